@@ -1,0 +1,58 @@
+# Everything starts from a Python 3.10 or newer; each target makes the environment that it needs.
+#   make demo      the main job on real input, without a GPU
+#   make test      what CI runs: lint, types, import contracts, tests
+#   make test-gpu  the tests that need a CUDA device
+#   make bench     ratios against other projects, in an environment of their own
+#   make docs      the reference page of the instruction table
+#   make size      code lines per room
+PYTHON ?= python3
+
+VENV  := .venv/bin
+BENCH := .venv-bench/bin
+PIP   := -m pip install -qq --disable-pip-version-check
+
+.PHONY: venv demo test lint test-gpu bench docs size clean
+
+demo: venv
+	$(VENV)/tilewright demo
+
+test: lint
+	$(VENV)/pytest --quiet
+
+lint: venv
+	$(VENV)/ruff check
+	$(VENV)/ruff format --check
+	$(VENV)/mypy
+	$(VENV)/lint-imports --no-cache --no-logo
+
+test-gpu: venv
+	$(VENV)/pytest -n 0 -m gpu
+
+bench: .venv-bench/ready
+	$(BENCH)/python -m benchmarks
+
+docs: venv
+	$(VENV)/python -m tools.docs
+
+size: venv
+	$(VENV)/python -m tools.size
+
+clean:
+	rm -rf .venv .venv-bench build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The environments: made again when what they hold changes.
+venv: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	@echo "making .venv (a minute or two)"
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("tilewright needs Python 3.10 or newer: make PYTHON=...")'
+	$(PYTHON) -m venv .venv
+	$(VENV)/python $(PIP) --constraint constraints.txt --editable '.[cuda,test,dev]'
+	@touch $@
+
+.venv-bench/ready: pyproject.toml constraints.txt benchmarks/peers.txt
+	@echo "making .venv-bench, with the peers to measure against (several minutes)"
+	$(PYTHON) -m venv .venv-bench
+	$(BENCH)/python $(PIP) --constraint constraints.txt --editable '.[cuda]'
+	$(BENCH)/python $(PIP) --requirement benchmarks/peers.txt
+	@touch $@

@@ -1,0 +1,1 @@
+"""Kernels in tilewright's language, for the benchmarks."""

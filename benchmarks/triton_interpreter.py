@@ -1,0 +1,63 @@
+"""Two kernels without a GPU, against Triton's interpreter and Numba's CUDA simulator.
+
+Triton's interpreter models tiles only: no lanes and no shared memory. Numba's simulator runs a Python thread for each
+CUDA thread, so it gets 1/512 of the work, and tilewright the same beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+import tilewright as tw
+from benchmarks import measure
+from benchmarks.kernels.scale import scale
+from benchmarks.measure import Table, Target, Times, alternately, median_ms
+from tilewright.demo.kernel import make
+
+TRANSPOSE = "transpose 1024x1024 float16 in 64x64 tiles"
+SCALE = "scale 1M float32 in blocks of 256"
+SMALL = "scale 2048 float32 in blocks of 256"
+TRITON, NUMBA = "Triton's interpreter", "Numba's simulator"
+CHECKS: dict[str, tuple[str, ...] | str] = {"no checks": (), "all checks": "all"}
+
+
+def simulated() -> Times:
+    """Medians of 9 in milliseconds, compiled before; the results are compared with NumPy's."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((1024, 1024)).astype(np.float16)
+    b = np.zeros_like(a)
+    x = rng.standard_normal(1 << 20).astype(np.float32)
+    y = np.zeros_like(x)
+    times = by_checks(TRANSPOSE, tw.compile(make(1024, swizzled=True)), a, b)
+    times |= by_checks(SCALE, tw.compile(scale(x.size)), x, y, 3.0)
+    times |= by_checks(SMALL, tw.compile(scale(2048)), x[:2048], np.zeros(2048, np.float32), 3.0)
+    assert np.array_equal(b, a.T)
+    assert np.array_equal(y, x * 3)
+    return times
+
+
+def by_checks(name: str, made: tw.Executable, *args: object) -> Times:
+    def call(check: tuple[str, ...] | str) -> Callable[[], object]:
+        return lambda: made.simulate(*args, check=check)
+
+    return {f"{name}: simulated, {checks}": median_ms(call(check), repeats=9) for checks, check in CHECKS.items()}
+
+
+def peer_times() -> Times:
+    """Medians of 3 in milliseconds, by kernel and peer; None where the peer is not installed."""
+    triton = measure.peer_times("triton_interpreter", TRITON_INTERPRET="1")
+    numba = measure.peer_times("numba_simulator", NUMBA_ENABLE_CUDASIM="1")
+    return triton | numba
+
+
+def run() -> Table:
+    ours, peers = alternately(simulated, peer_times)
+    limits = {TRANSPOSE: (1 / 40, 1 / 25), SCALE: (1 / 300, 1 / 200)}
+    targets = tuple(
+        Target(f"{kernel}: simulated, {checks}", limit, of=f"{kernel}: {TRITON}")
+        for kernel, both in limits.items()
+        for checks, limit in zip(CHECKS, both, strict=True)
+    )
+    return Table("kernels without a GPU, compiled once before", ours, peers, targets)

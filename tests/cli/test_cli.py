@@ -1,0 +1,177 @@
+"""The commands, as a user calls them: what they print, and with which code they leave."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+SYMBOLIC = """
+from tilewright import T
+
+
+@T.prim_func
+def scaled(A_ptr: T.handle, s: T.float32):
+    n = T.int32()
+    A = T.match_buffer(A_ptr, (n,), "float32")
+    bx = T.cta_id([(n + 255) // 256])
+    tid = T.thread_id([256])
+    i = bx * 256 + tid
+    if i < n:
+        A[i] = A[i] * s
+    if i == 0:
+        T.printf("first %d\\n", i)
+
+
+@T.prim_func
+def broken(A: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    tid = T.thread_id([64])
+    row = T.alloc_shared((64,), "float32")
+    row[tid] = A[tid]
+    A[tid] = row[63 - tid]
+
+
+@T.jit
+def filled(A: T.Buffer((32,), "int32"), *, N: T.constexpr):
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    A[lane] = N
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "kernels.py"
+    path.write_text(SYMBOLIC, encoding="utf-8")
+    return path
+
+
+def call(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from tilewright.cli import main; main()", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def printed(*words: object) -> str:
+    done = call(*words)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout, "a pipe gets plain text"
+    return done.stdout
+
+
+def test_run_counts_what_the_kernel_did() -> None:
+    text = printed("run", EXAMPLES / "transpose.py")
+
+    assert "ptx.ldmatrix" in text
+    assert "conflicts" in text
+
+
+def test_run_takes_sizes_and_numbers_and_prints_what_the_kernel_prints(file: Path) -> None:
+    text = printed("run", f"{file}:scaled", "--size", "n=1000", "--arg", "s=2.0")
+
+    assert "(1000,)" in text
+    assert "first 0" in text
+
+
+def test_run_takes_files_and_writes_arrays(file: Path, tmp_path: Path) -> None:
+    data = np.arange(300, dtype=np.float32)
+    np.save(tmp_path / "a.npy", data)
+
+    printed("run", f"{file}:scaled", "--arg", f"A={tmp_path / 'a.npy'}", "--arg", "s=3.0", "--out", tmp_path / "out")
+
+    assert np.array_equal(np.load(tmp_path / "out" / "A_ptr.npy"), data * 3)
+
+
+def test_run_specialises_a_jit_kernel(file: Path, tmp_path: Path) -> None:
+    printed("run", f"{file}:filled", "--const", "N=7", "--out", tmp_path)
+
+    assert (np.load(next(tmp_path.glob("*.npy"))) == 7).all()
+
+
+def test_a_check_that_fails_leaves_with_1_and_the_kernels_line(file: Path) -> None:
+    done = call("run", f"{file}:broken")
+
+    assert done.returncode == 1
+    assert "kernels.py:" in done.stderr
+    assert "race" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "nowhere.py"], "no file nowhere.py"),
+        (["run", "{file}:nothing"], "no kernel 'nothing'"),
+        (["run", "{file}"], "several kernels"),
+        (["run", "{file}:scaled"], "--size n=256"),
+        (["run", "{file}:filled"], "--const"),
+        (["run", "{file}:broken", "--check", "rases"], "did you mean 'races'"),
+        (["run", "{file}:broken", "--arg", "Q=1"], "no parameter 'Q'"),
+        (["lower", "{file}:broken", "--stage", "cubin"], "unknown stage"),
+        (["lower", "{file}:broken", "--arch", "sm_91"], "sm_90"),
+        (["layout", "S[(8, 4):(1)]", "--shape", "8,4"], "given"),
+        (["layout", "S[(8, 4)]", "--by", "colour"], "lane, register, bank"),
+        (["atom", "SM75_U32x4_LDSM_T"], "split between two threads"),
+        (["frobnicate"], "No such command"),
+    ],
+)
+def test_a_wrong_call_leaves_with_2_and_says_what_is_allowed(words: list[str], message: str, file: Path) -> None:
+    done = call(*(word.format(file=file) for word in words))
+
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_lower_prints_each_stage(file: Path) -> None:
+    place = f"{EXAMPLES / 'transpose.py'}:transpose"
+
+    assert "Tx.cta.copy" in printed("lower", place, "--stage", "tile")
+    assert "T.ptx.ldmatrix(T.bool(True), 4" in printed("lower", place, "--stage", "lowered")
+    assert "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in printed("lower", place)
+    assert ".target sm_90a" in printed("lower", place, "--stage", "ptx", "--arch", "sm_90a")
+    assert "LDSM" in printed("lower", place, "--stage", "sass", "--arch", "sm_90a")
+
+
+def test_explain_says_why_stmatrix_was_not_taken() -> None:
+    text = printed("explain", f"{EXAMPLES / 'transpose.py'}:transpose", "--arch", "sm_80")
+
+    assert "copy/ldstmatrix" in text
+    assert "stmatrix exists on sm_90 and later, not on sm_80" in text
+
+
+def test_layout_draws_a_table(golden, tmp_path: Path) -> None:
+    drawn = tmp_path / "fragment.svg"
+
+    text = printed("layout", "S[(8,4,2):(4@laneid,1@laneid,1)]", "--shape", "8,8", "--svg", drawn)
+
+    golden("cli/layout.txt", text)
+    assert drawn.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_layout_gives_json() -> None:
+    grid = json.loads(printed("layout", "S[(4, 8):(8, 1)]", "--json"))
+
+    assert [cell["words"] for cell in grid["rows"][1]["cells"]] == [str(i) for i in range(8, 16)]
+
+
+def test_atom_draws_who_holds_what(golden) -> None:
+    golden("cli/atom.txt", printed("atom", "SM75_U16x4_LDSM_T"))
+
+
+def test_doctor_names_the_base_packages() -> None:
+    assert "numpy" in printed("doctor")
+
+
+def test_help_teaches_every_command() -> None:
+    text = printed("--help")
+
+    for command in ("demo", "run", "lower", "explain", "layout", "atom", "doctor"):
+        assert command in text
+        assert "Usage" in printed(command, "--help")

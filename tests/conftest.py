@@ -1,0 +1,65 @@
+"""What every test may use: golden texts, a repeatable hypothesis, and tests that need a GPU."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+GOLDEN = Path(__file__).parent / "golden"
+
+# The default finds the same examples on every run; `pytest --hypothesis-profile=search` looks for new ones, and longer.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("search", max_examples=2000, deadline=None, print_blob=True)
+settings.load_profile("repeatable")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite the texts in tests/golden; then read the diff"
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not has_cuda_device():
+        pytest.skip("this machine has no usable CUDA device")
+
+
+@cache
+def has_cuda_device() -> bool:
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        return False
+    try:
+        (status,) = driver.cuInit(0)
+    except RuntimeError:  # libcuda is not there at all
+        return False
+    return status == driver.CUresult.CUDA_SUCCESS
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """``golden("cuda/copy.cu", text)`` compares with that file in tests/golden and shows the difference."""
+
+    def check(name: str, text: str) -> None:
+        __tracebackhide__ = True
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists():
+            pytest.fail(f"no tests/golden/{name}: run pytest --update-golden, and read what it writes")
+        elif (expected := path.read_text(encoding="utf-8")) != text:
+            diff = difflib.unified_diff(
+                expected.splitlines(), text.splitlines(), f"tests/golden/{name}", "now", lineterm=""
+            )
+            pytest.fail("\n".join(diff), pytrace=False)
+
+    return check

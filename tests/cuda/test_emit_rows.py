@@ -1,0 +1,76 @@
+"""Every row of the instruction table goes through the emitter and assembles on the first architecture that has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cuda.kernels import TID, element, flat, lowered, parameter
+from tilewright import isa
+from tilewright.cuda import emit
+from tilewright.cuda.nvrtc import assemble
+from tilewright.ir import AllocBuffer, Bind, Evaluate, Launch, Stmt, Var
+from tilewright.isa import INSTRUCTIONS, Bound, Form, Mods, Operand
+
+OUT, WIDE = parameter("out", "uint32"), parameter("wide", "uint64")
+TILE, R = flat("tile", "uint32", 256, "shared"), flat("R", "uint32", 64, "local")
+F, D, H = flat("F", "float32", 16, "local"), flat("D", "float64", 16, "local"), flat("H", "uint16", 16, "local")
+REGISTERS = {"b16": H, "b32": R, "b64": WIDE, "f32": F, "f64": D}
+MOST_FORMS = 12  # of one row: the table's own tests assemble all of them
+
+
+def argument(operand: Operand, count: int, mods: Mods) -> object:
+    """Something that fits an operand."""
+    if operand.many and operand.kind in REGISTERS:
+        return [element(REGISTERS[operand.kind], i) for i in range(count)]
+    if operand.kind in REGISTERS:
+        return element(REGISTERS[operand.kind], 0) if operand.kind != "b64" else element(WIDE, TID)
+    if operand.kind == "typed":
+        return element(parameter(f"in_{mods['dtype']}", str(mods["dtype"])), TID)
+    values = {
+        "shared": TILE.ptr_to([TID * 4]),
+        "global": WIDE.ptr_to([TID * 2]),
+        "generic": WIDE.ptr_to([TID * 2]),
+        "pred": TID < 5,
+        "value": [TID],
+        "text": "%d\n",
+    }
+    return values[operand.kind]
+
+
+def statement(row: isa.Instruction, form: Form, mods: Mods, number: int) -> Stmt:
+    """One use of a form; its value, where it has one, goes into a variable."""
+    bound = Bound(row, form, mods, {})
+    arguments = {
+        operand.name: argument(operand, bound.form.registers_of(operand.name, mods), mods) for operand in row.operands
+    }
+    modifiers = {name: value for name, value in mods.items() if name != "dtype" or not _is_typed(row)}
+    call = isa.call(row.name, **arguments, **modifiers)
+    return Evaluate(call) if call.dtype == "void" else Bind(Var(f"value_{number}", call.dtype), call)
+
+
+def _is_typed(row: isa.Instruction) -> bool:
+    return any(operand.kind == "typed" for operand in row.operands)
+
+
+def uses() -> Iterator[tuple[str, str]]:
+    """(row, first architecture) of all forms."""
+    for row in INSTRUCTIONS.values():
+        for first in dict.fromkeys(str(form.arch.archs()[0]) for form in row.forms):
+            yield row.name, first
+
+
+@pytest.mark.parametrize(("name", "arch"), list(uses()))
+def test_a_row_is_emitted_and_assembles(name: str, arch: str) -> None:
+    row = INSTRUCTIONS[name]
+    forms = [form for form in row.forms if str(form.arch.archs()[0]) == arch]
+    combinations = [(form, mods) for form in forms for mods in form.all_mods()][:MOST_FORMS]
+    body = [statement(row, form, mods, i) for i, (form, mods) in enumerate(combinations)]
+    dtypes = dict.fromkeys(str(mods["dtype"]) for _, mods in combinations if _is_typed(row))
+    inputs = [parameter(f"in_{kind}", kind) for kind in dtypes]
+    storage = [AllocBuffer(TILE, 0), *(AllocBuffer(buffer) for buffer in (R, F, D, H))]
+
+    kernel = lowered("k", (OUT, WIDE, *inputs), (*storage, *body), launch=Launch((1, 1, 1), 128, shared_bytes=1024))
+
+    assert assemble(emit(kernel, isa.arch(arch)), arch).cubin

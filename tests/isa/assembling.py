@@ -1,0 +1,80 @@
+"""CUDA text for any form of the table, so that the assembler can judge it. Shares nothing with the emitter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tilewright import isa
+from tilewright.dtypes import DType, dtype
+from tilewright.isa.table import CONSTRAINTS, Bound
+
+KERNEL = """\
+extern "C" __global__ void k{number}(unsigned char* out, unsigned long long address, unsigned int word, double real) {{
+  unsigned int words[16]; unsigned long long wide;
+  {body}
+}}
+"""
+
+INPUTS = {"r": "word", "h": "(unsigned short)word", "l": "address", "f": "(float)real", "d": "real"}
+
+
+def every_form() -> Iterator[Bound]:
+    """Every row, form and combination of modifiers."""
+    for row in isa.INSTRUCTIONS.values():
+        for form in row.forms:
+            for mods in form.all_mods():
+                yield Bound(row, form, mods, {}, {"fmt": "%d"} if row.operand("fmt") else {})
+
+
+def translation_unit(bounds: Iterable[Bound]) -> str:
+    """One text that uses each of ``bounds`` in a kernel of its own."""
+    bounds = list(bounds)
+    helpers = dict.fromkeys(bound.form.helper for bound in bounds)
+    kernels = (KERNEL.format(number=i, body=statement(bound)) for i, bound in enumerate(bounds))
+    return "\n".join([*helpers, *kernels])
+
+
+def statement(bound: Bound) -> str:
+    """The form, used once."""
+    return _assembly(bound) if bound.form.language == "ptx" else _expression(bound)
+
+
+def result_dtype(bound: Bound) -> DType:
+    result = str(bound.form.result)
+    return dtype(str(bound.mods["dtype"]) if bound.instruction.operand(result) else result)
+
+
+def _assembly(bound: Bound) -> str:
+    """Outputs are numbered first, as inline assembly wants them: the result, what is written, what is read."""
+    outputs: list[str] = []
+    inputs: list[str] = []
+    names: dict[str, str | list[str]] = {}
+    if (kind := result_dtype(bound)) != "void":
+        outputs.append('"=l"(wide)' if kind.bits == 64 else '"=r"(words[0])')
+        names["result"] = "%0"
+    for operand in sorted(bound.instruction.operands, key=lambda operand: not operand.written):
+        first = len(outputs) + len(inputs)
+        length = bound.form.registers_of(operand.name, bound.mods) if operand.many else 1
+        letter = CONSTRAINTS[operand.kind]
+        for number in range(first, first + length):
+            if operand.written:
+                outputs.append(f'"=r"(words[{number}])')
+            else:
+                inputs.append(f'"{letter}"({INPUTS[letter]})')
+        numbers = [f"%{number}" for number in range(first, first + length)]
+        names[operand.name] = numbers if operand.many else numbers[0]
+    return f'asm volatile("{bound.code(names)}" : {", ".join(outputs)} : {", ".join(inputs)} : "memory");'
+
+
+def _expression(bound: Bound) -> str:
+    texts = {"generic": "address", "b32": "word", "pred": "word != 0", "value": ["word"]}
+    values: dict[str, str | list[str]] = {}
+    for operand in bound.instruction.operands:
+        if operand.kind == "typed":
+            kind = dtype(str(bound.mods["dtype"]))
+            values[operand.name] = f"({kind.cuda or kind.storage}){'real' if kind.is_float else 'address'}"
+        elif operand.kind != "text":
+            values[operand.name] = texts[operand.kind]
+    code = bound.code(values)
+    kind = result_dtype(bound)
+    return f"*({kind.cuda or kind.storage}*)out = {code};" if kind != "void" else f"{code};"

@@ -1,0 +1,72 @@
+"""Operands for any form of the table: random, with the corners that its kind has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.isa.machines import BYTES, WINDOW
+from tilewright.dtypes import dtype
+from tilewright.isa.mma import DTYPES
+from tilewright.isa.table import BY_MASK, WHOLE_WARP, Bound, Operand
+
+WARPS = 3
+Array = NDArray[Any]
+
+ROUNDERS = ("round", "rint", "nearbyint", "floor", "ceil", "trunc")
+
+
+def active_lanes(bound: Bound, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """All lanes for a collective of the warp, else some, never none."""
+    active = rng.random((WARPS, 32)) < 0.7
+    active[:, 5] = True
+    return active | (bound.instruction.lanes == WHOLE_WARP)
+
+
+def operand(bound: Bound, which: Operand, active: NDArray[np.bool_], rng: np.random.Generator) -> Array:
+    name = bound.instruction.name
+    if name == "ptx.mma":
+        return matrix(bound, which.name, rng)
+    if which.kind == "shared":
+        places = rng.permuted(np.tile(np.arange(BYTES // 16), (WARPS, 1)), axis=1)[:, :32]
+        return places * 16
+    if which.kind == "generic":
+        places = 8 * rng.integers(0, 6, (WARPS, 32))
+        return places + (WINDOW if "shared" in name or "smem" in name else 0)
+    if which.kind == "pred":
+        return rng.random((WARPS, 32)) < 0.5
+    if which.kind == "typed":
+        return values(bound, rng)
+    if which.name == "mask" and bound.instruction.lanes == BY_MASK:
+        return np.packbits(active, axis=-1, bitorder="little").view(np.uint32).repeat(32, axis=-1)
+    if which.name == "width":
+        return np.uint32(1) << rng.integers(0, 6, (WARPS, 1)).astype(np.uint32).repeat(32, axis=-1)
+    shape = (WARPS, bound.form.registers_of(which.name, bound.mods), 32) if which.many else (WARPS, 32)
+    return rng.integers(0, 1 << 32, shape, dtype=np.uint32)
+
+
+def values(bound: Bound, rng: np.random.Generator) -> Array:
+    """Values of the dtype that the operands share."""
+    kind = dtype(str(bound.mods["dtype"]))
+    if kind.kind == "bool":
+        return rng.random((WARPS, 32)) < 0.5
+    if not kind.is_float:
+        bits = rng.integers(0, 256, (WARPS, 32 * kind.bits // 8), dtype=np.uint8).view(kind.numpy)
+        return np.where(rng.random((WARPS, 32)) < 0.3, np.array([0, 1, -1]).astype(kind.numpy)[bits % 3], bits)
+    drawn = rng.standard_normal((WARPS, 32)) * 10.0 ** rng.integers(-3, 2, (WARPS, 32))
+    if bound.instruction.name in ROUNDERS:
+        drawn = np.round(drawn * 4) / 4  # many halves
+    return drawn.astype(kind.numpy)
+
+
+def matrix(bound: Bound, name: str, rng: np.random.Generator) -> Array:
+    """Registers that hold ordinary numbers of the operand's element type."""
+    types = dict(zip("dabc", str(bound.mods["types"]).split("."), strict=True))
+    kind = dtype(DTYPES[types[name]])
+    words = bound.form.registers_of(name, bound.mods)
+    shape = (WARPS, words, 32 * 32 // kind.bits)
+    if kind.is_integer:
+        return rng.integers(0, 256, (WARPS, words, 128), dtype=np.uint8).view(np.uint32)
+    return rng.standard_normal(shape).astype(kind.numpy).view(np.uint32)

@@ -1,0 +1,390 @@
+"""What the manual says of each instruction, lane by lane, in plain Python. Shares no code with the table.
+
+An oracle gets one warp: bytes of memory, which lanes are active, the modifiers, and the operands as lists over lanes (a
+vector register operand as a list of lists, register first). It returns what the instruction writes, as such lists;
+memory changes in place. Lanes are called 4g+t, as the manual's figures count them.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+WINDOW = 0x7F00_0000_0000
+
+Words = list[int]
+Oracle = Callable[..., Any]
+ORACLES: dict[str, Oracle] = {}
+
+
+@dataclass
+class Warp:
+    memory: bytearray
+    active: list[bool]
+    mods: dict[str, Any]
+
+    @property
+    def lanes(self) -> list[int]:
+        return [lane for lane in range(32) if self.active[lane]]
+
+
+def oracle(*names: str) -> Callable[[Oracle], Oracle]:
+    def register(function: Oracle) -> Oracle:
+        ORACLES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+# Matrices in shared memory.
+
+
+def element(row: bytes, column: int, kind: str) -> int:
+    """The column-th element of a 16-byte row: some bits of the little-endian number that the row is."""
+    bits = {".b16": 16, ".b8": 8, ".b8x16.b6x16_p32": 6, ".b8x16.b4x16_p64": 4}[kind]
+    return int.from_bytes(row, "little") >> (bits * column) & ((1 << bits) - 1)
+
+
+@oracle("ptx.ldmatrix")
+def ldmatrix(warp: Warp, address: list[int]) -> list[Words]:
+    shape, kind, trans = warp.mods["shape"], warp.mods["type"], warp.mods["trans"]
+    height = 16 if shape == "m16n16" else 8
+    loaded: list[Words] = []
+    for matrix in range(warp.mods["num"]):
+        rows = [bytes(warp.memory[a : a + 16]) for a in address[height * matrix : height * (matrix + 1)]]
+        for half in range(2 if shape == "m16n16" else 1):
+            register = []
+            for lane in range(32):
+                g, t = divmod(lane, 4)
+                if shape == "m8n8":
+                    places = [(2 * t + h, g) if trans else (g, 2 * t + h) for h in (0, 1)]
+                elif shape == "m16n16":
+                    places = [(4 * t + b, g + 8 * half) for b in range(4)]
+                else:
+                    places = [(g, 4 * t + b) for b in range(4)]
+                width = 32 // len(places)
+                parts = [element(rows[row], column, kind) << (width * i) for i, (row, column) in enumerate(places)]
+                register.append(sum(parts))
+            loaded.append(register)
+    return loaded
+
+
+@oracle("ptx.stmatrix")
+def stmatrix(warp: Warp, address: list[int], registers: list[Words]) -> None:
+    for matrix in range(warp.mods["num"]):
+        for lane in range(32):
+            g, t = divmod(lane, 4)
+            word = registers[matrix][lane]
+            if warp.mods["shape"] == "m16n8":
+                for b in range(4):  # row in memory, byte in the row
+                    warp.memory[address[8 * matrix + 2 * t + b % 2] + g + 8 * (b // 2)] = word >> 8 * b & 0xFF
+            else:
+                for h in (0, 1):
+                    row, column = (2 * t + h, g) if warp.mods["trans"] else (g, 2 * t + h)
+                    start = address[8 * matrix + row] + 2 * column
+                    warp.memory[start : start + 2] = (word >> 16 * h & 0xFFFF).to_bytes(2, "little")
+
+
+@oracle("ptx.movmatrix")
+def movmatrix(warp: Warp, source: Words) -> Words:
+    matrix = [[source[4 * row + column // 2] >> 16 * (column % 2) & 0xFFFF for column in range(8)] for row in range(8)]
+    return [matrix[2 * t][g] | matrix[2 * t + 1][g] << 16 for g in range(8) for t in range(4)]
+
+
+# The matrix product.
+
+
+def number(bits: int, kind: str) -> float:
+    """The value of a bit pattern."""
+    if kind == "f16":
+        return float(struct.unpack("<e", bits.to_bytes(2, "little"))[0])
+    if kind in ("bf16", "tf32", "f32"):
+        word = bits << 16 if kind == "bf16" else bits & ~0x1FFF if kind == "tf32" else bits
+        return float(struct.unpack("<f", word.to_bytes(4, "little"))[0])
+    if kind in ("s8", "u8", "s32"):
+        size = 4 if kind == "s32" else 1
+        return int.from_bytes(bits.to_bytes(size, "little"), "little", signed=kind != "u8")
+    exponent_bits, mantissa_bits = {"e4m3": (4, 3), "e5m2": (5, 2)}[kind]
+    bias = 2 ** (exponent_bits - 1) - 1
+    sign = -1.0 if bits >> 7 else 1.0
+    exponent, mantissa = bits >> mantissa_bits & (2**exponent_bits - 1), bits & (2**mantissa_bits - 1)
+    if exponent == 0:
+        return sign * mantissa * 2.0 ** (1 - bias - mantissa_bits)
+    return sign * (1 + mantissa / 2**mantissa_bits) * 2.0 ** (exponent - bias)
+
+
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8}
+
+
+def held(registers: list[Words], lane: int, i: int, kind: str) -> float:
+    """Element i of a lane's fragment, the low bits of register 0 first."""
+    per_register = 32 // BITS[kind]
+    word = registers[i // per_register][lane]
+    return number(word >> BITS[kind] * (i % per_register) & (2 ** BITS[kind] - 1), kind)
+
+
+def place_a(lane: int, i: int, bits: int) -> tuple[int, int]:
+    """(row, k) of A's element i, as the manual's formulas give them for each width."""
+    g, t = divmod(lane, 4)
+    if bits == 32:
+        return g + 8 * (i % 2), t + 4 * (i // 2)
+    if bits == 16:
+        return g + 8 * (i // 2 % 2), 2 * t + i % 2 + 8 * (i // 4)
+    return g + 8 * (i // 4 % 2), 4 * t + i % 4 + 16 * (i // 8)
+
+
+def place_b(lane: int, i: int, bits: int) -> tuple[int, int]:
+    """(k, column) of B's element i."""
+    g, t = divmod(lane, 4)
+    if bits == 32:
+        return t + 4 * i, g
+    if bits == 16:
+        return 2 * t + i % 2 + 8 * (i // 2), g
+    return 4 * t + i % 4 + 16 * (i // 4), g
+
+
+@oracle("ptx.mma")
+def mma(warp: Warp, a: list[Words], b: list[Words], c: list[Words]) -> list[list[float]]:
+    """Four numbers of D for each lane, not yet rounded: rows g and g+8, columns 2t and 2t+1."""
+    kinds = warp.mods["types"].split(".")
+    k_extent = int(warp.mods["shape"].split("k")[1])
+    left = [[0.0] * k_extent for _ in range(16)]
+    right = [[0.0] * 8 for _ in range(k_extent)]
+    for lane in range(32):
+        for i in range(len(a) * 32 // BITS[kinds[1]]):
+            row, k = place_a(lane, i, BITS[kinds[1]])
+            left[row][k] = held(a, lane, i, kinds[1])
+        for i in range(len(b) * 32 // BITS[kinds[2]]):
+            k, column = place_b(lane, i, BITS[kinds[2]])
+            right[k][column] = held(b, lane, i, kinds[2])
+    result = []
+    for lane in range(32):
+        g, t = divmod(lane, 4)
+        sums = []
+        for i in range(4):
+            row, column = g + 8 * (i // 2), 2 * t + i % 2
+            products = [left[row][k] * right[k][column] for k in range(k_extent)]
+            sums.append(math.fsum([held(c, lane, i, kinds[3]), *products]))
+        result.append(sums)
+    return result
+
+
+# Between lanes.
+
+
+def segment(lane: int, width: int) -> tuple[int, int]:
+    first = lane // width * width
+    return first, first + width - 1
+
+
+@oracle("cuda.shfl_sync")
+def shfl(warp: Warp, mask: Words, value: list[Any], lane: Words, width: Words) -> list[Any]:
+    return [value[segment(i, width[i])[0] + lane[i] % width[i]] for i in range(32)]
+
+
+@oracle("cuda.shfl_up_sync")
+def shfl_up(warp: Warp, mask: Words, value: list[Any], delta: Words, width: Words) -> list[Any]:
+    source = [i - delta[i] % 32 for i in range(32)]
+    return [value[s] if s >= segment(i, width[i])[0] else value[i] for i, s in enumerate(source)]
+
+
+@oracle("cuda.shfl_down_sync")
+def shfl_down(warp: Warp, mask: Words, value: list[Any], delta: Words, width: Words) -> list[Any]:
+    source = [i + delta[i] % 32 for i in range(32)]
+    return [value[s] if s <= segment(i, width[i])[1] else value[i] for i, s in enumerate(source)]
+
+
+@oracle("cuda.shfl_xor_sync")
+def shfl_xor(warp: Warp, mask: Words, value: list[Any], lane_mask: Words, width: Words) -> list[Any]:
+    source = [i ^ lane_mask[i] % 32 for i in range(32)]
+    return [value[s] if s <= segment(i, width[i])[1] else value[i] for i, s in enumerate(source)]
+
+
+@oracle("cuda.ballot_sync")
+def ballot(warp: Warp, mask: Words, cond: list[bool]) -> Words:
+    return [sum(1 << i for i in warp.lanes if mask[i] >> i & 1 and cond[i])] * 32
+
+
+@oracle("cuda.any_sync")
+def any_sync(warp: Warp, mask: Words, cond: list[bool]) -> list[bool]:
+    return [any(cond[i] for i in warp.lanes)] * 32
+
+
+@oracle("cuda.all_sync")
+def all_sync(warp: Warp, mask: Words, cond: list[bool]) -> list[bool]:
+    return [all(cond[i] for i in warp.lanes)] * 32
+
+
+@oracle("cuda.activemask")
+def activemask(warp: Warp) -> Words:
+    return [sum(1 << i for i in warp.lanes)] * 32
+
+
+@oracle("ptx.elect_sync")
+def elect(warp: Warp, mask: Words) -> list[bool]:
+    return [i == warp.lanes[0] for i in range(32)]
+
+
+# Memory.
+
+CODES = {
+    **{
+        "int32": "i",
+        "uint32": "I",
+        "int64": "q",
+        "uint64": "Q",
+        "float32": "f",
+        "float64": "d",
+        "uint16": "H",
+        "float16": "e",
+        "bfloat16": "bf16",
+    },
+}
+COMBINE: dict[str, Callable[..., Any]] = {
+    "add": lambda old, value: old + value,
+    "sub": lambda old, value: old - value,
+    "min": min,
+    "max": max,
+    "and": lambda old, value: old & value,
+    "or": lambda old, value: old | value,
+    "xor": lambda old, value: old ^ value,
+    "exch": lambda old, value: value,
+    "cas": lambda old, compare, value: value if old == compare else old,
+}
+
+
+def unpacked(data: bytes, code: str) -> Any:
+    if code == "bf16":
+        return struct.unpack("<f", b"\0\0" + data)[0]
+    return struct.unpack("<" + code, data)[0]
+
+
+def packed(value: Any, code: str) -> bytes:
+    """Floats rounded to nearest even, integers wrapped."""
+    if code == "bf16":
+        return struct.pack("<f", exact(Fraction(value), *PRECISION["bfloat16"]))[2:]
+    if code in "efd":
+        return struct.pack("<" + code, value)
+    size = struct.calcsize("<" + code)
+    return (int(value) & (1 << 8 * size) - 1).to_bytes(size, "little")
+
+
+@oracle(*(f"cuda.atomic_{name}" for name in COMBINE))
+def atomic(warp: Warp, address: Words, *values: list[Any]) -> list[Any]:
+    code = CODES[warp.mods["dtype"]]
+    size = 2 if code == "bf16" else struct.calcsize("<" + code)
+    olds: list[Any] = [0] * 32
+    for lane in warp.lanes:
+        start = address[lane]
+        old = unpacked(warp.memory[start : start + size], code)
+        new = COMBINE[warp.mods["name"].split("_")[1]](old, *(value[lane] for value in values))
+        warp.memory[start : start + size] = packed(new, code)
+        olds[lane] = old
+    return olds
+
+
+@oracle("cuda.cvta_generic_to_shared", "ptx.cvta.to.shared.u64", "cuda.cast_smem_ptr_to_uint")
+def to_shared(warp: Warp, address: Words) -> Words:
+    return [a - WINDOW for a in address]
+
+
+# One lane for itself.
+
+
+def bits_of(value: int, dtype: str) -> str:
+    width = 64 if "64" in dtype else 32
+    return format(value % (1 << width), f"0{width}b")
+
+
+def per_lane(function: Callable[..., Any]) -> Oracle:
+    return lambda warp, *operands: [function(*lane) for lane in zip(*operands, strict=True)]
+
+
+def by_bits(function: Callable[[str], int]) -> Oracle:
+    return lambda warp, x: [function(bits_of(value, warp.mods["dtype"])) for value in x]
+
+
+ORACLES["popcount"] = by_bits(lambda bits: bits.count("1"))
+ORACLES["clz"] = by_bits(lambda bits: len(bits) - len(bits.lstrip("0")))
+ORACLES["ffs"] = by_bits(lambda bits: len(bits) - bits.rindex("1") if "1" in bits else 0)
+ORACLES["brev"] = by_bits(lambda bits: int(bits[::-1], 2))
+
+
+def or_nan(function: Callable[..., float]) -> Callable[..., float]:
+    """Outside its domain a C function gives NaN, or an infinity at a pole, where Python raises."""
+
+    def total(*values: float) -> float:
+        try:
+            return function(*values)
+        except OverflowError:
+            return math.inf
+        except ValueError:
+            return math.nan
+
+    return total
+
+
+def logarithm(function: Callable[[float], float]) -> Callable[[float], float]:
+    return lambda x: -math.inf if x == 0 else function(x)
+
+
+def round_half_away(x: float) -> float:
+    return math.copysign(math.floor(abs(x) + 0.5) if abs(x) < 2**52 else abs(x), x)
+
+
+def larger(x: float, y: float) -> float:
+    return y if math.isnan(x) else x if math.isnan(y) else max(x, y)
+
+
+def smaller(x: float, y: float) -> float:
+    return y if math.isnan(x) else x if math.isnan(y) else min(x, y)
+
+
+SCALAR: dict[str, Callable[..., float]] = {
+    **{name: getattr(math, name) for name in ("exp", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "atan2")},
+    **{name: getattr(math, name) for name in ("sinh", "cosh", "tanh", "hypot", "fmod", "sqrt", "copysign", "fabs")},
+    "exp2": lambda x: 2.0**x,
+    "exp10": lambda x: 10.0**x,
+    "log": logarithm(math.log),
+    "log2": logarithm(math.log2),
+    "log10": logarithm(math.log10),
+    "log1p": lambda x: -math.inf if x == -1 else math.log1p(x),
+    "rsqrt": lambda x: math.copysign(math.inf, x) if x == 0 else 1 / math.sqrt(x),
+    "pow": math.pow,
+    "floor": lambda x: float(math.floor(x)),
+    "ceil": lambda x: float(math.ceil(x)),
+    "trunc": lambda x: float(math.trunc(x)),
+    "rint": lambda x: float(round(x)),
+    "nearbyint": lambda x: float(round(x)),
+    "round": round_half_away,
+    "fmin": smaller,
+    "fmax": larger,
+    "abs": abs,
+}
+ORACLES |= {name: per_lane(or_nan(function)) for name, function in SCALAR.items()}
+ORACLES["isnan"] = per_lane(math.isnan)
+ORACLES["isinf"] = per_lane(math.isinf)
+ORACLES["isfinite"] = per_lane(math.isfinite)
+
+
+def exact(value: Fraction, precision: int, lowest: int) -> float:
+    """A fraction rounded to ``precision`` bits, halves to even; ``lowest`` is the exponent of the smallest normal."""
+    if value == 0:
+        return 0.0
+    exponent = math.floor(math.log2(abs(value)))
+    exponent += (abs(value) >= 2 ** Fraction(exponent + 1)) - (abs(value) < 2 ** Fraction(exponent))
+    quantum = Fraction(2) ** (max(exponent, lowest) - precision + 1)
+    return float(round(value / quantum) * quantum)
+
+
+PRECISION = {"float64": (53, -1022), "float32": (24, -126), "bfloat16": (8, -126), "float16": (11, -14)}
+
+
+@oracle("fma")
+def fma(warp: Warp, a: list[float], b: list[float], c: list[float]) -> list[float]:
+    precision = PRECISION[warp.mods["dtype"]]
+    return [exact(Fraction(x) * Fraction(y) + Fraction(z), *precision) for x, y, z in zip(a, b, c, strict=True)]

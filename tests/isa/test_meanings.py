@@ -1,0 +1,103 @@
+"""Every form of the table, with every combination of modifiers, means what its oracle says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.isa.assembling import every_form
+from tests.isa.inputs import WARPS, active_lanes, operand
+from tests.isa.machines import BYTES, PlainMachine
+from tests.isa.oracles import ORACLES, Warp
+from tilewright.dtypes import dtype
+from tilewright.isa.math import ULP
+from tilewright.isa.table import Bound
+
+# Their effect is not a value: they have tests of their own.
+WITHOUT_VALUES = {"printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock", "cuda.nanosleep"}
+
+EXECUTED = [bound for bound in every_form() if bound.form.execute and bound.instruction.name not in WITHOUT_VALUES]
+
+
+def named(bound: Bound) -> str:
+    return "-".join([bound.instruction.name, *(f"{value}" for value in bound.mods.values())])
+
+
+def executed(bound: Bound, machine: PlainMachine, operands: list[NDArray[Any]]) -> Any:
+    on = {"": [], "machine": [machine], "shared": [machine.shared], "memory": [machine.memory]}[bound.form.on]
+    keywords = {name: bound.mods[name] for name in bound.form.passes}
+    assert bound.form.execute is not None
+    with np.errstate(all="ignore"):
+        return bound.form.execute(*on, *operands, **keywords)
+
+
+@pytest.mark.parametrize("bound", EXECUTED, ids=named)
+def test_a_form_means_what_its_oracle_says(bound: Bound) -> None:
+    rng = np.random.default_rng(len(named(bound)))
+    active = active_lanes(bound, rng)
+    memory = rng.integers(0, 255, (WARPS, BYTES), dtype=np.uint8)
+    memory[:, 1::2] = 60  # so that floats in it are ordinary numbers, whatever their width
+    read = [which for which in bound.instruction.operands if not which.written]
+    operands = [operand(bound, which, active, rng) for which in read]
+    machine = PlainMachine(memory, active)
+
+    result = executed(bound, machine, operands)
+
+    for number in range(WARPS):
+        warp = Warp(
+            bytearray(memory[number].tobytes()), active[number].tolist(), {**bound.mods, "name": bound.instruction.name}
+        )
+        expected = ORACLES[bound.instruction.name](warp, *(given(one[number]) for one in operands))
+        assert machine.memory.data[number].tobytes() == bytes(warp.memory)
+        if expected is not None:
+            compare(bound, result[min(number, len(result) - 1)], expected, active[number])
+
+
+def given(operand: NDArray[Any]) -> Any:
+    return operand.astype(float).tolist() if operand.dtype.kind == "V" else operand.tolist()
+
+
+def compare(bound: Bound, result: NDArray[Any], expected: Any, active: NDArray[np.bool_]) -> None:
+    if bound.instruction.name == "ptx.mma":
+        compare_product(bound, result, expected)
+        return
+    result = np.broadcast_to(result, (*result.shape[:-1], 32))[..., active]
+    wanted = np.array(expected, object)[..., active]
+    if result.dtype.kind in "fV":
+        compare_floats(bound, result, wanted.astype(float))
+    else:
+        modulus = 1 << 8 * result.itemsize
+        assert [int(value) % modulus for value in result.flat] == [int(value) % modulus for value in wanted.flat]
+
+
+def compare_floats(bound: Bound, result: NDArray[Any], wanted: NDArray[np.float64]) -> None:
+    """Moved or exact values are equal; others are within one unit in the last place of the true value."""
+    with np.errstate(over="ignore"):
+        rounded = wanted.astype(result.dtype)
+    if bound.form.moves or not any(ULP.get(bound.instruction.name, (0, 0))):
+        np.testing.assert_array_equal(result.astype(float), rounded.astype(float))
+    else:
+        np.testing.assert_allclose(result, rounded, rtol=2 * float(np.finfo(result.dtype).eps))
+
+
+def compare_product(bound: Bound, result: NDArray[np.uint32], expected: list[list[float]]) -> None:
+    kind = bound.mods["types"].split(".")[0]  # type: ignore[union-attr]  # PTX's names
+    exact = np.array(expected)  # (lanes, 4)
+    if kind == "f16":
+        got = np.moveaxis(result.view(np.float16).reshape(2, 32, 2), 1, 0).reshape(32, 4)
+        np.testing.assert_allclose(got, exact, rtol=2e-3, atol=2e-3)
+    elif kind == "f32":
+        np.testing.assert_allclose(result.view(np.float32).T, exact, rtol=1e-5, atol=1e-5)
+    else:
+        low, high = -(2**31), 2**31 - 1
+        wanted = exact.clip(low, high) if bound.mods["saturate"] else exact
+        np.testing.assert_array_equal(result.view(np.int32).T, wanted.astype(np.int64).astype(np.int32))
+
+
+def test_every_dtype_of_a_shuffle_keeps_its_bits() -> None:
+    shuffles = [bound for bound in EXECUTED if "shfl" in bound.instruction.name]
+
+    assert {dtype(str(bound.mods["dtype"])).bits for bound in shuffles} == {8, 16, 32, 64}

@@ -1,0 +1,85 @@
+"""The table itself: no row without a meaning, a source, an oracle, and holes that fit."""
+
+from __future__ import annotations
+
+from string import Formatter
+
+import pytest
+
+from tests.isa.oracles import ORACLES
+from tests.isa.test_meanings import WITHOUT_VALUES
+from tilewright import isa
+from tilewright.isa.table import Form, Instruction, reads
+
+
+def holes(text: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+
+def is_plain_copy(form: Form) -> bool:
+    return form.moves and sorted(access.write for access in form.accesses) == [False, True]
+
+
+def faults(row: Instruction, form: Form) -> list[str]:
+    """What keeps a form from being emitted, simulated, tested or explained."""
+    operands = {operand.name for operand in row.operands}
+    modifiers = set(form.modifiers)
+    ptx = form.language == "ptx"
+    meanings = [form.execute is not None, form.sync is not None, bool(form.fence)]
+    meant = sum(meanings) == 1 or (not any(meanings) and is_plain_copy(form))
+    pattern = holes(form.pattern or row.pattern) - {"mnemonic", "result"} if ptx else set()
+    checks = {
+        "one meaning: execute, sync, fence, or a plain copy": meant,
+        "a source": '"' in form.source,
+        "a sentence": row.doc.endswith("."),
+        "an architecture": bool(form.arch.archs()),
+        "an oracle": form.execute is None or row.name in ORACLES or row.name in WITHOUT_VALUES,
+        "holes in its text that are filled": holes(form.text) <= (modifiers if ptx else modifiers | operands),
+        "a pattern with every operand": not ptx or pattern == operands,
+        "operands and modifiers as its arguments": {p.lstrip("*") for p in (*row.params, *row.keywords)}
+        == operands | (modifiers - {"dtype"}),
+        "keywords of execute that are modifiers": set(form.passes) <= modifiers,
+        "accesses through its operands": {access.operand for access in form.accesses} <= operands,
+        "something to run its meaning on": form.on in ("", "machine", "memory", "shared"),
+    }
+    return [name for name, holds in checks.items() if not holds]
+
+
+FORMS = [(row, form) for row in isa.INSTRUCTIONS.values() for form in row.forms]
+
+
+@pytest.mark.parametrize(("row", "form"), FORMS, ids=[row.name for row, _ in FORMS])
+def test_every_form_is_complete(row: Instruction, form: Form) -> None:
+    assert faults(row, form) == []
+
+
+def test_a_row_without_a_meaning_is_found() -> None:
+    form = Form("nop.b32", isa.since("sm_75"), 'PTX ISA, "nop"')
+
+    assert faults(Instruction("ptx.nop", (), (), (form,), doc="Does nothing."), form) == [
+        "one meaning: execute, sync, fence, or a plain copy"
+    ]
+
+
+def test_a_row_without_an_oracle_is_found() -> None:
+    form = Form("neg", isa.since("sm_75"), 'PTX ISA, "neg"', execute=lambda x: -x)
+
+    found = faults(Instruction("ptx.neg", ("x",), (reads("x", "b32"),), (form,), pattern="{x}", doc="Negates."), form)
+
+    assert found == ["an oracle"]
+
+
+def test_every_oracle_has_a_row() -> None:
+    assert set(ORACLES) <= set(isa.INSTRUCTIONS)
+
+
+def test_no_two_forms_of_a_row_take_the_same_modifiers() -> None:
+    for row in isa.INSTRUCTIONS.values():
+        taken = [tuple(sorted(map(repr, mods.items()))) for form in row.forms for mods in form.all_mods()]
+
+        assert len(taken) == len(set(taken)), row.name
+
+
+def test_an_operand_of_an_unknown_kind_cannot_be_built() -> None:
+    with pytest.raises(ValueError, match="has no kind 'b33'"):
+        reads("x", "b33")

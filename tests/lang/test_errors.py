@@ -1,0 +1,223 @@
+"""Errors: each names what is wrong at the line of the kernel that caused it, marked below with `# here`."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+
+import pytest
+
+from tests.lang.kernels import text
+from tilewright.errors import TilewrightError
+from tilewright.lang import T, Tx
+
+CASES: dict[str, tuple[str, str]] = {
+    "a statement that kernels lack": ("with open('x'):  # here\n    pass", "a kernel has no `with` statement"),
+    "a try": ("try:  # here\n    pass\nfinally:\n    pass", "a kernel has no `try` statement"),
+    "an import": ("import math  # here", "a kernel has no `import` statement"),
+    "a deletion": ("x = 1\ndel x  # here", "a kernel has no `delete` statement"),
+    "a class": ("class C:  # here\n    pass", "a kernel has no `classdef` statement"),
+    "a walrus": ("x = (y := 3)  # here", "a kernel has no named expression"),
+    "an undefined name": ("for i in range(4):\n    A[i] = tidd  # here", "tidd is not defined"),
+    "an axis that is not": ("x = 4 @ laneidd  # here", "(?s)laneidd is not defined.*import laneid"),
+    "a keyword that is none": (
+        "x = T.alloc_local((4,), laiout=None)  # here",
+        "(?s)alloc_local: got an unexpected keyword argument 'laiout'.*did you mean 'layout'",
+    ),
+    "an argument too few": ("x = T.cast(A[0])  # here", "(?s)cast: missing a required argument.*value, kind"),
+    "an augmented operator that is none": ("A[0] **= 2  # here", "`A\\[0\\] \\*\\*= 2` fails"),
+    "a name whose block has ended": ("if A[0] > 0:\n    x = 1\nA[0] = x  # here", "x is not defined here"),
+    "a let that is assigned": ("x: T.let = 3\nx = 4  # here", "x is a T.let: it cannot be assigned here"),
+    "a let that is augmented": ("x: T.let = 3\nx += 4  # here", "x is a T.let: it cannot be assigned here"),
+    "a let in a block": ("x: T.let = 3\nif A[0] > 0:\n    x = 4  # here", "x is a T.let"),
+    "a let without a value": ("x: T.let  # here", "x cannot have this type"),
+    "a counter of an outer loop": ("for i in range(4):\n    if i > 1:\n        i = 0  # here", "i is a loop counter"),
+    "a buffer for a scalar": ("x = 1\nif x > 0:\n    x = A  # here", "x is a scalar: a buffer or Python value"),
+    "a Python value in a branch": (
+        "x = T.meta_var('a')\nif A[0] > 0:\n    x = T.meta_var('b')  # here",
+        "x is a Python value: it cannot be assigned here",
+    ),
+    "a type that is none": ("x: int = 3  # here", "x cannot have this type"),
+    "an array with a value": ("x: T.float32[4] = 3  # here", "x cannot have this type"),
+    "a scalar that is no number": ("x: T.int32 = 'a'  # here", "x is a scalar"),
+    "an element that is no number": ("A[0] = 'a'  # here", "an element of A is a number"),
+    "a region that is assigned": ("A[0:4] = 1  # here", "a region of A cannot be assigned"),
+    "an attribute that is assigned": ("A.name = 1  # here", "`A.name` cannot be assigned in a kernel"),
+    "a list that is assigned": ("x = [1, 2]\nx[0] = 3  # here", "`x\\[0\\]` is no element of a buffer"),
+    "too many values": ("a, b = (1, 2, 3)  # here", "too few or too many values to unpack"),
+    "a value that does not unpack": ("a, b = A[0]  # here", "`A\\[0\\]` does not unpack"),
+    "too many indices": ("A[0, 1] = 2  # here", "A has 1 dimensions"),
+    "an index outside": ("A[8] = 2  # here", "index 8 is outside A"),
+    "a negative index": ("A[-1] = 2  # here", "index -1 is outside A"),
+    "a region outside": ("Tx.copy(A[0:9], A)  # here", "index 9 is outside A"),
+    "a float index": ("A[0.5] = 1  # here", "an index of A is an integer"),
+    "a float expression as an index": ("A[A[0]] = 1  # here", "an index of A is an integer"),
+    "a region with steps": ("Tx.copy(A[0:8:2], A)  # here", "a region of A has no steps"),
+    "an attribute that is not there": ("A.lokal()  # here", "`A` has no 'lokal'"),
+    "an index of an element": ("x = A[0][1]  # here", "`A\\[0\\]` is an element, it has no index"),
+    "a value that is not used": ("A[0] == 3  # here", "the value of `A\\[0\\] == 3.0` is not used"),
+    "no value": ("x = T.cuda.cta_sync()  # here", "`T.cuda.cta_sync\\(\\)` has no value"),
+    "division of integers": ("x = T.lane_id() / 2  # here", "`/` divides floats only"),
+    "bits of floats": ("x = A[0] & 1  # here", "`&` works on bits"),
+    "dtypes without a common one": (
+        "x = T.float16(A[0]) + T.bfloat16(A[0])  # here",
+        "operands of float16 and bfloat16 have no common dtype",
+    ),
+    "a reinterpretation of another size": ("x = T.reinterpret('uint64', A[0])  # here", "T.reinterpret keeps the bits"),
+    "an unknown dtype": ("x = T.cast(A[0], 'flaot16')  # here", "unknown dtype 'flaot16'"),
+    "a dtype that is none": ("x = T.cast(A[0], 3)  # here", "not a dtype"),
+    "a special register that is none": ("x = T.special('laneidd')  # here", "unknown special register"),
+    "a name that T lacks": ("T.alloc_bufer((4,))  # here", "T.alloc_bufer is not in the language"),
+    "an instruction that is none": ("T.ptx.ldmatrx()  # here", "T.ptx.ldmatrx is not an instruction"),
+    "an instruction without an operand": ("T.ptx.bar.sync(1)  # here", "T.ptx.bar.sync"),
+    "an instruction in a form it lacks": (
+        "T.ptx.ldmatrix(False, 3, '.b16', A.data)  # here",
+        "T.ptx.ldmatrix has no form with these modifiers",
+    ),
+    "a symbolic shape": ("n = 4\nB = T.alloc_shared((n,))  # here", "the shape of B must be constant"),
+    "an empty shape": ("B = T.alloc_shared((0,))  # here", "the shape of B"),
+    "a shape of strings": ("B = T.alloc_shared(('n',))  # here", "the shape of B"),
+    "a scope that is none": (
+        "B = T.alloc_buffer((4,), scope='shard')  # here",
+        "T.alloc_buffer needs a scope to allocate in",
+    ),
+    "a layout that is none": ("B = T.alloc_shared((4,), layout=(4,))  # here", "the layout of B"),
+    "a layout of another size": (
+        "B = T.alloc_shared((4,), layout=T.S[(4, 2) : (2, 1)])  # here",
+        "the layout of B does not fit its shape",
+    ),
+    "a view of nothing": ("B = T.decl_buffer((4,), 'float32')  # here", "T.decl_buffer views memory that exists"),
+    "a byte offset that cuts": (
+        "B = T.decl_buffer((4,), data=A.data, byte_offset=2)  # here",
+        "byte_offset cuts an element",
+    ),
+    "a view that is too large": ("B = A.view(16)  # here", "A.view does not fit"),
+    "registers of shared memory": ("B = A.local()  # here", "A.local\\(\\) is for registers"),
+    "a buffer that is no parameter": ("B = T.match_buffer(A, (4,))  # here", "T.match_buffer takes a parameter"),
+    "the address of a scalar": ("x = 1\ny = T.address_of(x)  # here", "`x` has no address"),
+    "an assumption that is false": ("T.assume(T.int32(3) > 4)  # here", "T.assume states what is false"),
+    "an assertion that fails": ("assert len(A.shape) == 2, 'rank'  # here", "fails: rank"),
+    "an assertion of run time": ("assert A[0] == 2  # here", "`assert` checks while the kernel is parsed"),
+    "settings that are none": ("T.attr(3)  # here", "T.attr takes a dict"),
+    "a loop over nothing": ("for i in A[0]:  # here\n    pass", "`A\\[0\\]` is nothing to loop over"),
+    "a loop of floats": ("for i in range(T.float32(2) * A[0]):  # here\n    pass", "the bounds of a loop are integers"),
+    "a loop with a step of run time": ("for i in range(0, 8, T.lane_id()):  # here\n    pass", "the step of a loop"),
+    "a loop with too few names": ("for i in T.grid(2, 4):  # here\n    pass", "a loop has one counter for each extent"),
+    "a loop with else": ("for i in range(4):\n    pass\nelse:\n    x = 1  # here", "a kernel has no `else` of `for`"),
+    "a break out of a grid": ("for i, j in T.grid(2, 4):\n    break  # here", "`break` leaves one loop"),
+    "a break that is late": (
+        "for i in (1, 2):\n    if A[i] > 0:\n        break  # here",
+        "`break` under a condition of run time",
+    ),
+    "a return under a condition": ("if A[0] > 0:\n    return  # here", "`return` under run-time control flow"),
+    "a function inside": ("def f(): pass  # here", "f is a function inside a kernel"),
+    "a call of nothing": ("A(1)  # here", "`A\\(1\\)` fails: 'Buffer' object is not callable"),
+    "an error of Python": ("x = 3 // 0  # here", "`3 // 0` fails: integer division or modulo by zero"),
+    "an error of a helper": ("x = int('a')  # here", "`int\\('a'\\)` fails"),
+    "a comprehension of run time": ("x = [i for i in (1, 2) if A[i] > 0]  # here", "a comprehension chooses"),
+}
+
+
+def parse(lines: str) -> tuple[Callable[[], object], int]:
+    """A function that defines a kernel with these lines, and the line that is marked."""
+    source = "def define():\n    @T.prim_func\n    def k(A: T.Buffer((8,), 'float32')):\n"
+    source += "".join(f"        {line}\n" for line in lines.splitlines())
+    file = f"<case {hash(lines)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    space: dict[str, object] = {"T": T, "Tx": Tx}
+    exec(compile("from __future__ import annotations\n" * 0 + source, file, "exec"), space)
+    marked = next(number for number, line in enumerate(source.splitlines(), 1) if line.endswith("# here"))
+    return space["define"], marked  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_error_stands_at_its_line(name: str) -> None:
+    lines, message = CASES[name]
+    define, marked = parse(lines)
+
+    with pytest.raises(TilewrightError, match=message) as raised:
+        define()
+
+    assert raised.value.at.line == marked
+    assert raised.value.at.column >= 8
+    assert "# here" in str(raised.value)
+
+
+def test_an_error_in_an_inline_function_stands_at_its_own_line() -> None:
+    @T.inline
+    def put(buffer):
+        buffer[0] = missing  # noqa: F821  in here
+
+    with pytest.raises(TilewrightError, match="missing is not defined") as raised:
+
+        @T.prim_func
+        def k(A: T.Buffer((8,), "float32")):
+            put(A)
+
+    assert raised.value.at.excerpt()[0].endswith("in here")
+
+
+def test_an_inline_function_wants_its_arguments() -> None:
+    @T.inline
+    def put(buffer, value):
+        buffer[0] = value
+
+    with pytest.raises(TilewrightError, match="put: missing a required argument: 'value'") as raised:
+
+        @T.prim_func
+        def k(A: T.Buffer((8,), "float32")):
+            put(A)
+
+    assert raised.value.allowed == "put(buffer, value)"
+    assert raised.value.at.excerpt()[0].endswith("put(A)")
+
+
+def test_inline_functions_that_call_each_other_end() -> None:
+    @T.inline
+    def again(n):
+        again(n + 1)
+
+    with pytest.raises(TilewrightError, match="inline functions call each other without end"):
+
+        @T.prim_func
+        def k():
+            again(0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ("n", "parameter n needs a type"),
+        ("n: int", "parameter n needs a type"),
+        ("n: T.constexpr", "parameter n needs a type"),
+        ("*n: T.int32", "a kernel has no \\*n"),
+        ("n: T.int32 = 3", "the parameters of a kernel have no defaults"),
+        ("n: T.Buffer((4,), 'flaot32')", "unknown dtype 'flaot32'"),
+        ("n: T.Buffer((0,), 'float32')", "the shape of n"),
+    ],
+)
+def test_a_parameter_that_is_wrong(parameters: str, message: str) -> None:
+    file = f"<parameters {parameters}>"
+    source = f"@T.prim_func\ndef k({parameters}):\n    pass\n"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+
+    with pytest.raises(TilewrightError, match=message) as raised:
+        exec(compile(source, file, "exec"), {"T": T})
+
+    assert raised.value.at.line == 2
+
+
+def test_the_whole_text_of_an_error() -> None:
+    define, _ = parse("for i in range(4):\n    A[i] = tidd + 1  # here")
+
+    with pytest.raises(TilewrightError, match="tidd") as raised:
+        define()
+
+    file = raised.value.at.file
+    assert str(raised.value) == f"{file}:5: " + text("""
+        tidd is not defined
+           5 |             A[i] = tidd + 1  # here
+             |                    ^^^^
+          given:   tidd
+          allowed: A, i
+    """)

@@ -1,0 +1,410 @@
+"""The slow, obvious simulator: one Python generator per thread, one statement after the other, one lane at a time.
+
+It shares nothing with `tilewright.sim`. Threads run one after the other up to the next place where they meet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.dtypes import DType
+from tilewright.ir import (
+    AddressOf,
+    AllocBuffer,
+    Assign,
+    Assume,
+    Attr,
+    Binary,
+    Bind,
+    Break,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Continue,
+    DeclBuffer,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Load,
+    Reinterpret,
+    Select,
+    Special,
+    Store,
+    Unary,
+    Var,
+    While,
+)
+from tilewright.isa import bind
+
+
+class _Left(Exception):
+    def __init__(self, loop: bool) -> None:
+        self.loop = loop
+
+
+def wrapped(value: int, kind: DType) -> Any:
+    if kind.kind == "bool":
+        return bool(value)
+    value &= (1 << kind.bits) - 1
+    if kind.kind in ("int", "handle") and value >> (kind.bits - 1):
+        value -= 1 << kind.bits
+    return value
+
+
+def rounded(value: Any, kind: DType) -> Any:
+    return np.asarray(value).astype(kind.numpy)[()]
+
+
+def converted(value: Any, source: DType, kind: DType) -> Any:
+    """PTX's cvt, and C between integers."""
+    if kind.kind == "bool":
+        return bool(value != 0)
+    if kind.is_float:
+        return to_float(value, source, kind)
+    if not source.is_float:
+        return wrapped(int(value), kind)
+    number = float(value)
+    if math.isnan(number):
+        return 0
+    low = -(1 << kind.bits - 1) if kind.is_signed else 0
+    high = (1 << kind.bits - 1) - 1 if kind.is_signed else (1 << kind.bits) - 1
+    if math.isinf(number):
+        return high if number > 0 else low
+    return min(max(int(number), low), high)
+
+
+def to_float(value: Any, source: DType, kind: DType) -> Any:
+    if kind.bits < 32 and not source.is_float:
+        value = np.float32(int(value))
+    if kind.bits <= 8 and kind != "float8_e8m0fnu":
+        number, most = float(value), float(ml_dtypes.finfo(kind.numpy).max)
+        if math.isnan(number):
+            return rounded(most if kind.value_bits < 8 else number, kind)
+        return rounded(np.float32(min(max(number, -most), most)), kind)
+    if not source.is_float:
+        return rounded(int(value), kind)
+    return rounded(value, kind)
+
+
+def arithmetic(op: str, a: Any, b: Any, kind: DType) -> Any:
+    if kind.is_float:
+        return floats(op, a, b, kind)
+    a, b = int(a), int(b)
+    if op in ("//", "%", "truncdiv", "truncmod") and b == 0:
+        return None  # undefined
+    if op == "truncdiv":
+        return wrapped(int(math.copysign(1, a) * math.copysign(1, b)) * (abs(a) // abs(b)), kind)
+    if op == "truncmod":
+        return wrapped(abs(a) % abs(b) * (-1 if a < 0 else 1), kind)
+    table = {
+        "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "//": lambda: a // b, "%": lambda: a % b,
+        "min": lambda: min(a, b), "max": lambda: max(a, b), "&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b,
+        "<<": lambda: a << b, ">>": lambda: a >> b,
+    }  # fmt: skip
+    return wrapped(table[op](), kind)
+
+
+def floats(op: str, a: Any, b: Any, kind: DType) -> Any:
+    """One rounding: exact enough in float64 for narrow types, NumPy's own for the others."""
+    if op in ("min", "max"):
+        return np.fmin(a, b) if op == "min" else np.fmax(a, b)
+    wide = np.float32 if kind.bits < 32 else kind.numpy.type
+    x, y = wide(a), wide(b)
+    return rounded({"+": x + y, "-": x - y, "*": x * y, "/": np.divide(x, y)}[op], kind)
+
+
+COMPARE = {"==": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
+
+
+class Cta:
+    """One CTA: its shared memory, and its threads as generators."""
+
+    def __init__(self, oracle: Oracle, cta: int) -> None:
+        self.oracle = oracle
+        self.cta = cta
+        launch = oracle.kernel.launch
+        assert launch is not None
+        self.threads = launch.threads
+        self.shared = bytearray(launch.shared_bytes)
+
+    def run(self) -> None:
+        threads = {tid: Thread(self, tid) for tid in range(self.threads)}
+        running: dict[int, Iterator[Any]] = {
+            tid: thread.body(self.oracle.kernel.body) for tid, thread in threads.items()
+        }
+        at: dict[int, Any] = {}
+        while running:
+            for tid in [t for t in running if t not in at]:
+                meeting = next(running[tid], None)
+                if meeting is None:
+                    del running[tid]
+                else:
+                    at[tid] = meeting
+            if not running:
+                return
+            self.release(at, running)
+
+    def release(self, at: dict[int, Any], running: dict[int, Iterator[Any]]) -> None:
+        for warp in range(-(-self.threads // 32)):
+            lanes = [t for t in at if t // 32 == warp]
+            whole = len(lanes) == sum(1 for t in running if t // 32 == warp)
+            if lanes and whole and len({id(at[t].call) for t in lanes}) == 1 and at[lanes[0]].scope == "warp":
+                at[lanes[0]].together([at[t] for t in lanes])
+                for t in lanes:
+                    del at[t]
+                return
+        if len(at) == len(running) == self.threads and all(meeting.scope == "cta" for meeting in at.values()):
+            at.clear()
+            return
+        raise RuntimeError("deadlock")
+
+
+class Meeting:
+    """One thread at a place where it waits for others."""
+
+    def __init__(self, thread: Thread, call: Call, scope: str) -> None:
+        self.thread = thread
+        self.call = call
+        self.scope = scope
+        self.result: Any = None
+
+    def together(self, lanes: list[Meeting]) -> None:
+        if self.call.op.endswith("matrix"):
+            matrices(self.call, [m.thread for m in lanes])
+        elif self.call.op == "cuda.shfl_xor_sync":
+            bound = bind(self.call)
+            values = {m.thread.tid % 32: m.thread.value(bound.operands["value"][0]) for m in lanes}
+            for m in lanes:
+                other = m.thread.value(bound.operands["lane_mask"][0])
+                m.result = values[m.thread.tid % 32 ^ other]
+
+
+def matrices(call: Call, threads: list[Thread]) -> None:
+    """ldmatrix and stmatrix, by the manual: 8 rows of 8 halves; lane 4g+t has columns 2t, 2t+1 of row g."""
+    bound = bind(call)
+    num, trans = bound.registers, bool(bound.mods["trans"])
+    rows = [t.address(bound.operands["p"][0])[1] for t in threads]
+    shared = threads[0].cta.shared
+    for lane, thread in enumerate(threads):
+        for m in range(num):
+            for half in range(2):
+                row, column = lane // 4, 2 * (lane % 4) + half
+                if trans:
+                    row, column = column, row
+                where = rows[8 * m + row] + 2 * column
+                place = bound.operands["r"][m]
+                buffer, start = thread.address(AddressOf(place.buffer, place.indices))
+                start += 2 * half
+                if call.op == "ptx.ldmatrix":
+                    buffer[start : start + 2] = shared[where : where + 2]
+                else:
+                    shared[where : where + 2] = buffer[start : start + 2]
+
+
+class Thread:
+    def __init__(self, cta: Cta, tid: int) -> None:
+        self.cta = cta
+        self.tid = tid
+        self.kernel = cta.oracle.kernel
+        self.env: dict[str, Any] = dict(cta.oracle.scalars)
+        self.local: dict[str, bytearray] = {}
+        self.offsets: dict[str, int] = {}
+
+    # Statements
+
+    def body(self, body: tuple[Any, ...]) -> Iterator[Meeting]:
+        for stmt in body:
+            yield from self.statement(stmt)
+
+    def statement(self, stmt: Any) -> Iterator[Meeting]:
+        if isinstance(stmt, AllocBuffer):
+            self.allocate(stmt)
+        elif isinstance(stmt, (Bind, Assign)):
+            self.env[stmt.var.name] = yield from self.result(stmt.value)
+        elif isinstance(stmt, Store):
+            value = yield from self.result(stmt.value)
+            self.write(stmt.place, value)
+        elif isinstance(stmt, Evaluate):
+            yield from self.result(stmt.value)
+        elif isinstance(stmt, If):
+            yield from self.body(stmt.then if self.value(stmt.cond) else stmt.orelse)
+        elif isinstance(stmt, For):
+            yield from self.loop(stmt)
+        elif isinstance(stmt, While):
+            while self.value(stmt.cond) and not (yield from self.iteration(stmt.body)):
+                pass
+        elif isinstance(stmt, (Break, Continue)):
+            raise _Left(isinstance(stmt, Break))
+        else:
+            assert isinstance(stmt, (DeclBuffer, Attr, Assume))
+
+    def allocate(self, stmt: AllocBuffer) -> None:
+        if stmt.buffer.is_shared:
+            self.offsets[stmt.buffer.name] = stmt.offset or 0
+        else:
+            size = int(stmt.buffer.shape[0]) * stmt.buffer.dtype.bits  # type: ignore[arg-type]  # a constant here
+            self.local[stmt.buffer.name] = bytearray(size // 8 + 8)
+
+    def loop(self, stmt: For) -> Iterator[Meeting]:
+        for number in range(self.value(stmt.start), self.value(stmt.stop), stmt.step):
+            self.env[stmt.var.name] = number
+            if (yield from self.iteration(stmt.body)):
+                break
+
+    def iteration(self, body: tuple[Any, ...]) -> Any:
+        """True where the loop was left."""
+        try:
+            yield from self.body(body)
+        except _Left as left:
+            return left.loop
+        return False
+
+    def result(self, value: Expr) -> Any:
+        """The value of a statement's expression; a call that lanes make together waits for them."""
+        if isinstance(value, Call):
+            bound = bind(value)
+            if bound.form.sync is not None:
+                yield Meeting(self, value, "cta" if bound.form.sync.scope == "cta" else "warp")
+                return None
+            if value.op == "cuda.copy_bytes":
+                return self.copy(value)
+            meeting = Meeting(self, value, "warp")
+            yield meeting
+            return meeting.result
+        return self.value(value)
+
+    def copy(self, value: Call) -> None:
+        bound = bind(value)
+        count = int(bound.mods["nbytes"])  # type: ignore[call-overload]
+        source, start = self.address(bound.operands["src"][0])
+        target, to = self.address(bound.operands["dst"][0])
+        target[to : to + count] = bytes(source[start : start + count])
+
+    # Memory
+
+    def address(self, expr: Expr) -> tuple[Any, int]:
+        """The storage and the byte in it that a pointer means."""
+        assert isinstance(expr, AddressOf)
+        index = self.value(expr.indices[0]) if expr.indices else 0
+        return self.place(expr.buffer, index)
+
+    def place(self, buffer: Buffer, index: int) -> tuple[Any, int]:
+        if isinstance(buffer.data, AddressOf):
+            storage, start = self.address(buffer.data)
+        elif buffer.space == "global":
+            storage, start = self.cta.oracle.arrays[buffer.name], 0
+        elif buffer.is_shared:
+            storage, start = self.cta.shared, self.offsets[buffer.name]
+        else:
+            storage, start = self.local[buffer.name], 0
+        assert index >= 0, "out of bounds"
+        return storage, start + index * buffer.dtype.bits // 8
+
+    def read(self, place: Load) -> Any:
+        index = self.value(place.indices[0])
+        storage, start = self.place(place.buffer, index)
+        kind = place.dtype
+        if kind.bits == 4:
+            nibble = storage[start] >> (4 * (index % 2)) & 15
+            return np.asarray(nibble, np.uint8).view(kind.numpy)[()]
+        return from_bytes(bytes(storage[start : start + kind.bits // 8]), kind)
+
+    def write(self, place: Load, value: Any) -> None:
+        index = self.value(place.indices[0])
+        storage, start = self.place(place.buffer, index)
+        kind = place.dtype
+        data = to_bytes(value, kind)
+        if kind.bits == 4:
+            shift = 4 * (index % 2)
+            storage[start] = storage[start] & ~(15 << shift) & 255 | data[0] << shift
+        else:
+            storage[start : start + len(data)] = data
+
+    # Expressions
+
+    def value(self, expr: Expr) -> Any:
+        return _VALUES[type(expr)](self, expr)
+
+    def const(self, expr: Const) -> Any:
+        return rounded(expr.value, expr.dtype) if expr.dtype.is_float else expr.value
+
+    def special(self, expr: Special) -> int:
+        tid = self.tid
+        return {"laneid": tid % 32, "warpid": tid // 32, "tid": tid, "ctaid.x": self.cta.cta}[expr.name]
+
+    def select(self, expr: Select) -> Any:
+        return self.value(expr.a if self.value(expr.cond) else expr.b)
+
+    def cast(self, expr: Cast) -> Any:
+        return converted(self.value(expr.a), expr.a.dtype, expr.dtype)
+
+    def reinterpret(self, expr: Reinterpret) -> Any:
+        return from_bytes(to_bytes(self.value(expr.a), expr.a.dtype), expr.dtype)
+
+    def unary(self, expr: Unary) -> Any:
+        a = self.value(expr.a)
+        if expr.op == "not":
+            return not a
+        if expr.dtype.is_float:
+            return -a
+        return wrapped(-int(a) if expr.op == "-" else ~int(a), expr.dtype)
+
+    def binary(self, expr: Binary) -> Any:
+        a = self.value(expr.a)
+        if expr.op in ("and", "or"):
+            return self.value(expr.b) if bool(a) == (expr.op == "and") else a
+        b = self.value(expr.b)
+        if expr.op in COMPARE:
+            return bool({"==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[expr.op])
+        return arithmetic(expr.op, a, b, expr.dtype)
+
+
+_VALUES: dict[type, Callable[[Thread, Any], Any]] = {
+    Const: Thread.const,
+    Var: lambda thread, expr: thread.env[expr.name],
+    Special: Thread.special,
+    Load: Thread.read,
+    Select: Thread.select,
+    Cast: Thread.cast,
+    Reinterpret: Thread.reinterpret,
+    Unary: Thread.unary,
+    Binary: Thread.binary,
+}
+
+
+def to_bytes(value: Any, kind: DType) -> bytes:
+    if kind.kind == "bool":
+        return bytes([bool(value)])
+    if kind.is_float:
+        return np.asarray([value], kind.numpy).tobytes()
+    return (int(value) & ((1 << kind.bits) - 1)).to_bytes(kind.bits // 8, "little")
+
+
+def from_bytes(data: bytes, kind: DType) -> Any:
+    if kind.kind == "bool":
+        return data != b"\0"
+    if kind.is_float:
+        return np.frombuffer(data, kind.numpy)[0]
+    return wrapped(int.from_bytes(data, "little"), kind)
+
+
+class Oracle:
+    def __init__(self, kernel: Kernel, arrays: dict[str, np.ndarray[Any, Any]], scalars: dict[str, Any]) -> None:
+        self.kernel = kernel
+        self.arrays = {name: memoryview(array.reshape(-1).view(np.uint8)) for name, array in arrays.items()}
+        self.scalars = scalars
+
+    def run(self) -> None:
+        launch = self.kernel.launch
+        assert launch is not None
+        with np.errstate(all="ignore"):
+            for cta in range(int(launch.grid[0])):
+                Cta(self, cta).run()

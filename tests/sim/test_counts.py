@@ -1,0 +1,87 @@
+"""What a run counts: instructions, bytes, and the wavefronts of shared memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.sim.build import Lowered, at, cta, get, lane, tid
+from tilewright.sim import Run
+from tilewright.sim.address import Address, Part
+from tilewright.sim.counts import default_phase, wavefronts
+
+
+def distinct_words(addresses: np.ndarray, width: int, phase: int) -> int:
+    """The definition: per phase the bank with the most distinct words decides."""
+    total = 0
+    for start in range(0, len(addresses), phase):
+        banks: dict[int, set[int]] = {}
+        for address in addresses[start : start + phase]:
+            for word in range(int(address) // 4, (int(address) + width - 1) // 4 + 1):
+                banks.setdefault(word % 32, set()).add(word)
+        total += max(map(len, banks.values()))
+    return total
+
+
+@pytest.mark.parametrize("width", [2, 4, 8, 16])
+@pytest.mark.parametrize("seed", range(5))
+def test_wavefronts_are_the_most_words_of_a_bank(width: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    addresses = rng.integers(0, 64 * 4 ** (seed % 3), 32) * width
+
+    passes, ideal = wavefronts(Address(0, Part(addresses.reshape(1, 1, 32))), 32, width, default_phase(width), None)
+
+    assert passes == distinct_words(addresses, width, default_phase(width))
+    assert ideal == 32 // default_phase(width)
+
+
+def matrix_rows(pitch: int) -> Run:
+    k = Lowered(threads=64, grid=3)
+    s, r = k.shared("s", "float16", 32 * pitch // 2), k.local("r", "float16", 8)
+    k.do("ptx.ldmatrix", False, 4, ".b16", at(s, lane * (pitch // 2)), *(get(r, 2 * m) for m in range(4)))
+    return k.run(check="none")
+
+
+@pytest.mark.parametrize(("pitch", "degree"), [(128, 8), (144, 1), (16, 1), (64, 4)])
+def test_the_pitch_of_matrix_rows_decides_their_conflicts(pitch: int, degree: int) -> None:
+    (line,) = matrix_rows(pitch).counts.lines
+
+    assert line.ideal_wavefronts == 4 * 2 * 3
+    assert line.wavefronts == degree * line.ideal_wavefronts
+    assert line.bank_conflicts == (degree - 1) * line.ideal_wavefronts
+
+
+def test_lanes_that_are_not_active_make_no_conflicts() -> None:
+    k = Lowered()
+    s = k.shared("s", "int32", 1024)
+    with k.when(lane < 2):
+        k.store(s, lane * 32, lane)
+    (line,) = k.run().counts.lines
+
+    assert (line.accesses, line.wavefronts, line.ideal_wavefronts) == (2, 2, 1)
+
+
+def test_instructions_and_bytes_are_counted_per_warp_and_memory() -> None:
+    k = Lowered(threads=128, grid=4)
+    a, s = k.array("a", "float16", 4096), k.shared("s", "float16", 1024)
+    k.do("cuda.copy_bytes", at(s, tid * 8), at(a, (cta * 128 + tid) * 8), 16)
+    k.do("cuda.cta_sync")
+
+    counts = k.run(a=np.zeros(4096, np.float16)).counts
+
+    assert counts.instructions == {"cuda.copy_bytes": 16, "cuda.cta_sync": 16}
+    assert counts.bytes_read == {"global": 8192}
+    assert counts.bytes_written == {"shared": 8192}
+
+
+def test_a_second_run_counts_anew() -> None:
+    first, second = matrix_rows(128).counts, matrix_rows(128).counts
+
+    assert first.wavefronts == second.wavefronts
+
+
+def test_counts_read_as_a_table() -> None:
+    text = str(matrix_rows(128).counts)
+
+    assert "ptx.ldmatrix" in text
+    assert "wavefronts  ideal  conflicts" in text

@@ -1,0 +1,243 @@
+"""The race check: a missing barrier hides while all warps run together; this finds it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
+from tilewright.errors import SimulationError
+
+BARRIERS = (1, 2, 3)
+
+
+def staged(skip: int = 0, *, rounds: int = 2) -> Lowered:
+    """Every round: write, barrier, read the neighbour's, barrier. ``skip`` leaves one out."""
+    k = Lowered(threads=128, grid=3)
+    out, s = k.array("out", "int32", 3 * 128), k.shared("s", "int32", 128)
+    with k.loop("i", 0, rounds) as i:
+        k.store(s, tid, tid + i)
+        if skip != 1:
+            k.do("cuda.cta_sync")
+        k.store(out, cta * 128 + tid, get(s, (tid + 33) % 128))
+        if skip != 2:
+            k.do("cuda.cta_sync")
+    return k
+
+
+def test_barriers_between_writing_and_reading_are_enough() -> None:
+    out = np.zeros(384, np.int32)
+
+    run = staged().run(out=out)
+
+    assert not run.warnings
+    assert (out[:128] == (np.arange(128) + 33) % 128 + 1).all()
+
+
+def test_reading_before_the_barrier_names_both_lines_and_what_is_missing() -> None:
+    with pytest.raises(SimulationError, match="race: load reads s") as raised:
+        staged(skip=1).run(out=np.zeros(384, np.int32))
+
+    text = str(raised.value)
+    assert "kernel.py:4: CTA (0, 0, 0), warp 0, lane 0" in text
+    assert "written at kernel.py:3: CTA (0, 0, 0), warp 1, lane 1" in text
+    assert "s[33]" in text
+    assert "T.cuda.cta_sync() between line 3 and line 4" in text
+
+
+def test_writing_again_before_everyone_has_read_is_a_race() -> None:
+    with pytest.raises(SimulationError, match=r"race: store writes s.* which another thread has read"):
+        staged(skip=2).run(out=np.zeros(384, np.int32))
+
+
+def test_one_round_needs_no_second_barrier() -> None:
+    staged(skip=2, rounds=1).run(out=np.zeros(384, np.int32))
+
+
+@pytest.mark.parametrize("meets", [True, False])
+def test_lanes_of_a_warp_are_ordered_by_warp_sync_only(meets: bool) -> None:
+    k = Lowered(threads=32)
+    out, s = k.array("out", "int32", 32), k.shared("s", "int32", 32)
+    k.store(s, tid, tid)
+    if meets:
+        k.do("cuda.warp_sync")
+    k.store(out, tid, get(s, 31 - tid))
+
+    if meets:
+        k.run(out=np.zeros(32, np.int32))
+        return
+    with pytest.raises(SimulationError, match="race") as raised:
+        k.run(out=np.zeros(32, np.int32))
+    assert "T.cuda.warp_sync() between line" in str(raised.value)
+
+
+def test_a_shuffle_orders_no_memory() -> None:
+    k = Lowered(threads=32)
+    out, s = k.array("out", "int32", 32), k.shared("s", "int32", 32)
+    k.store(s, tid, tid)
+    k.do("cuda.shfl_xor_sync", 0xFFFFFFFF, lane, 1)
+    k.store(out, tid, get(s, 31 - tid))
+
+    with pytest.raises(SimulationError, match="race"):
+        k.run(out=np.zeros(32, np.int32))
+
+
+def test_a_thread_is_ordered_with_itself() -> None:
+    k = Lowered(threads=64)
+    s = k.shared("s", "int32", 64)
+    k.store(s, tid, tid)
+    k.store(s, tid, get(s, tid) + 1)
+
+    k.run()
+
+
+def test_a_matrix_load_reads_what_other_lanes_wrote() -> None:
+    k = Lowered()
+    s, r = k.shared("s", "float16", 256), k.local("r", "float16", 8)
+    a = k.array("a", "float16", 256)
+    k.do("cuda.copy_bytes", at(s, tid * 8), at(a, tid * 8), 16)
+    k.do("ptx.ldmatrix", False, 4, ".b16", at(s, lane * 8), *(get(r, 2 * m) for m in range(4)))
+
+    with pytest.raises(SimulationError, match=r"race: ptx\.ldmatrix reads s"):
+        k.run(a=np.zeros(256, np.float16))
+
+
+def producer_and_consumers(*, sync: bool) -> Lowered:
+    """Warp 0 fills; warps 1 and 2 read behind named barrier 1; warp 3 does neither."""
+    k = Lowered(threads=128)
+    out, s = k.array("out", "int32", 64), k.shared("s", "int32", 64)
+    with k.when(warp == 0):
+        k.store(s, lane, lane)
+        k.store(s, lane + 32, lane)
+        k.do("ptx.bar.arrive", 1, 96)
+    with k.when((warp - 1) * (warp - 2) == 0):
+        if sync:
+            k.do("ptx.bar.sync", 1, 96)
+        k.store(out, (warp - 1) * 32 + lane, get(s, (warp - 1) * 32 + 31 - lane))
+    return k
+
+
+def test_a_named_barrier_orders_those_who_meet_there() -> None:
+    out = np.zeros(64, np.int32)
+
+    run = producer_and_consumers(sync=True).run(out=out)
+
+    assert out.tolist() == [*range(31, -1, -1)] * 2
+    assert not run.warnings
+
+
+def test_without_the_named_barrier_it_is_a_race() -> None:
+    with pytest.raises(SimulationError, match="race"):
+        producer_and_consumers(sync=False).run(out=np.zeros(64, np.int32))
+
+
+def test_several_readers_are_all_remembered() -> None:
+    """Warps 0 and 1 read; warp 1 itself then writes: warp 0's read is not ordered before that."""
+    k = Lowered(threads=64)
+    s, r = k.shared("s", "int32", 1), k.local("r", "int32", 1)
+    with k.when(tid == 0):
+        k.store(s, 0, 5)
+    k.do("cuda.cta_sync")
+    k.store(r, 0, get(s, 0))
+    with k.when(tid == 32):
+        k.store(s, 0, 6)
+
+    with pytest.raises(SimulationError, match=r"race: store writes s.*another thread has read"):
+        k.run()
+
+
+def test_lanes_that_store_different_values_to_one_place_race() -> None:
+    k = Lowered()
+    s = k.shared("s", "int32", 1)
+    k.store(s, 0, tid)
+
+    with pytest.raises(SimulationError, match="race: store writes s"):
+        k.run()
+
+
+def test_lanes_that_store_one_value_to_one_place_do_not() -> None:
+    k = Lowered()
+    s = k.shared("s", "int32", 1)
+    k.store(s, 0, 3)
+
+    assert not k.run().warnings
+
+
+def test_ctas_that_store_equal_values_to_one_place_are_warned_of() -> None:
+    k = Lowered(grid=4)
+    out = k.array("out", "int32", 32)
+    k.store(out, tid, tid)
+
+    run = k.run(out=np.zeros(32, np.int32))
+
+    assert len(run.warnings) == 1
+    assert "with equal values" in run.warnings[0]
+
+
+def test_ctas_that_store_different_values_to_one_place_race() -> None:
+    k = Lowered(grid=4)
+    out = k.array("out", "int32", 32)
+    k.store(out, tid, cta)
+
+    with pytest.raises(SimulationError, match="race: store writes out") as raised:
+        k.run(out=np.zeros(32, np.int32))
+
+    assert "no barrier orders CTAs" in str(raised.value)
+
+
+def test_a_cta_that_reads_what_another_wrote_races() -> None:
+    k = Lowered(grid=2)
+    a = k.array("a", "int32", 64)
+    k.store(a, cta * 32 + tid, 1)
+    k.bind("x", get(a, (1 - cta) * 32 + tid))
+
+    with pytest.raises(SimulationError, match="race: load reads a"):
+        k.run(a=np.zeros(64, np.int32))
+
+
+def test_global_memory_inside_a_cta_is_ordered_by_its_barrier() -> None:
+    k = Lowered(threads=64, grid=2)
+    a, b = k.array("a", "int32", 128), k.array("b", "int32", 128)
+    k.store(a, cta * 64 + tid, tid)
+    k.do("cuda.cta_sync")
+    k.store(b, cta * 64 + tid, get(a, cta * 64 + 63 - tid))
+    out = np.zeros(128, np.int32)
+
+    k.run(a=np.zeros(128, np.int32), b=out)
+
+    assert out[:64].tolist() == list(range(63, -1, -1))
+
+
+def test_atomics_do_not_race_among_themselves() -> None:
+    k = Lowered(threads=64, grid=4)
+    a = k.array("a", "int32", 1)
+    k.do("cuda.atomic_add", at(a, 0), 1)
+    total = np.zeros(1, np.int32)
+
+    run = k.run(a=total)
+
+    assert total[0] == 256
+    assert not run.warnings
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_the_last_cta_may_read_all_results_behind_a_fence_and_a_counter(fenced: bool) -> None:
+    from tilewright.isa import call
+
+    k = Lowered(threads=32, grid=3)
+    part, count, out = k.array("part", "int32", 3), k.array("count", "int32", 1), k.array("out", "int32", 1)
+    with k.when(tid == 0):
+        k.store(part, cta, cta + 1)
+        if fenced:
+            k.do("cuda.thread_fence")
+        before = k.bind("before", call("cuda.atomic_add", at(count, 0), 1))
+        with k.when(before == 2):
+            k.store(out, 0, get(part, 0) + get(part, 1) + get(part, 2))
+    arrays = {"part": np.zeros(3, np.int32), "count": np.zeros(1, np.int32), "out": np.zeros(1, np.int32)}
+
+    if fenced:
+        k.run(**arrays)
+        assert arrays["out"][0] == 6
+        return
+    with pytest.raises(SimulationError, match="race: load reads part"):
+        k.run(**arrays)

@@ -1,0 +1,65 @@
+"""Kernels with one tile call, written as IR, for the tests of this room."""
+
+from __future__ import annotations
+
+from tilewright import ir
+from tilewright.dtypes import HANDLE, dtype
+from tilewright.errors import Span
+from tilewright.ir import AllocBuffer, Body, Buffer, DeviceEntry, Kernel, Region, ScopeId, Stmt, Var, row_major
+from tilewright.layout import Layout, S, laneid
+
+AT = Span("stage.py", 21, 4, 12)
+LANE, WARP, TID = Var("lane_id"), Var("warp_id"), Var("thread_id")
+BX = Var("bx")
+
+
+def buffer(
+    name: str,
+    space: str,
+    shape: tuple[object, ...],
+    layout: Layout | None = None,
+    kind: str = "float16",
+    **more: object,
+) -> Buffer:
+    """A buffer, row major unless a layout is given; a global one is bound to a parameter."""
+    data = Var(f"{name}_ptr", HANDLE) if space == "global" else None
+    made = layout if layout is not None else row_major(shape)
+    return Buffer(name, dtype(kind), shape, space, made, **{"data": data, **more})  # type: ignore[arg-type]
+
+
+def whole(buffer: Buffer | Region) -> Region:
+    return buffer if isinstance(buffer, Region) else buffer.region()
+
+
+def copy(
+    dst: Buffer | Region, src: Buffer | Region, scope: str = "warp", primitive: str = "copy", **config: object
+) -> ir.TileCall:
+    dispatch = config.pop("dispatch", None)
+    return ir.TileCall(primitive, scope, (whole(dst), whole(src)), dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
+
+
+def kernel(*statements: Stmt, threads: int = 32, symbols: tuple[Var, ...] = (), grid: int = 4) -> Kernel:
+    """A kernel of these statements: scope ids are declared, buffers that calls name are allocated or parameters."""
+    used = {b.name: b for stmt in ir.statements(statements) for b in _buffers(stmt)}
+    params = tuple(b for b in used.values() if b.space == "global")
+    allocs = tuple(AllocBuffer(b) for b in used.values() if b.data is None)
+    head: Body = (
+        DeviceEntry(),
+        ScopeId("cta_id", (BX,), (grid,)),
+        ScopeId("thread_id", (TID,), (threads,)),
+        ScopeId("warp_id", (WARP,), (None,)),
+    )
+    head += (ScopeId("lane_id", (LANE,), (32,)),) if threads >= 32 else ()
+    handles = tuple(b.data for b in params if isinstance(b.data, Var))
+    return Kernel("k", handles, params, (*head, *allocs, *statements), symbols)
+
+
+def misaligned_fragment() -> Kernel:
+    """A forced ldstmatrix whose rows start 40 bytes apart."""
+    fragment = S[(2, 8, 2, 4, 2) : (4, 4 @ laneid, 2, 1 @ laneid, 1)]
+    rows = Region(buffer("A", "shared", (32, 16), S[(32, 16) : (20, 1)]), ((0, 16), (0, 16)))
+    return kernel(copy(buffer("R", "local", (16, 16), fragment), rows, dispatch="ldstmatrix"))
+
+
+def _buffers(stmt: Stmt) -> list[Buffer]:
+    return [arg.buffer for arg in stmt.args if isinstance(arg, Region)] if isinstance(stmt, ir.TileCall) else []

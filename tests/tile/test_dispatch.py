@@ -1,0 +1,226 @@
+"""The choice among variants, and what is said about it."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from tests.tile.checking import resolved
+from tests.tile.kernels import AT, buffer, copy, kernel
+from tilewright import ir, tile
+from tilewright.errors import DispatchError, Span, TilewrightError
+from tilewright.ir import AllocBuffer, Assume, Attr, Bind, Buffer, For, If, Region, Var, as_expr, statements
+from tilewright.layout import ComposeLayout, S, SwizzleLayout, laneid
+from tilewright.tile.dispatch import PRIMITIVES
+
+FRAGMENT = S[(2, 8, 2, 4, 2) : (4, 4 @ laneid, 2, 1 @ laneid, 1)]
+REGISTERS = buffer("R", "local", (16, 16), FRAGMENT)
+N = Var("n")
+
+
+def shared(pitch: int = 16, **more: object) -> Buffer:
+    return buffer("A", "shared", (32, 16), S[(32, 16) : (pitch, 1)], **more)  # type: ignore[arg-type]
+
+
+def top(memory: Buffer, start: object = 0) -> Region:
+    return Region(memory, ((start, 16), (0, 16)))  # type: ignore[arg-type]
+
+
+def refusal(*statements: ir.Stmt, **more: object) -> TilewrightError:
+    with pytest.raises(TilewrightError, match=r".") as refused:
+        tile.resolve(kernel(*statements, **more), "sm_90a")  # type: ignore[arg-type]
+    return refused.value
+
+
+def test_candidates_are_tried_by_falling_priority_then_by_name() -> None:
+    assert [(v.name, v.priority) for v in PRIMITIVES["copy"].variants] == [
+        ("gmem_smem", 10), ("ldstmatrix", 10), ("ldstmatrix_bits", 10), ("reg", 10), ("fallback", 0),
+    ]  # fmt: skip
+
+
+def test_every_variant_explains_itself_in_one_line() -> None:
+    for row in PRIMITIVES.values():
+        for variant in row.variants:
+            assert variant.doc.endswith("."), variant.name
+            assert all(each.sentence for each in variant.when)
+
+
+def test_the_report_has_an_entry_for_each_call_with_every_reason() -> None:
+    done, report = tile.resolve(kernel(copy(REGISTERS, top(shared(20))), copy(REGISTERS, top(shared(20)))), "sm_90a")
+
+    first, second = report.entries
+    assert (first.line, first.at, first.scope, first.variant) == (21, AT, "warp", "reg")
+    assert [each.variant for each in first.tried] == ["gmem_smem", "ldstmatrix", "ldstmatrix_bits"]
+    assert first.tried == second.tried
+    assert str(report).splitlines()[:3] == [
+        "stage.py:21: Tx.warp.copy(R[0:16, 0:16], A[0:16, 0:16])",
+        "  copy/reg: 4 x 4 bytes (2 elements) per thread; not by 16 bytes, as 8 neighbours are not contiguous in A",
+        "  not gmem_smem: A is in shared memory and R in local, not global and shared",
+    ]
+    assert not [stmt for stmt in statements(done.body) if isinstance(stmt, ir.TileCall)]
+
+
+@pytest.mark.parametrize(
+    ("memory", "start", "hint"),
+    [
+        (shared(20), 0, "S[(32, 16):(24, 1)] for A, which makes its strides multiples of 16 bytes"),
+        (shared(16, align=4), 0, "align=16 on A"),
+    ],
+)
+def test_a_near_miss_names_the_smallest_change_that_was_tried(memory: Buffer, start: int, hint: str) -> None:
+    _, said = resolved(copy(REGISTERS, top(memory, start)))
+
+    assert (said.variant, said.hints) == ("reg", (hint,))
+
+
+def test_a_near_miss_names_the_missing_fact() -> None:
+    memory = buffer("A", "shared", (16, 64))
+    region = Region(memory, ((0, 16), (N, 16)))
+
+    _, said = resolved(copy(REGISTERS, region), symbols=(N,))
+    _, with_fact = resolved(Assume(N % 8 == 0), copy(REGISTERS, region), symbols=(N,))
+
+    assert (said.variant, said.hints) == ("reg", ("T.assume(n % 8 == 0)",))
+    assert (with_fact.variant, with_fact.hints) == ("ldstmatrix", ())
+
+
+def test_a_near_miss_names_an_aligned_start() -> None:
+    memory = buffer("A", "shared", (16, 64))
+
+    _, said = resolved(copy(REGISTERS, Region(memory, ((0, 16), (4, 16)))))
+
+    assert said.hints == ("A[0:16, 0:16], which begins at a multiple of 8",)
+
+
+def test_no_hint_is_told_that_does_not_help() -> None:
+    hopeless = buffer("A", "shared", (32, 16), S[(32, 16) : (20, 2)])
+
+    assert resolved(copy(REGISTERS, top(hopeless)))[1].hints == ()
+
+
+def test_dispatch_forces_a_variant() -> None:
+    assert resolved(copy(REGISTERS, top(shared())))[1].variant == "ldstmatrix"
+    assert resolved(copy(REGISTERS, top(shared()), dispatch="reg"))[1].variant == "reg"
+
+
+def test_a_forced_variant_that_declines_is_an_error_with_its_reason_and_hint() -> None:
+    error = refusal(copy(REGISTERS, top(shared(20)), dispatch="ldstmatrix"))
+
+    assert isinstance(error, DispatchError)
+    assert error.at == AT
+    assert 'dispatch="ldstmatrix" does not fit' in error.what
+    assert error.given == "accesses to A start 40 bytes apart, which is no multiple of 16"
+    assert error.hint == "S[(32, 16):(24, 1)] for A, which makes its strides multiples of 16 bytes"
+
+
+@pytest.mark.parametrize(
+    ("call", "what", "part"),
+    [
+        (
+            copy(REGISTERS, top(shared()), dispatch="ldmatrix"),
+            "has no variant 'ldmatrix'",
+            "did you mean 'ldstmatrix'?",
+        ),
+        (
+            copy(REGISTERS, top(shared()), primitive="copy_async"),
+            "no variant takes Tx.warp.copy_async",
+            "has no variants yet",
+        ),
+        (copy(REGISTERS, top(shared()), primitive="copi"), "Tx.warp.copi is no tile primitive", "did you mean 'copy'?"),
+        (copy(REGISTERS, top(shared()), vec_length=4), "has no keyword 'vec_length'", "did you mean 'vec_len'?"),
+        (copy(REGISTERS, Region(shared(), ((0, 16), (0, 8)))), "the extents differ", "R (16, 16), A (16, 8)"),
+        (copy(REGISTERS, top(shared(), 20)), "the region of A leaves the buffer", "from 20, 16 elements"),
+        (copy(REGISTERS, top(shared(kind="float32"))), "the dtypes differ", "R is float16, A is float32"),
+        (ir.TileCall("copy", "warp", (REGISTERS.region(),), at=AT), "takes two regions", "R[0:16, 0:16]"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_refused_at_its_line(call: ir.TileCall, what: str, part: str) -> None:
+    error = refusal(call)
+
+    assert what in error.what
+    assert part in str(error)
+    assert error.at == AT
+
+
+def test_when_all_decline_the_error_lists_every_variant_with_its_reason() -> None:
+    tensor = buffer("T", "tmem", (16, 16))
+
+    error = refusal(copy(REGISTERS, tensor))
+
+    assert [line.partition(":")[0] for line in str(error.given).splitlines()] == [
+        "gmem_smem",
+        "ldstmatrix",
+        "ldstmatrix_bits",
+        "reg",
+        "fallback",
+    ]
+
+
+def test_unit_extents_are_ignored() -> None:
+    memory = buffer("A", "shared", (3, 16, 1, 16))
+
+    assert resolved(copy(REGISTERS, Region(memory, ((1, 1), (0, 16), (0, 1), (0, 16)))))[1].variant == "ldstmatrix"
+
+
+def test_names_are_new_to_the_kernel_and_to_each_call() -> None:
+    taken = Bind(Var("smem_ptr"), as_expr(0))
+    done, _ = resolved(taken, copy(REGISTERS, top(shared())), copy(REGISTERS, top(shared())))
+
+    names = [stmt.var.name for stmt in statements(done.body) if isinstance(stmt, (Bind, For))]
+    assert names == ["smem_ptr", "mm", "smem_ptr_1", "mm_1", "smem_ptr_2"]
+    assert [str(s.settings[0][1]) for s in statements(done.body) if isinstance(s, Attr)] == [
+        "copy/ldstmatrix (stage.py:21)"
+    ] * 2
+
+
+def test_a_kernel_without_tile_calls_stays_as_it_is() -> None:
+    made = kernel(AllocBuffer(shared()))
+
+    assert tile.resolve(made, "sm_90a") == (made, tile.Report())
+    assert str(tile.Report()) == "no tile calls"
+
+
+def test_a_view_is_as_aligned_as_the_place_it_views() -> None:
+    storage = buffer("S", "shared", (2048,), None)
+    views = [
+        buffer("A", "shared", (32, 16), data=storage.ptr_to([start]), elem_offset=more)
+        for start, more in ((512, 0), (4, 0), (0, 4), (4, 4))
+    ]
+
+    said = [resolved(copy(REGISTERS, top(view)))[1].variant for view in views]
+
+    assert said == ["ldstmatrix", "reg", "reg", "ldstmatrix"]
+
+
+def test_calls_inside_loops_and_branches_are_resolved() -> None:
+    inner = If(Var("warp_id") == 0, (copy(REGISTERS, top(shared())),), (copy(REGISTERS, top(shared())),))
+
+    done, _ = resolved(For(Var("k"), as_expr(0), as_expr(2), (inner,)))
+
+    assert not [stmt for stmt in statements(done.body) if isinstance(stmt, ir.TileCall)]
+
+
+def test_the_target_may_be_a_name_and_must_exist() -> None:
+    with pytest.raises(TilewrightError, match="unknown architecture"):
+        tile.resolve(kernel(copy(REGISTERS, top(shared()))), "sm_91")
+
+
+def test_a_swizzle_alone_is_a_layout() -> None:
+    plain = buffer("A", "shared", (16, 32), SwizzleLayout(3, 3, 3))
+    composed = buffer("A", "shared", (16, 32), ComposeLayout(SwizzleLayout(3, 3, 3), S[16, 32]))
+    part = ((0, 16), (16, 16))
+
+    assert resolved(copy(REGISTERS, Region(plain, part)))[1] == resolved(copy(REGISTERS, Region(composed, part)))[1]
+
+
+def test_no_warning_is_given_where_a_real_variant_fits() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tile.resolve(kernel(copy(REGISTERS, top(shared()))), "sm_90a")
+
+
+def test_the_error_shows_the_line_of_the_kernel() -> None:
+    call = ir.TileCall("copy", "warp", (REGISTERS.region(), top(shared(20))), "ldstmatrix", at=Span("other.py", 7))
+
+    assert str(refusal(call)).startswith("other.py:7: Tx.warp.copy(")

@@ -1,0 +1,74 @@
+"""`tilewright run`: a kernel on made or given arguments, and what came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.cli.inputs import Argument, make_arguments
+from tilewright.cli.kernels import constants, kernel_named
+from tilewright.compiler import Executable, compile
+from tilewright.view.terminal import say, with_progress
+
+if TYPE_CHECKING:
+    from tilewright.sim import Run
+
+__all__ = ["run_kernel"]
+
+
+def run_kernel(
+    place: str,
+    args: list[str],
+    sizes: list[str],
+    const: list[str],
+    arch: str | None,
+    *,
+    check: str,
+    seed: int,
+    gpu: bool,
+    out: Path | None,
+) -> None:
+    """Run the kernel at ``place`` and print what it printed and counted."""
+    made = compile(kernel_named(place, const), arch)
+    extents = {name: int(str(value)) for name, value in constants(sizes).items()}
+    arguments = make_arguments(made.kernel, constants(args), extents, seed)
+    say(f"{made.name} for {made.target}")
+    for name, value in arguments.items():
+        say(f"  {name}: {_described(value)}")
+    if gpu:
+        _run_on_gpu(made, arguments)
+    else:
+        run = with_progress(made.name, lambda report: made.simulate(*arguments.values(), check=check, progress=report))
+        _show(run)
+    if out:
+        _write(out, arguments)
+
+
+def _described(value: Argument) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} of shape {value.shape}"
+    return str(value)
+
+
+def _run_on_gpu(made: Executable, arguments: dict[str, Argument]) -> None:
+    made(*arguments.values(), on="gpu")
+    say("ran on the GPU")
+
+
+def _show(run: Run) -> None:
+    if run.output:
+        say(run.output.rstrip("\n"))
+    say()
+    say(str(run.counts))
+    for warning in run.warnings:
+        say(f"warning: {warning}")
+
+
+def _write(out: Path, arguments: dict[str, Argument]) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    for name, value in arguments.items():
+        if isinstance(value, np.ndarray):
+            np.save(out / f"{name}.npy", value)
+    say(f"\narrays written to {out}/")

@@ -1,0 +1,271 @@
+"""The stages in order: compile a kernel, look at any stage of it, run it.
+
+exe = tw.compile(kernel, target="sm_90a")
+exe(a, b)                  # NumPy and CPU tensors: the simulator; CUDA tensors: the GPU
+exe.source("cuda")         # "tile", "lowered", "cuda", "ptx", "sass"
+exe.report                 # why each tile call became what it is
+
+Each stage is imported where it is first asked for: `import tilewright` is quick, and whoever only simulates never loads
+the CUDA emitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tilewright import host
+from tilewright.errors import ArgumentError, KernelError, TargetError, ToolError, choices
+from tilewright.ir import Call, Kernel, TileCall, expressions, statements
+from tilewright.ir.arguments import Bindings, Signature
+from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
+
+if TYPE_CHECKING:
+    from tilewright.cuda.nvrtc import Assembly, Resources
+    from tilewright.sim import Program, Run
+    from tilewright.tile import Report
+
+__all__ = ["STAGES", "Executable", "compile", "simulate"]
+
+STAGES = ("tile", "lowered", "cuda", "ptx", "sass")
+Target = "str | Mapping[str, str] | Arch | None"
+
+
+def compile(  # the public name is `tilewright.compile`
+    kernel: Any, target: str | Mapping[str, str] | Arch | None = None, *, fast_math: bool = False
+) -> Executable:
+    """Compile a kernel for an architecture ("sm_90a"; left out: the first that has every instruction it names).
+
+    kernel: what ``@T.prim_func`` or ``.specialize()`` made; `Any`, since decorators return wrappers of it.
+    fast_math: let the CUDA compiler contract and approximate: results may differ from the simulator's in the last bits.
+    Raises KernelError, DispatchError, InstructionError or TargetError at the kernel's line.
+    """
+    from tilewright.ir.verify import verify
+
+    authored = _kernel_of(kernel)
+    verify(authored)
+    return Executable(authored, _target_of(target, authored), fast_math=fast_math)
+
+
+def simulate(
+    kernel: Any,
+    *args: Any,
+    check: str | Iterable[str] = "all",
+    target: str | Mapping[str, str] | Arch | None = None,
+    **named: Any,
+) -> Run:
+    """Run a kernel on the simulator, arrays changed in place; every check is on unless ``check`` names fewer.
+
+    Returns counts, warnings and printed text. Raises SimulationError where a check finds something.
+    """
+    made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
+    return made.simulate(*args, check=check, **named)
+
+
+def _kernel_of(kernel: Any) -> Kernel:
+    found = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
+    if not isinstance(found, Kernel):
+        hint = "call .specialize(...) first" if hasattr(kernel, "specialize") else "decorate it with @T.prim_func"
+        raise KernelError("this is not a kernel", given=repr(kernel), allowed="what @T.prim_func made", hint=hint)
+    return found
+
+
+def _target_of(target: str | Mapping[str, str] | Arch | None, kernel: Kernel) -> Arch:
+    if isinstance(target, Arch):
+        return target
+    if isinstance(target, Mapping):
+        if target.get("kind", "cuda") != "cuda":
+            raise TargetError(
+                "unknown kind of target", given=repr(dict(target)), allowed='{"kind": "cuda", "arch": "sm_90a"}'
+            )
+        target = target.get("arch", "cuda")
+    if target is None or target == "cuda":
+        return default_arch(tuple(_written(kernel)))
+    return arch(target)
+
+
+def _written(kernel: Kernel) -> Iterator[Requirement]:
+    """What the instructions that a kernel names need, copy atoms among them."""
+    for stmt in statements(kernel.body):
+        yield from (bind(node).form.arch for node in expressions(stmt) if isinstance(node, Call))
+        if isinstance(stmt, TileCall) and stmt.dispatch in ATOMS:
+            yield ATOMS[stmt.dispatch].arch
+
+
+class Executable:
+    """A compiled kernel. Stages are made when they are first asked for, and kept.
+
+    kernel: as authored. target: the architecture. report: one entry per tile call.
+    """
+
+    def __init__(self, kernel: Kernel, target: Arch, *, fast_math: bool = False) -> None:
+        from tilewright.lower import lower
+        from tilewright.tile import resolve
+
+        self.kernel = kernel
+        self.target = target
+        self.fast_math = fast_math
+        resolved, self.report = resolve(kernel, target)
+        self.lowered = lower(resolved)
+        self._check_instructions()
+        self._programs: dict[frozenset[str], Program] = {}
+
+    report: Report
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    def _check_instructions(self) -> None:
+        for stmt in statements(self.lowered.body):
+            for node in expressions(stmt):
+                if isinstance(node, Call):
+                    try:
+                        bind(node).check_arch(self.target)
+                    except TargetError as error:
+                        raise error.located(stmt.at) from None
+        if self.lowered.launch is not None and self.lowered.launch.shared_bytes > self.target.shared_bytes:
+            raise TargetError(
+                f"{self.name} needs more shared memory than a CTA of {self.target} can have",
+                given=f"{self.lowered.launch.shared_bytes} bytes",
+                allowed=f"{self.target.shared_bytes} bytes",
+                at=self.kernel.at,
+            )
+
+    # Stages
+
+    def source(self, stage: str = "cuda") -> str:
+        """The kernel at a stage, as text: "tile", "lowered", "cuda", "ptx" or "sass"."""
+        if stage not in STAGES:
+            raise ArgumentError(f"unknown stage {stage!r}", given=repr(stage), allowed=choices(stage, STAGES))
+        return str(getattr(self, f"_{stage}"))
+
+    @property
+    def _tile(self) -> str:
+        return str(self.kernel)
+
+    @property
+    def _lowered(self) -> str:
+        return str(self.lowered)
+
+    @cached_property
+    def _cuda(self) -> str:
+        from tilewright.cuda import emit
+
+        return emit(self.lowered, self.target, fast_math=self.fast_math)
+
+    @property
+    def _ptx(self) -> str:
+        return self.assembly.ptx
+
+    @property
+    def _sass(self) -> str:
+        from tilewright.cuda.nvrtc import sass
+
+        return sass(self.cubin)
+
+    @cached_property
+    def assembly(self) -> Assembly:
+        """What NVRTC makes of the CUDA text; needs the extra ``tilewright[cuda]``, no GPU."""
+        from tilewright.cuda.nvrtc import assemble
+
+        return assemble(self._cuda, str(self.target), fast_math=self.fast_math)
+
+    @property
+    def cubin(self) -> bytes:
+        """The assembled kernel."""
+        return self.assembly.cubin
+
+    @property
+    def resources(self) -> Resources:
+        """Registers, local, spilled and shared bytes of the assembled kernel."""
+        from tilewright.cuda import entry_name
+
+        return self.assembly.resources(entry_name(self.lowered))
+
+    # Running
+
+    @cached_property
+    def signature(self) -> Signature:
+        """What a call takes."""
+        return Signature.of(self.kernel)
+
+    def __call__(self, *args: Any, on: str | None = None, **named: Any) -> None:
+        """Run on the arguments where they are: the simulator for host arrays, the GPU for CUDA tensors.
+
+        on: "sim" or "gpu" to say it outright. Arrays are changed in place.
+        """
+        if on not in (None, "sim", "gpu"):
+            raise ArgumentError(f"unknown place {on!r} to run {self.name}", given=repr(on), allowed='"sim", "gpu"')
+        args = self._ordered(args, named)
+        devices = {host.device_of(value) for value in args if host.is_array(value)}
+        if len(devices) > 1:
+            raise ArgumentError(
+                f"the arguments of {self.name} are on different devices",
+                given=", ".join(sorted(devices)),
+                allowed="all on the host, or all on one GPU",
+            )
+        on_gpu = on == "gpu" or any(device.startswith("cuda") for device in devices)
+        if on_gpu and on != "sim":
+            self._launch(args)
+        else:
+            self.simulate(*args, check="default")
+
+    def _ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Arguments in the order of the parameters; ``a`` and ``a_ptr`` both name the parameter a_ptr."""
+        if not named:
+            return args
+        rest = dict(named)
+        ordered = list(args)
+        for param in self.kernel.params[len(args) :]:
+            for name in (param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle")):
+                if name in rest:
+                    ordered.append(rest.pop(name))
+                    break
+        if rest:
+            names = [param.name for param in self.kernel.params]
+            raise ArgumentError(
+                f"{self.name} has no such parameter", given=", ".join(rest), allowed=choices(next(iter(rest)), names)
+            )
+        return tuple(ordered)
+
+    def _launch(self, args: tuple[Any, ...]) -> None:
+        raise ToolError(f"{self.name} cannot be launched on a GPU yet", given="CUDA tensors", hint="pass NumPy arrays")
+
+    def bind(self, *args: Any) -> Bindings:
+        """The arguments checked against the signature: sizes, dtypes, alignment, assumptions."""
+        return self.signature.bind([host.array_info(value) if host.is_array(value) else value for value in args])
+
+    def program(self, check: str | Iterable[str] = "default") -> Program:
+        """The simulator's program with these checks, made once."""
+        from tilewright.sim import Program, parse_checks
+
+        checks = parse_checks(check)
+        if checks not in self._programs:
+            self._programs[checks] = Program(self.lowered, checks)
+        return self._programs[checks]
+
+    def simulate(
+        self,
+        *args: Any,
+        check: str | Iterable[str] = "all",
+        progress: Callable[[int, int], None] | None = None,
+        **named: Any,
+    ) -> Run:
+        """Run on the simulator with these checks; see `tilewright.simulate`.
+
+        progress: called with the CTAs that are done, and how many there are.
+        """
+        args = self._ordered(args, named)
+        values = self.bind(*args).values
+        buffers = {name: value for name, value in self._named(args) if name in self.signature.buffers}
+        hosted = {name: host.opened(value, self.signature.buffers[name].dtype) for name, value in buffers.items()}
+        try:
+            return self.program(check).run(hosted, values, progress=progress)
+        finally:
+            for name, value in buffers.items():
+                host.closed(value, hosted[name], self.signature.buffers[name].dtype)
+
+    def _named(self, args: tuple[Any, ...]) -> Iterable[tuple[str, Any]]:
+        return ((param.name, value) for param, value in zip(self.kernel.params, args, strict=True))

@@ -1,0 +1,231 @@
+"""From a lowered kernel to CUDA: one translation unit that includes no header, meant to be read.
+
+Its parts, in order: what it is and how to launch it; the helper functions it uses; the kernel, with its special
+registers, its shared memory and its registers declared before its statements. Names are the kernel's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, shared_pointer
+from tilewright.cuda.emit_names import Names
+from tilewright.cuda.emit_stmt import INDENT, lines_of
+from tilewright.cuda.emit_types import cpp_type
+from tilewright.cuda.emit_unit import LINE_LENGTH, Scope, Unit
+from tilewright.cuda.emit_vectors import declare_vector
+from tilewright.errors import TargetError
+from tilewright.ir import (
+    SPECIALS,
+    AddressOf,
+    AllocBuffer,
+    Assign,
+    Assume,
+    Bind,
+    Call,
+    DeclBuffer,
+    Expr,
+    For,
+    Kernel,
+    Launch,
+    Load,
+    Special,
+    Var,
+    expressions,
+    statements,
+    walk,
+)
+from tilewright.ir.ranges import RangeFacts
+from tilewright.isa import Arch, since
+
+__all__ = ["STATIC_SHARED_BYTES", "dynamic_shared_bytes", "emit", "entry_name"]
+
+STATIC_SHARED_BYTES = 48 * 1024  # more than this must be asked for when the kernel is launched
+ARENA_ALIGNMENT = 1024
+CLUSTERS = since("sm_90")
+
+
+def emit(kernel: Kernel, arch: Arch, *, fast_math: bool = False) -> str:
+    """The CUDA text of a lowered kernel for ``arch``; ``extern "C"``, under the name `entry_name`.
+
+    It means what the kernel means when it is assembled without contraction of multiplications and additions, which
+    ``fast_math`` allows. Raises TargetError where ``arch`` lacks what the kernel uses.
+    """
+    assert kernel.stage == "lowered", f"{kernel.name} is at stage {kernel.stage}"
+    reserved: set[str] = set()
+    while True:
+        unit = Unit(arch, Names({entry_name(kernel), *reserved}), read_only(kernel))
+        body = _kernel(kernel, unit)
+        clashes = unit.clashes()
+        if not clashes:
+            break
+        reserved |= clashes
+    parts = [_header(kernel, unit, fast_math=fast_math), *unit.helpers.values(), "\n".join(body)]
+    return "\n\n".join(parts) + "\n"
+
+
+def entry_name(kernel: Kernel) -> str:
+    """The name of the kernel's entry in the text: its own, or with an underscore where C++ has that name."""
+    return Names(()).fresh(kernel.name)
+
+
+def dynamic_shared_bytes(launch: Launch) -> int:
+    """Bytes of shared memory that a launch must ask for."""
+    return launch.shared_bytes if launch.shared_bytes > STATIC_SHARED_BYTES else 0
+
+
+def _launch(kernel: Kernel) -> Launch:
+    assert kernel.launch is not None, f"{kernel.name} has no launch"
+    return kernel.launch
+
+
+# The header comment
+
+
+def _header(kernel: Kernel, unit: Unit, *, fast_math: bool) -> str:
+    launch = _launch(kernel)
+    grid = ", ".join(map(str, launch.grid))
+    shared = dynamic_shared_bytes(launch)
+    arguments = ", ".join(unit.names.of(var.name) for var in (*kernel.params, *kernel.symbols))
+    sizes = f"dim3({grid}), {launch.threads}" + (f", {shared}" if shared else "")
+    place = f" ({kernel.at})" if kernel.at else ""
+    lines = [
+        f"{kernel.name}{place} for {unit.arch}, made by tilewright.",
+        f"Launch: {entry_name(kernel)}<<<{sizes}>>>({arguments})",
+    ]
+    if shared:
+        lines.append(f"Dynamic shared memory: {shared} bytes; allow them with cudaFuncSetAttribute first.")
+    elif launch.shared_bytes:
+        lines.append(f"Shared memory: {launch.shared_bytes} bytes.")
+    rounding = (
+        "contraction of a * b + c is allowed" if fast_math else "one rounding per operation: compile with --fmad=false"
+    )
+    lines.append(f"Floating point: {rounding}.")
+    return "\n".join(f"// {line}" for line in lines)
+
+
+# The kernel
+
+
+def _kernel(kernel: Kernel, unit: Unit) -> list[str]:
+    _claim_names(kernel, unit)
+    _declare_vectors(kernel, unit)
+    scope = Scope(unit, _facts(kernel), kernel.at)
+    signature = _signature(kernel, unit)
+    storage = list(_storage(kernel, unit))
+    body = lines_of(kernel.body, scope)
+    top = [*_special_registers(unit, kernel), *storage]
+    return [f"{signature} {{", *(INDENT + line for line in (*top, *body)), "}"]
+
+
+def _claim_names(kernel: Kernel, unit: Unit) -> None:
+    """The kernel's own names come before those that the text adds."""
+    for buffer in kernel.buffers:
+        unit.buffer(buffer)
+    for stmt in statements(kernel.body):
+        match stmt:
+            case AllocBuffer(buffer) | DeclBuffer(buffer):
+                unit.buffer(buffer)
+            case Bind(var) | For(var):
+                unit.names.of(var.name)
+
+
+def _facts(kernel: Kernel) -> RangeFacts:
+    """What holds in the whole kernel: of its assumptions only those about arguments, which the call has checked."""
+    arguments = {var.name for var in (*kernel.params, *kernel.symbols)}
+    kept = tuple(
+        stmt
+        for stmt in statements(kernel.body)
+        if isinstance(stmt, Assign)  # the facts must know which variables change
+        or (isinstance(stmt, Assume) and all(_is_argument(node, arguments) for node in walk(stmt.cond)))
+    )
+    return RangeFacts.of_kernel(replace(kernel, body=kept))
+
+
+def _is_argument(node: Expr, arguments: set[str]) -> bool:
+    return node.name in arguments if isinstance(node, Var) else not isinstance(node, (Special, Load, AddressOf, Call))
+
+
+def _signature(kernel: Kernel, unit: Unit) -> str:
+    launch = _launch(kernel)
+    bounds = f"{launch.threads}, {launch.min_blocks_per_sm}" if launch.min_blocks_per_sm else f"{launch.threads}"
+    cluster = ""
+    if launch.cluster != (1, 1, 1):
+        _check_clusters(kernel, unit.arch)
+        cluster = f"__cluster_dims__({', '.join(map(str, launch.cluster))}) "
+    params = [_parameter(kernel, var, unit) for var in (*kernel.params, *kernel.symbols)]
+    line = f"{entry_name(kernel)}({', '.join(params)})"
+    if len(line) > LINE_LENGTH:
+        line = f"{entry_name(kernel)}(\n{2 * INDENT}" + f",\n{2 * INDENT}".join(params) + ")"
+    return f'extern "C" __global__ void {cluster}__launch_bounds__({bounds})\n{line}'
+
+
+def _parameter(kernel: Kernel, var: Var, unit: Unit) -> str:
+    """A scalar, or the pointer of the first buffer that was matched from it, under the buffer's name."""
+    for buffer in kernel.buffers:
+        if isinstance(buffer.data, Var) and buffer.data.name == var.name:
+            unit.declared.add(buffer.name)
+            unit.names.given[var.name] = unit.buffer(buffer)
+            restrict = " __restrict__" if kernel.attr("tirx.noalias") else ""
+            return f"{pointer_type(buffer, unit)}{restrict} {unit.buffer(buffer)}"
+    return f"{cpp_type(var.dtype)} {unit.names.of(var.name)}"
+
+
+def _storage(kernel: Kernel, unit: Unit) -> Iterator[str]:
+    """Shared memory and registers live as long as the kernel runs, wherever it names them first."""
+    arena = ""
+    launch = _launch(kernel)
+    allocated = [stmt for stmt in statements(kernel.body) if isinstance(stmt, AllocBuffer)]
+    unit.declared.update(stmt.buffer.name for stmt in allocated)
+    if launch.shared_bytes:
+        arena = unit.names.fresh("smem")
+        unit.specials["shared arena"] = arena
+        if dynamic_shared_bytes(launch):
+            yield f"extern __shared__ __align__({ARENA_ALIGNMENT}) unsigned char {arena}[];"
+        else:
+            yield f"__shared__ __align__({ARENA_ALIGNMENT}) unsigned char {arena}[{launch.shared_bytes}];"
+    for stmt in allocated:
+        if stmt.buffer.is_shared:
+            yield shared_pointer(stmt, arena, unit)
+        elif stmt.buffer.space == "local":
+            yield local_array(stmt.buffer, unit)
+
+
+def _special_registers(unit: Unit, kernel: Kernel) -> Iterator[str]:
+    for name, row in SPECIALS.items():
+        if name in unit.specials:
+            yield f"const int {unit.specials[name]} = {row.cuda};"
+            if row.cuda.startswith("tw_"):
+                _check_clusters(kernel, unit.arch)
+                unit.function(
+                    row.cuda.removesuffix("()"),
+                    "int ()",
+                    "int d;",
+                    f'asm("mov.u32 %0, %%{name};" : "=r"(d));',
+                    "return d;",
+                    comment=f"{row.meaning[0].upper()}{row.meaning[1:]}.",
+                )
+
+
+def _check_clusters(kernel: Kernel, arch: Arch) -> None:
+    if not CLUSTERS.admits(arch):
+        raise TargetError(
+            f"{kernel.name} uses thread block clusters, which {arch} lacks",
+            given=str(arch),
+            allowed=str(CLUSTERS),
+            hint=f"target={CLUSTERS.first!r}",
+            at=kernel.at,
+        )
+
+
+def _declare_vectors(kernel: Kernel, unit: Unit) -> None:
+    """Structs of the vector dtypes, before any function that takes one."""
+    dtypes = {buffer.dtype: None for buffer in kernel.buffers}
+    for stmt in statements(kernel.body):
+        if isinstance(stmt, (AllocBuffer, DeclBuffer)):
+            dtypes[stmt.buffer.dtype] = None
+        dtypes.update((node.dtype, None) for node in expressions(stmt))
+    for kind in dtypes:
+        if kind.lanes > 1:
+            declare_vector(kind, unit)

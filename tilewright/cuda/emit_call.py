@@ -1,0 +1,232 @@
+"""Calls of the instruction table: a PTX row becomes a function around inline assembly, a C++ row its expression.
+
+The rows say everything; nothing here names an instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from tilewright.cuda.emit_types import Cpp, Level, cpp_type, unsigned_type
+from tilewright.cuda.emit_unit import REGISTER_TYPES, Scope, assembly
+from tilewright.dtypes import VOID, DType, dtype
+from tilewright.errors import InstructionError, TargetError
+from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Load, as_expr, const_value
+from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, bind
+
+if TYPE_CHECKING:
+    Emit = Callable[[Expr, Scope], Cpp]
+
+__all__ = ["call"]
+
+_OMITTED = ("aligned", "shared", "sync")  # words that every helper's name would have
+_RESULT = "d"
+
+
+def call(node: Call, scope: Scope, emit: Emit) -> Cpp:
+    """The call as C++. Raises TargetError where the architecture lacks the instruction."""
+    bound = bind(node)
+    try:
+        bound.check_arch(scope.unit.arch)
+    except TargetError as error:
+        raise error.located(scope.at) from None
+    return _assembly(bound, scope, emit) if bound.form.language == "ptx" else _expression(bound, scope, emit)
+
+
+# Rows in C++
+
+
+def _expression(bound: Bound, scope: Scope, emit: Emit) -> Cpp:
+    values = {name: [emit(node, scope) for node in nodes] for name, nodes in bound.operands.items()}
+    many = {operand.name for operand in bound.instruction.operands if operand.many}
+    code = bound.code(
+        {name: [v.text for v in of] if name in many else _hole(bound, name, of[0]) for name, of in values.items()}
+    )
+    if bound.form.helper:
+        scope.unit.helpers.setdefault(bound.form.helper.split("(")[0].split()[-1], bound.form.helper.rstrip())
+    scope.unit.mention(bound.form.text + " ".join(bound.form.spellings(bound.mods).values()))
+    return Cpp(code, _level(code))
+
+
+def _hole(bound: Bound, name: str, value: Cpp) -> str:
+    """An operand for its hole: bare where the template puts it between commas and parentheses, else as an atom."""
+    hole = f"{{{name}}}"
+    before, _, after = bound.form.text.partition(hole)
+    return value.text if before.endswith(("(", ", ")) and after.startswith((")", ",")) else value.at(Level.ATOM)
+
+
+def _level(code: str) -> int:
+    if code.startswith(("(", "*")) or " = " in code:
+        return Level.ANY if " = " in code else Level.UNARY
+    return Level.ATOM
+
+
+# Rows in PTX
+
+
+def _assembly(bound: Bound, scope: Scope, emit: Emit) -> Cpp:
+    name = _declared(bound, scope)
+    arguments = [_argument(operand, node, scope, emit) for operand, node in _operands(bound)]
+    return Cpp(f"{name}({', '.join(arguments)})")
+
+
+def _operands(bound: Bound) -> Iterator[tuple[Operand, Expr]]:
+    for operand in bound.instruction.operands:
+        for node in bound.operands[operand.name]:
+            yield operand, node
+
+
+def _declared(bound: Bound, scope: Scope) -> str:
+    """The function of this instruction, named after all of its mnemonic where the short name is taken."""
+    words = bound.mnemonic.replace("::", "_").split(".")
+    short = [word for word in words if word not in _OMITTED]
+    names = ["_".join(short if len(short) > 1 else words), "_".join(words)]
+    if bound.instruction.name.startswith("cuda."):
+        names.insert(0, bound.instruction.name.removeprefix("cuda."))
+    for name in names:
+        text = _function(name, bound)
+        if scope.unit.helpers.setdefault(name, text) == text:
+            return name
+    raise AssertionError(f"two instructions are called {names[-1]}")
+
+
+def _function(name: str, bound: Bound) -> str:
+    registers = _registers(bound)
+    outputs: list[str] = []
+    inputs: list[str] = []
+    for _, parameter, operand in registers:
+        (outputs if operand.written else inputs).append(
+            f'"{"=" * operand.written}{CONSTRAINTS[_kind(operand)]}"({parameter})'
+        )
+    result = bound.result
+    if result != VOID:
+        outputs.insert(0, f'"={_result_constraint(result)}"({_RESULT})')
+    code = _numbered(bound, registers, result).replace('"', '\\"')
+    alone = bound.instruction.lanes == ANY_LANES  # else it must stay where all its lanes are
+    pure = alone and not (bound.form.on or bound.form.accesses or bound.form.sync or bound.form.fence)
+    clobbers = [] if pure else ['"memory"']
+    keyword = "asm" if pure else "asm volatile"
+    statement = assembly(keyword, code, *(", ".join(part) for part in (outputs, inputs, clobbers)))
+    params = ", ".join(f"{kind} {parameter}" for kind, parameter, _ in registers)
+    kind, lines = _body(statement, result)
+    head = f"__device__ __forceinline__ {kind} {name}({params}) {{"
+    return "\n".join([f"// {bound.instruction.doc.replace('`', '')}", head, *(f"  {line}" for line in lines), "}"])
+
+
+def _registers(bound: Bound) -> list[tuple[str, str, Operand]]:
+    """The function's parameters: C++ type, name, operand."""
+    found = []
+    for operand in bound.instruction.operands:
+        count = len(bound.operands[operand.name])
+        kind = REGISTER_TYPES.get(_kind(operand), "const void*")
+        for index in range(count):
+            name = f"{operand.name}{index}" if operand.many else operand.name
+            found.append((f"{kind}&" if operand.written else kind, f"{name}_" if name == _RESULT else name, operand))
+    return found
+
+
+def _kind(operand: Operand) -> str:
+    """The kind of register that carries it; a shared address is a 32-bit offset, a condition 0 or 1."""
+    return {"shared": "b32", "pred": "b32"}.get(operand.kind, operand.kind)
+
+
+def _numbered(bound: Bound, registers: list[tuple[str, str, Operand]], result: DType) -> str:
+    """The assembly with ``%0``, ``%1`` ... in it: outputs are counted first."""
+    first = 0 if result == VOID else 1
+    order = sorted(range(len(registers)), key=lambda i: not registers[i][2].written)
+    number = {place: f"%{first + position}" for position, place in enumerate(order)}
+    holes: dict[str, list[str]] = {operand.name: [] for operand in bound.instruction.operands}
+    for place, (_, _, operand) in enumerate(registers):
+        holes[operand.name].append(number[place])
+    many = {operand.name for operand in bound.instruction.operands if operand.many}
+    filled: dict[str, str | list[str]] = {name: of if name in many else of[0] for name, of in holes.items()}
+    return bound.code({**filled, "result": "%0"} if result != VOID else filled)
+
+
+def _result_constraint(kind: DType) -> str:
+    if kind.is_float and kind.cuda:
+        return CONSTRAINTS[f"f{kind.bits}"]
+    return CONSTRAINTS[f"b{max(16, kind.bits) if kind.kind != 'bool' else 32}"]
+
+
+def _body(statement: list[str], result: DType) -> tuple[str, list[str]]:
+    if result == VOID:
+        return "void", statement
+    if result.kind == "bool":
+        return "bool", [f"unsigned int {_RESULT};", *statement, f"return {_RESULT} != 0;"]
+    return cpp_type(result), [f"{cpp_type(result)} {_RESULT};", *statement, f"return {_RESULT};"]
+
+
+# Arguments
+
+
+def _argument(operand: Operand, node: Expr, scope: Scope, emit: Emit) -> str:
+    if operand.kind == "shared":
+        return _shared_address(node, scope, emit)
+    if operand.kind not in REGISTER_TYPES:
+        value = emit(node, scope)
+        if operand.kind in ("global", "generic") and node.dtype.kind != "handle":
+            value = value.cast("const void*")
+        return value.text
+    kind = REGISTER_TYPES[operand.kind]
+    place = _place(operand, node)
+    if place is not None:
+        return _register(kind, *place, scope, emit)
+    return _value(kind, node, scope, emit)
+
+
+def _shared_address(node: Expr, scope: Scope, emit: Emit) -> str:
+    value = emit(node, scope)
+    if node.dtype.kind != "handle":
+        return value.text if node.dtype.bits == 32 else value.cast("unsigned int").text
+    name = scope.unit.function(
+        "shared_address",
+        "unsigned int (const void* pointer)",
+        "return (unsigned int)__cvta_generic_to_shared(pointer);",
+        comment="Where a pointer points in the shared memory of the CTA: the 32-bit address that instructions take.",
+    )
+    return f"{name}({value.text})"
+
+
+def _place(operand: Operand, node: Expr) -> tuple[Buffer, tuple[Expr, ...]] | None:
+    """The register that an operand names, as a place in a local buffer; None for a value."""
+    if isinstance(node, AddressOf) and node.buffer.space == "local":
+        return node.buffer, node.indices
+    if isinstance(node, Load) and node.buffer.space == "local" and (operand.many or operand.written):
+        return node.buffer, node.indices
+    return None
+
+
+def _register(kind: str, buffer: Buffer, indices: tuple[Expr, ...], scope: Scope, emit: Emit) -> str:
+    """An array element as a register of the C++ type ``kind``; a narrow one together with those after it."""
+    index = indices[0] if indices else None
+    slot = const_value(index) if index is not None else 0
+    per_register = {"float": 32, "double": 64}.get(kind) or next(b for b in (16, 32, 64) if unsigned_type(b) == kind)
+    per_register //= buffer.dtype.bits
+    if per_register > 1 and slot is not None and int(slot) % per_register:
+        raise InstructionError(
+            f"a register of {per_register} elements begins at {buffer.name}[{slot}]",
+            given=f"element {slot} of {buffer.dtype}",
+            allowed=f"a multiple of {per_register}",
+            at=scope.at,
+        )
+    if buffer.dtype.bits < 8:
+        return f"*({kind}*)({emit(AddressOf(buffer, indices), scope).text})"
+    element = emit(Load(buffer, indices or (as_expr(0),)), scope).text
+    return element if cpp_type(buffer.dtype) == kind else f"({kind}&){element}"
+
+
+def _value(kind: str, node: Expr, scope: Scope, emit: Emit) -> str:
+    """A value in a register: numbers as they are, floats by their bits where the register holds bits."""
+    if isinstance(node, Const) and node.dtype.is_integer and kind == "unsigned int":
+        node = Const(int(node.value) & 0xFFFFFFFF, dtype("uint32")) if node.value < 0 else node
+    value = emit(node, scope)
+    source = cpp_type(node.dtype)
+    if node.dtype.kind == "handle":
+        if kind != "unsigned long long":
+            return f"*({kind}*){value.at(Level.UNARY)}"  # a pointer to the register
+        return value.cast(kind).text
+    if node.dtype.lanes > 1 or (source in ("float", "double") and not kind.startswith(("float", "double"))):
+        return f"__builtin_bit_cast({kind}, {value.text})"
+    return value.text

@@ -1,0 +1,212 @@
+"""Buffers as C++: typed pointers and arrays, their elements, and which of them a kernel only reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.cuda.emit_types import Cpp, Level, cpp_type
+from tilewright.cuda.emit_unit import Scope, Unit
+from tilewright.dtypes import DType
+from tilewright.ir import (
+    AddressOf,
+    AllocBuffer,
+    Assign,
+    Binary,
+    Bind,
+    Buffer,
+    Call,
+    Cast,
+    DeclBuffer,
+    Expr,
+    Kernel,
+    Load,
+    Reinterpret,
+    Select,
+    Store,
+    Var,
+    const_value,
+    expressions,
+    statements,
+)
+from tilewright.isa import Bound, bind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Emit = Callable[[Expr, Scope], Cpp]
+
+__all__ = [
+    "address",
+    "element_type",
+    "load",
+    "local_array",
+    "pointer_type",
+    "read_only",
+    "shared_pointer",
+    "store",
+    "view",
+]
+
+ADDRESSES = ("shared", "global", "generic")
+
+
+def element_type(kind: DType) -> str:
+    """The C++ type of a buffer's elements; two 4-bit elements share an unsigned char."""
+    return cpp_type(kind)
+
+
+def pointer_type(buffer: Buffer, unit: Unit) -> str:
+    """``const float*`` where the kernel only reads the buffer, else ``float*``."""
+    const = "const " if buffer.name in unit.read_only else ""
+    return f"{const}{element_type(buffer.dtype)}*"
+
+
+# Elements
+
+
+def load(node: Load, scope: Scope, emit: Emit) -> Cpp:
+    """The element as a value."""
+    start = _start(node.buffer, scope, emit)
+    index = emit(node.indices[0], scope)
+    if node.buffer.dtype.bits < 8:
+        return Cpp(f"{_load_nibble(scope.unit)}({start.text}, {index.text})")
+    return Cpp(f"{start.at(Level.ATOM)}[{index.text}]")
+
+
+def store(node: Load, value: Cpp, scope: Scope, emit: Emit) -> str:
+    """The statement that writes the element."""
+    if node.buffer.dtype.bits < 8:
+        start = _start(node.buffer, scope, emit)
+        index = emit(node.indices[0], scope)
+        return f"{_store_nibble(scope.unit)}({start.text}, {index.text}, {value.text});"
+    return f"{load(node, scope, emit).text} = {value.text};"
+
+
+def address(buffer: Buffer, indices: tuple[Expr, ...], scope: Scope, emit: Emit) -> Cpp:
+    """A pointer to an element, or to the start of storage."""
+    start = _start(buffer, scope, emit)
+    if not indices or const_value(indices[0]) == 0:
+        return start
+    index = emit(indices[0], scope)
+    if buffer.dtype.bits < 8:
+        index = Cpp(f"{index.at(Level.PRODUCT)} / {8 // buffer.dtype.bits}", Level.PRODUCT)
+    return Cpp(f"&{start.at(Level.ATOM)}[{index.text}]", Level.UNARY)
+
+
+def _start(buffer: Buffer, scope: Scope, emit: Emit) -> Cpp:
+    """The pointer that is a buffer's start: its name, or what it views where it has no declaration."""
+    if buffer.data is not None and buffer.name not in scope.unit.declared:
+        return emit(buffer.data, scope).cast(pointer_type(buffer, scope.unit))
+    return Cpp(scope.unit.buffer(buffer))
+
+
+def _load_nibble(unit: Unit) -> str:
+    return unit.function(
+        "load_nibble",
+        "unsigned char (const unsigned char* p, long long i)",
+        "return p[i >> 1] >> 4 * (i & 1) & 0xf;",
+        comment="4-bit element i, the even one in the low half of its byte.",
+    )
+
+
+def _store_nibble(unit: Unit) -> str:
+    return unit.function(
+        "store_nibble",
+        "void (unsigned char* p, long long i, unsigned char x)",
+        "int shift = 4 * (i & 1);",
+        "p[i >> 1] = (unsigned char)(p[i >> 1] & ~(0xf << shift) | (x & 0xf) << shift);",
+        comment="Reads and writes the whole byte: two threads must not store its halves at the same time.",
+    )
+
+
+# Declarations
+
+
+def local_array(buffer: Buffer, unit: Unit) -> str:
+    """A thread's own array; 16-byte alignment lets vector moves fill it."""
+    elements = int(const_value(buffer.shape[0]) or 0)
+    count = max(1, -(-elements * buffer.dtype.bits // 8) if buffer.dtype.bits < 8 else elements)
+    return f"alignas({max(16, buffer.align)}) {element_type(buffer.dtype)} {unit.buffer(buffer)}[{count}];"
+
+
+def shared_pointer(stmt: AllocBuffer, arena: str, unit: Unit) -> str:
+    """A shared buffer at its place in the CTA's arena."""
+    kind = pointer_type(stmt.buffer, unit)
+    start = arena if not stmt.offset else f"({arena} + {stmt.offset})"
+    return f"{kind} {unit.buffer(stmt.buffer)} = ({kind}){start};"
+
+
+def view(buffer: Buffer, scope: Scope, emit: Emit) -> str:
+    """The declaration of a view."""
+    assert buffer.data is not None
+    kind = pointer_type(buffer, scope.unit)
+    start = emit(buffer.data, scope).cast(kind).text
+    scope.unit.declared.add(buffer.name)
+    return f"{kind} {scope.unit.buffer(buffer)} = {start};"
+
+
+# What is only read
+
+
+def read_only(kernel: Kernel) -> frozenset[str]:
+    """Names of the global buffers and views through which nothing is written.
+
+    A pointer that goes where its use cannot be seen (into a variable, into an instruction that does not say that it
+    only reads) counts as written through.
+    """
+    written: set[str] = set()
+    aliases = [(buffer.name, name) for buffer in kernel.buffers for name in _pointers(buffer.data)]
+    everything = {buffer.name for buffer in kernel.buffers}
+    for stmt in statements(kernel.body):
+        match stmt:
+            case DeclBuffer(buffer):
+                aliases += [(buffer.name, name) for name in _pointers(buffer.data)]
+                if buffer.space == "global":
+                    everything.add(buffer.name)
+            case Store(place, value):
+                written |= {place.buffer.name, *_pointers(value)}
+            case Bind(_, value) | Assign(_, value):
+                written.update(_pointers(value))
+        for node in expressions(stmt):
+            if isinstance(node, Call):
+                written.update(_written_by(bind(node)))
+            elif isinstance(node, (Load, AddressOf)) and node.buffer.data is not None:
+                aliases += [(node.buffer.name, name) for name in _pointers(node.buffer.data)]
+    _spread(written, kernel, aliases)
+    return frozenset(everything - written)
+
+
+def _spread(written: set[str], kernel: Kernel, aliases: list[tuple[str, str]]) -> None:
+    """Whoever writes a view writes what it views; and a parameter is written with each buffer matched from it."""
+    params = {param.name for param in kernel.params}
+    edges = {*aliases, *((root, name) for name, root in aliases if root in params)}
+    size = -1
+    while size != len(written):
+        size = len(written)
+        written |= {root for name, root in edges if name in written}
+
+
+def _pointers(node: Expr | None) -> Iterator[str]:
+    """The buffers and pointer variables that a pointer-valued expression may point into."""
+    match node:
+        case AddressOf():
+            yield node.buffer.name
+        case Var() if node.dtype.kind == "handle":
+            yield node.name
+        case Binary():
+            yield from _pointers(node.a)
+            yield from _pointers(node.b)
+        case Select():
+            yield from _pointers(node.a)
+            yield from _pointers(node.b)
+        case Cast() | Reinterpret():
+            yield from _pointers(node.a)
+
+
+def _written_by(bound: Bound) -> Iterator[str]:
+    reads = {access.operand for access in bound.form.accesses if not access.write}
+    writes = {access.operand for access in bound.form.accesses if access.write}
+    for operand in bound.instruction.operands:
+        for node in bound.operands.get(operand.name, ()):
+            if operand.name in writes or operand.name not in reads or operand.written:
+                yield from _pointers(node)

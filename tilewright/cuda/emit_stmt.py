@@ -1,0 +1,181 @@
+"""Statements as lines of C++: one rule per statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from tilewright.cuda.emit_expr import expression
+from tilewright.cuda.emit_memory import store, view
+from tilewright.cuda.emit_types import Cpp, Level, cpp_type
+from tilewright.cuda.emit_unit import Scope
+from tilewright.ir import (
+    AddressOf,
+    AllocBuffer,
+    Assign,
+    Assume,
+    Attr,
+    Binary,
+    Bind,
+    Body,
+    Break,
+    Call,
+    Cast,
+    Const,
+    Continue,
+    DeclBuffer,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    Load,
+    Special,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    While,
+    expressions,
+    statements,
+    walk,
+)
+
+__all__ = ["lines_of"]
+
+INDENT = "  "
+
+
+def lines_of(body: Body, scope: Scope) -> list[str]:
+    """The lines of a body. What a binding or a condition tells is known to the statements after or under it."""
+    lines: list[str] = []
+    for stmt in body:
+        scope = replace(scope, at=stmt.at or scope.at)
+        lines += _RULES[type(stmt)](stmt, scope)
+        if isinstance(stmt, Bind) and not stmt.mutable:
+            scope = scope.knowing(scope.facts.with_binding(stmt.var, stmt.value))
+    return lines
+
+
+def _block(head: str, body: Body, scope: Scope) -> Iterator[str]:
+    yield f"{head} {{"
+    for line in lines_of(body, scope):
+        yield INDENT + line
+    yield "}"
+
+
+def _nothing(stmt: Stmt, scope: Scope) -> list[str]:
+    return []  # storage is declared at the kernel's top; an assumption was checked when the kernel was called
+
+
+def _comment(stmt: Attr, scope: Scope) -> list[str]:
+    return [f"// {line}" for key, text in stmt.settings if key == "comment" for line in str(text).splitlines()]
+
+
+def _view(stmt: DeclBuffer, scope: Scope) -> list[str]:
+    return (
+        [view(stmt.buffer, scope, expression)] if stmt.buffer.space != "tmem" and stmt.buffer.data is not None else []
+    )
+
+
+def _bind(stmt: Bind, scope: Scope) -> list[str]:
+    kind = cpp_type(stmt.var.dtype)
+    const = "" if stmt.mutable else "const " if kind != "void*" else ""
+    return [f"{const}{kind} {scope.unit.names.of(stmt.var.name)} = {expression(stmt.value, scope).text};"]
+
+
+def _assign(stmt: Assign, scope: Scope) -> list[str]:
+    return [f"{scope.unit.names.of(stmt.var.name)} = {expression(stmt.value, scope).text};"]
+
+
+def _store(stmt: Store, scope: Scope) -> list[str]:
+    return [store(stmt.place, expression(stmt.value, scope), scope, expression)]
+
+
+def _evaluate(stmt: Evaluate, scope: Scope) -> list[str]:
+    value = expression(stmt.value, scope)
+    return [f"{value.text};"] if isinstance(stmt.value, Call) else [f"(void){value.at(Level.UNARY)};"]
+
+
+def _for(stmt: For, scope: Scope) -> list[str]:
+    kind, name = cpp_type(stmt.var.dtype), scope.unit.names.of(stmt.var.name)
+    start = expression(stmt.start, scope).text
+    stop = expression(stmt.stop, scope)
+    init = f"{kind} {name} = {start}"
+    if not _is_fixed(stmt.stop, stmt.body):
+        end = scope.unit.names.fresh(f"{stmt.var.name}_end")
+        init, stop = f"{init}, {end} = {stop.text}", Cpp(end)
+    step = {1: f"++{name}", -1: f"--{name}"}.get(stmt.step)
+    step = step or (f"{name} += {stmt.step}" if stmt.step > 0 else f"{name} -= {-stmt.step}")
+    head = f"for ({init}; {name} {'<' if stmt.step > 0 else '>'} {stop.at(Level.SHIFT)}; {step})"
+    inner = scope.knowing(scope.facts.with_loop(stmt.var, stmt.start, stmt.stop, stmt.step))
+    pragma = ["#pragma unroll"] if stmt.kind != "serial" or _indexes_registers(stmt) else []
+    return [*pragma, *_block(head, stmt.body, inner)]
+
+
+def _while(stmt: While, scope: Scope) -> list[str]:
+    return list(_block(f"while ({expression(stmt.cond, scope).text})", stmt.body, scope))
+
+
+def _if(stmt: If, scope: Scope) -> list[str]:
+    known = scope.knowing(scope.facts.with_condition(stmt.cond))
+    lines = list(_block(f"if ({expression(stmt.cond, scope).text})", stmt.then, known))
+    if not stmt.orelse:
+        return lines
+    if len(stmt.orelse) == 1 and isinstance(stmt.orelse[0], If):
+        first, *rest = lines_of(stmt.orelse, scope)
+        return [*lines[:-1], f"}} else {first}", *rest]
+    return [*lines[:-1], *_block("} else", stmt.orelse, scope)]
+
+
+def _break(stmt: Break, scope: Scope) -> list[str]:
+    return ["break;"]
+
+
+def _continue(stmt: Continue, scope: Scope) -> list[str]:
+    return ["continue;"]
+
+
+def _is_fixed(stop: Expr, body: Body) -> bool:
+    """Does the end of a range keep its value while the body runs? Python evaluates it once."""
+    assigned = {stmt.var.name for stmt in statements(body) if isinstance(stmt, Assign)}
+    plain = (Const, Var, Special, Binary, Unary, Cast)
+    return all(isinstance(node, plain) and getattr(node, "name", "") not in assigned for node in walk(stop))
+
+
+def _indexes_registers(loop: For) -> bool:
+    """Does an index of a local array depend on the loop? Registers have no addresses: then it must unroll."""
+    varying = {loop.var.name}
+    for stmt in statements(loop.body):
+        if (isinstance(stmt, (Bind, Assign)) and _mentions(stmt.value, varying)) or (
+            isinstance(stmt, For) and (_mentions(stmt.start, varying) or _mentions(stmt.stop, varying))
+        ):
+            varying.add(stmt.var.name)
+        for node in expressions(stmt):
+            if (
+                isinstance(node, (Load, AddressOf))
+                and node.buffer.space == "local"
+                and _mentions(node.indices, varying)
+            ):
+                return True
+    return False
+
+
+def _mentions(node: object, names: set[str]) -> bool:
+    return any(isinstance(part, Var) and part.name in names for part in walk(node))
+
+
+_RULES: dict[type, Callable[..., list[str]]] = {
+    AllocBuffer: _nothing,
+    Assume: _nothing,
+    Attr: _comment,
+    DeclBuffer: _view,
+    Bind: _bind,
+    Assign: _assign,
+    Store: _store,
+    Evaluate: _evaluate,
+    For: _for,
+    While: _while,
+    If: _if,
+    Break: _break,
+    Continue: _continue,
+}

@@ -1,0 +1,117 @@
+"""What a translation unit collects while its kernel is emitted: names, helper functions, special registers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tilewright.cuda.emit_names import Names, identifiers
+from tilewright.ir import Buffer, Special
+from tilewright.isa import CONSTRAINTS, Arch
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.ir.ranges import RangeFacts
+    from tilewright.isa.arith import NumberRow
+
+__all__ = ["LINE_LENGTH", "REGISTER_TYPES", "Scope", "Unit", "assembly"]
+
+LINE_LENGTH = 116
+
+# The C++ type of each kind of register, as inline assembly wants it.
+REGISTER_TYPES = {
+    "b16": "unsigned short",
+    "b32": "unsigned int",
+    "b64": "unsigned long long",
+    "f32": "float",
+    "f64": "double",
+}
+
+
+@dataclass(slots=True)
+class Unit:
+    """One translation unit in the making. Mutable: helpers and names are added as they are used.
+
+    foreign: identifiers of the instruction table's own C++. declared: names of buffers that have a variable.
+    read_only: names of global buffers and views that the kernel never writes.
+    """
+
+    arch: Arch
+    names: Names
+    read_only: frozenset[str] = frozenset()
+    helpers: dict[str, str] = field(default_factory=dict)
+    specials: dict[str, str] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
+    declared: set[str] = field(default_factory=set)
+
+    def special(self, node: Special) -> str:
+        """The variable that holds a special register, declared at the kernel's top."""
+        if node.name not in self.specials:
+            self.specials[node.name] = self.names.fresh(node.name.replace(".", "_"))
+        return self.specials[node.name]
+
+    def buffer(self, buffer: Buffer) -> str:
+        """The pointer or array that a buffer is."""
+        return self.names.of(buffer.name)
+
+    def helper(self, name: str, text: str) -> str:
+        """Have ``text``, which defines ``name``, once in the unit, after the helpers that were asked for before."""
+        self.helpers.setdefault(name, text)
+        return name
+
+    def function(self, name: str, signature: str, *lines: str, comment: str = "") -> str:
+        """A helper function: ``signature`` without its name (``int (float x)``), and the lines of its body."""
+        if name not in self.helpers:
+            result, _, params = signature.partition("(")
+            head = f"__device__ __forceinline__ {result}{name}({params} {{"
+            self.helpers[name] = "\n".join([*_comment(comment), head, *(f"  {line}" for line in lines), "}"])
+        return name
+
+    def number_instruction(self, name: str, row: NumberRow, result: str, operands: tuple[str, ...]) -> str:
+        """A function of one instruction on numbers; result and operands: their C++ types."""
+        params = ", ".join(map("{} {}".format, operands, "abc"))
+        inputs = ", ".join(map('"{}"({})'.format, map(CONSTRAINTS.get, row.operands), "abc"))
+        return self.function(
+            name,
+            f"{result} ({params})",
+            f"{REGISTER_TYPES[row.result]} d;",
+            *assembly("asm", row.text, f'"={CONSTRAINTS[row.result]}"(d)', inputs),
+            "return d;",
+        )
+
+    def mention(self, text: str) -> None:
+        """The unit contains a C++ template of a row: the kernel's names must stay clear of its identifiers."""
+        self.foreign |= identifiers(re.sub(r"\{\w+\}", " ", text))
+
+    def clashes(self) -> set[str]:
+        """Names of the kernel that hide a helper or something that the instruction table's C++ uses."""
+        return (self.helpers.keys() | self.foreign) & {*self.names.given.values(), *self.specials.values()}
+
+
+def assembly(keyword: str, text: str, *parts: str) -> list[str]:
+    """An ``asm`` statement: outputs, inputs and clobbers after the text, on a line of their own where they are long."""
+    while parts and not parts[-1]:
+        parts = parts[:-1]
+    constraints = "".join(f" : {part}" if part else " :" for part in parts)
+    line = f'{keyword}("{text}"{constraints});'
+    if len(line) <= LINE_LENGTH:
+        return [line]
+    return [f'{keyword}("{text}"', f"{' ' * len(keyword)}{constraints});"]
+
+
+def _comment(text: str) -> list[str]:
+    return [f"// {line}" for line in text.splitlines()]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A place in the kernel: the unit, and what is known of the values there. at: the kernel's line."""
+
+    unit: Unit
+    facts: RangeFacts
+    at: Span | None = None
+
+    def knowing(self, facts: RangeFacts) -> Scope:
+        """The same place with other knowledge."""
+        return replace(self, facts=facts)

@@ -1,0 +1,104 @@
+"""Vectors of 2, 4 or 8 elements: a struct each, and operators that go element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tilewright.cuda.emit_types import Cpp, cpp_type
+from tilewright.cuda.emit_unit import Scope, Unit, assembly
+from tilewright.dtypes import DType
+from tilewright.ir import Binary, Cast, Expr, Unary, Var
+from tilewright.isa.arith import ARITHMETIC
+
+__all__ = ["broadcast", "declare_vector", "elementwise"]
+
+_WORDS = {
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "div",
+    "//": "floor_div",
+    "%": "floor_mod",
+    "truncdiv": "trunc_div",
+    "truncmod": "trunc_mod",
+    "<<": "shl",
+    ">>": "shr",
+    "&": "and",
+    "|": "or",
+    "^": "xor",
+    "~": "not",
+}
+
+
+def declare_vector(kind: DType, unit: Unit) -> str:
+    """The struct of a vector dtype, named after it; 4-bit elements lie two in a byte."""
+    element = cpp_type(kind.element)
+    count = kind.lanes if kind.element.bits >= 8 else kind.lanes * kind.element.bits // 8
+    alignment = min(16, kind.bits // 8)
+    return unit.helper(str(kind), f"struct alignas({alignment}) {kind} {{ {element} x[{count}]; }};")
+
+
+def broadcast(element: Cpp, kind: DType, unit: Unit) -> Cpp:
+    """A vector of equal elements."""
+    name = f"broadcast_{kind}"
+    if name not in unit.helpers:
+        declare_vector(kind, unit)
+        _loop(name, f"{cpp_type(kind.element)} a", "a", kind, unit)
+    return Cpp(f"{name}({element.text})")
+
+
+def elementwise(
+    node: Unary | Binary | Cast, operands: tuple[Cpp, ...], scope: Scope, emit: Callable[[Expr, Scope], Cpp]
+) -> Cpp:
+    """An operator on vectors: a function that does to each element what the operator does to a scalar."""
+    kind, unit = node.dtype, scope.unit
+    source = node.a.dtype
+    name = f"{kind}_from_{source}" if isinstance(node, Cast) else f"{_word(node)}_{kind}"
+    if name not in unit.helpers:
+        for vector in (source, kind):
+            declare_vector(vector, unit)
+        row = ARITHMETIC.get((node.op, kind)) if isinstance(node, Binary) else None
+        if row is not None and row.arch.admits(unit.arch):
+            _packed(name, row.text, kind, unit)
+        else:
+            params = ", ".join(f"{source} {letter}" for letter in "ab"[: len(operands)])
+            _loop(name, params, _on_elements(node, scope, emit).text, kind, unit)
+    return Cpp(f"{name}({', '.join(operand.text for operand in operands)})")
+
+
+def _word(node: Unary | Binary) -> str:
+    return "neg" if isinstance(node, Unary) and node.op == "-" else _WORDS.get(node.op, node.op)
+
+
+def _on_elements(node: Unary | Binary | Cast, scope: Scope, emit: Callable[[Expr, Scope], Cpp]) -> Cpp:
+    """The operator on element i; the variables stand for C++ that is no name of the kernel."""
+    source = node.a.dtype.element
+    text = "({}.x[i / 2] >> 4 * (i % 2) & 0xf)" if source.bits < 8 else "{}.x[i]"
+    sides = [Var(f"{letter}@element", source) for letter in "ab"]
+    for side in sides:
+        scope.unit.names.given[side.name] = text.format(side.name[0])
+    scalar = replace(node, a=sides[0], dtype=node.dtype.element)
+    return emit(replace(scalar, b=sides[1]) if isinstance(scalar, Binary) else scalar, scope)
+
+
+def _loop(name: str, params: str, value: str, kind: DType, unit: Unit) -> None:
+    packed = kind.element.bits < 8
+    place = f"d.x[i / 2] |= ({value} & 0xf) << 4 * (i % 2);" if packed else f"d.x[i] = {value};"
+    lines = [
+        f"{kind} d{' = {}' if packed else ''};",
+        "#pragma unroll",
+        f"for (int i = 0; i < {kind.lanes}; ++i) {place}",
+    ]
+    unit.function(name, f"{kind} ({params})", *lines, "return d;")
+
+
+def _packed(name: str, text: str, kind: DType, unit: Unit) -> None:
+    """One instruction for both halves of a register."""
+    unit.function(
+        name,
+        f"{kind} ({kind} a, {kind} b)",
+        "unsigned int d;",
+        *assembly("asm", text, '"=r"(d)', ", ".join(f'"r"(__builtin_bit_cast(unsigned int, {side}))' for side in "ab")),
+        f"return __builtin_bit_cast({kind}, d);",
+    )

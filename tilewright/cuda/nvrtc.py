@@ -1,0 +1,208 @@
+"""From CUDA text to machine code, without a GPU: NVRTC assembles, nvdisasm reads back.
+
+Both come as wheels (the extra ``cuda``) and are imported only when something is assembled. The text that arrives here
+includes no header: that makes it assemble in a thirtieth of a second.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from tilewright.errors import TargetError, ToolError, choices
+
+__all__ = ["Assembly", "Resources", "architectures", "assemble", "sass"]
+
+_INSTALL = "pip install 'tilewright[cuda]'"
+_FILE = "kernel.cu"  # what NVRTC calls the text in its messages
+_MESSAGES_SHOWN = 4
+
+_OPTIONS = (
+    "--std=c++17",
+    "--minimal",  # without textures and the runtime's own types, which no kernel here uses: a sixth of the time
+    "--ptxas-options=-v",  # puts each kernel's resources into the log
+)
+
+# What ptxas 13 says of a kernel, over two lines. It leaves out shared memory and barriers that are not used.
+_REPORT = (
+    r"Function properties for {kernel}\n"
+    r".*?(?P<local_bytes>\d+) bytes stack frame, "
+    r"(?P<spill_store_bytes>\d+) bytes spill stores, (?P<spill_load_bytes>\d+) bytes spill loads\n"
+    r".*?Used (?P<registers>\d+) registers(?:, used (?P<barriers>\d+) barriers)?"
+    r"(?:.*? (?P<shared_bytes>\d+) bytes smem)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one kernel takes of a multiprocessor, as ptxas reports it; bytes are per thread but for shared_bytes."""
+
+    registers: int
+    local_bytes: int  # the stack frame: arrays indexed by what is only known at run time, and spills
+    spill_store_bytes: int
+    spill_load_bytes: int
+    shared_bytes: int  # declared in the text, per CTA; dynamic shared memory is not in it
+    barriers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """CUDA text, assembled for one architecture."""
+
+    arch: str
+    cubin: bytes
+    ptx: str
+    log: str
+
+    def resources(self, kernel: str) -> Resources:
+        """What the kernel of that (unmangled, ``extern "C"``) name takes.
+
+        Raises ToolError where the log does not tell.
+        """
+        match = re.search(_REPORT.format(kernel=re.escape(kernel)), self.log)
+        if match is None:
+            known = re.findall(r"Compiling entry function '(\S+)'", self.log)
+            raise ToolError(
+                f"ptxas reports no resources for a kernel {kernel!r}", given=kernel, allowed=choices(kernel, known)
+            )
+        return Resources(**{name: int(value or 0) for name, value in match.groupdict().items()})
+
+
+def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[str, ...] = ()) -> Assembly:
+    """Assemble CUDA text for ``arch`` (``"sm_90a"``); the machine needs neither a GPU nor a CUDA toolkit.
+
+    A multiplication and an addition stay two roundings unless ``fast_math`` allows their contraction.
+
+    Raises ToolError with the offending lines where NVRTC or ptxas refuses the text, and where NVRTC is not installed;
+    TargetError for an architecture that this NVRTC does not know.
+    """
+    if arch not in architectures():
+        raise TargetError(
+            f"{_version()} has no architecture {arch!r}", given=arch, allowed=choices(arch, architectures())
+        )
+    nvrtc = _nvrtc()
+    contraction = f"--fmad={'true' if fast_math else 'false'}"
+    flags = [f"--gpu-architecture={arch}", contraction, *_OPTIONS, *options]
+    status, program = nvrtc.nvrtcCreateProgram(source.encode(), _FILE.encode(), 0, [], [])
+    _expect_success(status)
+    try:
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
+        log = _read(program, "ProgramLog").decode(errors="replace").replace("\0", "").strip()
+        if status == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
+            raise ToolError(f"{_version()} refuses an option", given=" ".join(flags), allowed=log)
+        ptx = _read(program, "PTX").decode().rstrip("\0")
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise _refusal(source, arch, log, ptx)
+        return Assembly(arch, _read(program, "CUBIN"), ptx, log)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def sass(cubin: bytes) -> str:
+    """The machine code of a cubin as text, one instruction a line.
+
+    Raises ToolError where nvdisasm is missing or fails.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(cubin)
+        done = subprocess.run([_nvdisasm(), "--print-code", str(path)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ToolError("nvdisasm cannot read the cubin", given=f"{len(cubin)} bytes", allowed=done.stderr.strip())
+    return done.stdout
+
+
+@cache
+def architectures() -> tuple[str, ...]:
+    """Every architecture that this NVRTC assembles for: ``sm_75``, ..., ``sm_90``, ``sm_90a``, ...
+
+    NVRTC lists numbers only. The features of one chip (``a``) begin with sm_90, those of a family (``f``) with sm_100.
+    """
+    status, numbers = _nvrtc().nvrtcGetSupportedArchs()
+    _expect_success(status)
+    suffixes = [("", 0), ("a", 90), ("f", 100)]
+    return tuple(f"sm_{number}{suffix}" for number in numbers for suffix, first in suffixes if number >= first)
+
+
+@cache
+def _nvrtc() -> ModuleType:
+    try:
+        from cuda.bindings import nvrtc
+        from cuda.pathfinder import DynamicLibNotFoundError
+    except ImportError as error:
+        raise ToolError("NVRTC is not installed", given=str(error), hint=_INSTALL) from error
+    try:
+        nvrtc.nvrtcVersion()  # loads the library
+    except DynamicLibNotFoundError as error:
+        raise ToolError("NVRTC's library is not installed", given="cuda-bindings alone", hint=_INSTALL) from error
+    module: ModuleType = nvrtc
+    return module
+
+
+@cache
+def _nvdisasm() -> str:
+    try:
+        from cuda.pathfinder import find_nvidia_binary_utility
+    except ImportError as error:
+        raise ToolError("nvdisasm is not installed", given=str(error), hint=_INSTALL) from error
+    path = find_nvidia_binary_utility("nvdisasm")
+    if path is None:
+        raise ToolError("nvdisasm is not installed", hint=_INSTALL)
+    return str(path)
+
+
+def _version() -> str:
+    _, major, minor = _nvrtc().nvrtcVersion()
+    return f"NVRTC {major}.{minor}"
+
+
+def _expect_success(status: object) -> None:
+    if status != _nvrtc().nvrtcResult.NVRTC_SUCCESS:
+        raise ToolError(f"{_version()} fails", given=str(status))
+
+
+def _read(program: object, what: str) -> bytes:
+    """One of a program's outputs: ProgramLog, PTX or CUBIN."""
+    nvrtc = _nvrtc()
+    status, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
+    _expect_success(status)
+    buffer = bytearray(size)
+    (status,) = getattr(nvrtc, f"nvrtcGet{what}")(program, buffer)
+    _expect_success(status)
+    return bytes(buffer)
+
+
+def _refusal(source: str, arch: str, log: str, ptx: str) -> ToolError:
+    """The error for a text that does not assemble: each message of the log with the line that it means."""
+    messages = [*_compiler_messages(source, log), *_ptxas_messages(source, log, ptx)] or log.splitlines()
+    return ToolError(
+        f"the CUDA text does not assemble for {arch} with {_version()}", given="\n".join(messages[:_MESSAGES_SHOWN])
+    )
+
+
+def _compiler_messages(source: str, log: str) -> list[str]:
+    lines = source.splitlines()
+    found = re.findall(rf"^{re.escape(_FILE)}\((\d+)\): error: (.*)$", log, re.MULTILINE)
+    return [_message(lines, int(number), text) for number, text in found]
+
+
+def _ptxas_messages(source: str, log: str, ptx: str) -> list[str]:
+    """ptxas counts lines of PTX; the text's line is the first that spells the same instruction, where it is inline."""
+    ptx_lines = ptx.splitlines()
+    lines = source.splitlines()
+    messages = []
+    for number, text in re.findall(r"^ptxas .*?, line (\d+); error\s*: (.*)$", log, re.MULTILINE):
+        instruction = ptx_lines[int(number) - 1].strip()
+        opcode = instruction.split(" ", 1)[0]
+        at = next((i for i, line in enumerate(lines, 1) if opcode in line), None)
+        messages.append(_message(lines, at, text) if at else f"PTX line {number}: {text}\n  {instruction}")
+    return messages
+
+
+def _message(lines: list[str], number: int, text: str) -> str:
+    return f"line {number}: {text}\n  {lines[number - 1].strip()}"

@@ -1,0 +1,141 @@
+"""What a user is told: errors as fields, and the only code that words them.
+
+An error carries *what* went wrong, what was *given*, what is *allowed*, a *hint* that has been tried, and the place in
+the kernel (*at*). Raise fields, never prose; the lines a user reads are put together here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "ArgumentError",
+    "DispatchError",
+    "InstructionError",
+    "KernelError",
+    "LayoutError",
+    "SimulationError",
+    "Span",
+    "TargetError",
+    "TilewrightError",
+    "TilewrightWarning",
+    "ToolError",
+    "choices",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a user's source file: 1-based line, 0-based columns as in Python's ``ast``."""
+
+    file: str
+    line: int
+    column: int = 0
+    end_column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+
+    def excerpt(self) -> list[str]:
+        """The source line and a line of carets under it; nothing where the source cannot be read."""
+        text = linecache.getline(self.file, self.line).rstrip("\n")
+        if not text.strip():
+            return []
+        number = str(self.line)
+        width = max(1, min(self.end_column, len(text)) - self.column)
+        return [f"   {number} | {text}", f"   {' ' * len(number)} | {' ' * self.column}{'^' * width}"]
+
+
+class TilewrightError(Exception):
+    """The base of every error that a user can cause.
+
+    what: one line, small first letter, no full stop, in the user's own names. given, allowed, hint: one line each, or
+    several; numbers carry units. at: the kernel's line.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        given: object = None,
+        allowed: object = None,
+        hint: str | None = None,
+        at: Span | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.given = given
+        self.allowed = allowed
+        self.hint = hint
+        self.at = at
+
+    def located(self, at: Span | None) -> TilewrightError:
+        """This error with a place, unless it has a more precise one already."""
+        if self.at is None:
+            self.at = at
+        return self
+
+    def __str__(self) -> str:
+        head = f"{self.at}: {self.what}" if self.at else self.what
+        excerpt = self.at.excerpt() if self.at else []
+        fields = [("given:", self.given), ("allowed:", self.allowed), ("try:", self.hint)]
+        return "\n".join([head, *excerpt, *(_field(label, value) for label, value in fields if value is not None)])
+
+
+def _field(label: str, value: object) -> str:
+    first, *rest = str(value).splitlines() or [""]
+    return "\n".join([f"  {label:<9}{first}", *(f"  {'':<9}{line}" for line in rest)])
+
+
+class LayoutError(TilewrightError):
+    """A layout that cannot be built, or an operation that its iters do not admit."""
+
+
+class KernelError(TilewrightError):
+    """A kernel that cannot be parsed, typed or verified."""
+
+
+class DispatchError(TilewrightError):
+    """A tile call that no variant takes, or a forced variant that does not fit."""
+
+
+class InstructionError(TilewrightError):
+    """An instruction form that does not exist, or is used against its rules."""
+
+
+class TargetError(TilewrightError):
+    """An architecture that does not exist, or lacks what the kernel asks for."""
+
+
+class ArgumentError(TilewrightError):
+    """A call whose arguments do not fit the kernel's parameters."""
+
+
+class SimulationError(TilewrightError):
+    """A fault, race, deadlock or poisoned value found while a kernel ran."""
+
+
+class ToolError(TilewrightError):
+    """A tool that is not installed or failed: NVRTC, the disassembler, a driver."""
+
+
+class TilewrightWarning(UserWarning):
+    """Something that works, but not as well as it could."""
+
+
+def choices(given: object, allowed: Iterable[object]) -> str:
+    """The allowed names as one line, the nearest to ``given`` first where one is near.
+
+    >>> choices("laneed", ["laneid", "warpid"])
+    "laneid, warpid (did you mean 'laneid'?)"
+    """
+    from difflib import get_close_matches  # slow to import, and only errors need it
+
+    names = [str(name) for name in allowed]
+    near = get_close_matches(str(given), names, n=1)
+    return ", ".join(names) + (f" (did you mean {near[0]!r}?)" if near else "")

@@ -1,0 +1,100 @@
+"""What a caller passes: NumPy arrays, tensors of the host or of a GPU, numbers. One place that knows their protocols.
+
+Tensors are known by what they offer (``__array_interface__``, ``__cuda_array_interface__``, DLPack), not by their
+library; torch's CPU tensors of types that NumPy lacks are read as bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.dtypes import DType
+from tilewright.errors import ArgumentError
+from tilewright.ir.arguments import ArrayInfo
+from tilewright.ir.subbyte import pack_subbyte, unpack_subbyte
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["array_info", "closed", "device_of", "is_array", "opened"]
+
+CUDA_DEVICE = 2  # DLPack's kDLCUDA
+
+
+def is_array(value: object) -> bool:
+    """Is it an array or tensor, on whatever device? NumPy's scalars speak the protocols of arrays, and are numbers."""
+    if isinstance(value, np.generic):
+        return False
+    return any(hasattr(value, name) for name in ("__array_interface__", "__cuda_array_interface__", "__dlpack__"))
+
+
+def device_of(value: object) -> str:
+    """ "cpu" or "cuda:0" for an array.
+
+    Raises ArgumentError for another kind of device.
+    """
+    if isinstance(value, np.ndarray):
+        return "cpu"
+    if hasattr(value, "__dlpack_device__"):
+        kind, index = value.__dlpack_device__()
+        if int(kind) in (1, 3):
+            return "cpu"
+        if int(kind) in (CUDA_DEVICE, 13):
+            return f"cuda:{index}"
+        raise ArgumentError(
+            "an argument lives on a device of no known kind", given=f"DLPack device type {kind}", allowed="cpu, cuda"
+        )
+    return "cuda:0" if hasattr(value, "__cuda_array_interface__") else "cpu"
+
+
+def array_info(value: Any) -> ArrayInfo:
+    """Shape, dtype, strides (elements), address and device of an array, without touching its data.
+
+    `Any`: arrays are known by their attributes.
+    """
+    if isinstance(value, np.ndarray):
+        address, name = value.ctypes.data, value.dtype.name
+        strides = tuple(stride // value.itemsize for stride in value.strides)
+        return ArrayInfo(value.shape, name, strides, address, "cpu", not value.flags.writeable)
+    name = str(value.dtype).removeprefix("torch.")
+    if hasattr(value, "data_ptr"):
+        return ArrayInfo(tuple(value.shape), name, tuple(value.stride()), value.data_ptr(), device_of(value), False)
+    interface = getattr(value, "__cuda_array_interface__", None) or value.__array_interface__
+    address, readonly = interface["data"]
+    width = np.dtype(value.dtype).itemsize
+    strides = interface.get("strides")
+    steps = None if strides is None else tuple(stride // width for stride in strides)
+    return ArrayInfo(tuple(interface["shape"]), name, steps, address, device_of(value), bool(readonly))
+
+
+def opened(value: Any, kind: DType) -> NDArray[np.generic]:
+    """A C-contiguous NumPy array over the memory of a host array, nothing copied; one-per-byte 4-bit elements packed.
+
+    `Any`: arrays are known by their attributes. Give it back with `closed`.
+    """
+    array = _as_numpy(value, kind)
+    return pack_subbyte(array) if _is_unpacked(array, kind) else array
+
+
+def closed(value: Any, array: NDArray[np.generic], kind: DType) -> None:
+    """After a run: what `opened` had to pack is unpacked into the caller's array."""
+    original = _as_numpy(value, kind)
+    if _is_unpacked(original, kind) and original.flags.writeable:
+        original[...] = unpack_subbyte(array, original.shape, kind)
+
+
+def _is_unpacked(array: NDArray[np.generic], kind: DType) -> bool:
+    return kind.bits < 8 and array.dtype == kind.element.numpy
+
+
+def _as_numpy(value: Any, kind: DType) -> NDArray[np.generic]:
+    if isinstance(value, np.ndarray):
+        return value
+    if type(value).__module__.partition(".")[0] == "torch":
+        import torch  # the caller's own: this module never needs it
+
+        flat = value.detach().reshape(-1).view(torch.uint8).numpy()
+        return np.asarray(flat if kind.bits < 8 else flat.view(kind.element.numpy).reshape(value.shape))
+    return np.asarray(value)

@@ -1,0 +1,353 @@
+"""Binding the arguments of a call: do they fit the parameters, and which sizes do they give the symbols?
+
+A `Signature` is what a kernel asks for. It never sees an array: the caller describes each as an `ArrayInfo`, wherever
+the data lives. Every refusal names the argument, what was given, and what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from tilewright.errors import ArgumentError, KernelError, Span
+from tilewright.ir.buffer import Buffer, Region, row_major
+from tilewright.ir.evaluate import evaluate
+from tilewright.ir.expr import AddressOf, Expr, Number, Value, Var, const_value
+from tilewright.ir.intervals import limits
+from tilewright.ir.launch import launch_of
+from tilewright.ir.ranges import RangeFacts
+from tilewright.ir.stmt import Assume, Kernel, Stmt, Store, TileCall
+from tilewright.ir.walk import statements, walk
+
+__all__ = ["ArrayInfo", "Bindings", "Signature"]
+
+DEFAULT_ALIGNMENT = 16  # bytes: what a 128-bit access needs
+MOST_CTAS = {"x": 2**31 - 1, "y": 65535, "z": 65535}
+
+# What else than its own name an array of this dtype may be called, and how many elements one of its items holds.
+# bytes: 4-bit elements come packed, 6-bit ones in 8-bit containers, both of which NumPy has no name for.
+ALSO: Mapping[str, Mapping[str, int]] = {
+    "tf32": {"float32": 1},
+    "float4_e2m1fn": {"float4_e2m1fn_x2": 2, "uint8": 2, "int8": 2},
+    "float6_e2m3fn": {"uint8": 1},
+    "float6_e3m2fn": {"uint8": 1},
+    "handle": {"int64": 1, "uint64": 1},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """An array that is passed, without its data.
+
+    dtype: its element type by name. strides: in elements; None where it is C-contiguous. address: in bytes, or
+    any number that is a multiple of the same powers of two; None where it is not known. device: "cpu", "cuda:0".
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...] | None = None
+    address: int | None = None
+    device: str = "cpu"
+    readonly: bool = False
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return prod(self.shape)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Row major without gaps; strides of extents of one mean nothing."""
+        if self.strides is None or not self.size:
+            return True
+        step = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if extent != 1 and stride != step:
+                return False
+            step *= extent
+        return True
+
+    @property
+    def alignment(self) -> int:
+        """The largest power of two, up to 1024 bytes, that the address is a multiple of."""
+        return 1024 if not self.address else min(1024, self.address & -self.address)
+
+    def __str__(self) -> str:
+        return f"{self.dtype} of shape ({', '.join(map(str, self.shape))})"
+
+
+Descriptor: TypeAlias = "ArrayInfo | Number"
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """What a call means. values: scalar parameters and symbolic extents by name. grid: CTAs along x, y, z."""
+
+    values: Mapping[str, Number]
+    grid: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a kernel's call takes: its parameters in order, each with the buffer it is matched to, if any."""
+
+    name: str
+    params: tuple[Var, ...]
+    buffers: Mapping[str, Buffer]  # by the name of the handle parameter
+    symbols: tuple[Var, ...]
+    assumptions: tuple[tuple[Expr, Span | None], ...]
+    grid: tuple[Value, Value, Value]
+    written: frozenset[str]  # names of the buffers that the kernel stores to
+    dense: frozenset[str]  # names of the buffers that are row major
+    at: Span | None = field(default=None, compare=False)
+
+    @staticmethod
+    def of(kernel: Kernel) -> Signature:
+        """The signature of a kernel, as authored or lowered (authored, its buffers have their shapes and layouts)."""
+        buffers = {buffer.data.name: buffer for buffer in kernel.buffers if isinstance(buffer.data, Var)}
+        body = list(statements(kernel.body))
+        return Signature(
+            kernel.name,
+            kernel.params,
+            buffers,
+            kernel.symbols,
+            tuple((stmt.cond, stmt.at) for stmt in body if isinstance(stmt, Assume)),
+            (kernel.launch or launch_of(kernel)).grid,
+            frozenset(name for stmt in body for name in _written(stmt)),
+            frozenset(buffer.name for buffer in buffers.values() if _is_dense(buffer)),
+            kernel.at,
+        )
+
+    def key(self, arguments: Sequence[Descriptor]) -> Hashable:
+        """Equal for calls that `bind` treats alike: what a caller may remember its answer under."""
+        return tuple(
+            (a.shape, a.dtype, a.strides, a.alignment, a.device, a.readonly)
+            if isinstance(a, ArrayInfo)
+            else (type(a), a)
+            for a in arguments
+        )
+
+    def bind(self, arguments: Sequence[Descriptor]) -> Bindings:
+        """The values of scalars and symbols, and the grid. Raises ArgumentError where an argument does not fit."""
+        if len(arguments) != len(self.params):
+            raise ArgumentError(
+                f"{self.name} takes {len(self.params)} arguments",
+                given=f"{len(arguments)}",
+                allowed=", ".join(map(self._spelled, self.params)) or "none",
+            )
+        pairs = list(zip(self.params, arguments, strict=True))
+        values = {p.name: self._scalar(p, a) for p, a in pairs if p.name not in self.buffers}
+        arrays = [(self.buffers[p.name], self._array(p, a)) for p, a in pairs if p.name in self.buffers]
+        shapes = [(buffer, self._logical(buffer, info)) for buffer, info in arrays]
+        self._solve(shapes, values)
+        for (buffer, info), (_, shape) in zip(arrays, shapes, strict=True):
+            self._check_storage(buffer, info, shape, values)
+        self._check_assumptions(values)
+        return Bindings(values, self._evaluated_grid(values))
+
+    def _spelled(self, param: Var) -> str:
+        buffer = self.buffers.get(param.name)
+        return f"{param.name}: {param.dtype if buffer is None else _shown(buffer)}"
+
+    def _refuse(
+        self, buffer: Buffer, what: str, given: object, allowed: object, hint: str | None = None
+    ) -> ArgumentError:
+        return ArgumentError(f"argument {buffer.name} of {self.name} {what}", given=given, allowed=allowed, hint=hint)
+
+    # Scalars
+
+    def _scalar(self, param: Var, value: Descriptor) -> Number:
+        """A Python number of the parameter's dtype."""
+        kind = param.dtype
+        number: Number | None = None
+        if isinstance(value, ArrayInfo):
+            number = value.address if kind == "handle" else None
+        elif kind.is_float:
+            number = float(value) if hasattr(value, "__float__") else None
+        elif hasattr(value, "__index__") or isinstance(value, np.bool_):  # NumPy's bool has no __index__
+            number = int(value)
+        if number is None:
+            raise ArgumentError(
+                f"argument {param.name} of {self.name} is a number",
+                given=str(value) if isinstance(value, ArrayInfo) else f"{type(value).__name__} {value!r}",
+                allowed=f"a Python or NumPy {'number' if kind.is_float else 'integer'} ({kind})",
+            )
+        if kind.is_float:
+            return number
+        low, high = limits(kind)[:2]
+        if not low <= number <= high:
+            raise ArgumentError(
+                f"argument {param.name} of {self.name} does not fit {kind}", given=number, allowed=f"{low} to {high}"
+            )
+        return bool(number) if kind.kind == "bool" else number
+
+    # Arrays
+
+    def _array(self, param: Var, value: Descriptor) -> ArrayInfo:
+        """The description of an array whose dtype, alignment and writability fit."""
+        buffer = self.buffers[param.name]
+        if not isinstance(value, ArrayInfo):
+            given = f"{type(value).__name__} {value!r}"
+            raise self._refuse(buffer, "is an array", given, _shown(buffer))
+        names = [str(buffer.dtype.element), *ALSO.get(buffer.dtype.element, ())]
+        if value.dtype not in names:
+            hint = f"{buffer.name}.view({value.dtype!r}) in the kernel, or .view({names[0]!r}) on the array"
+            raise self._refuse(buffer, f"has dtype {buffer.dtype}", value.dtype, " or ".join(names), hint)
+        if value.readonly and buffer.name in self.written:
+            raise self._refuse(buffer, "is written by the kernel", "a read-only array", "a writable one")
+        needed = buffer.align or DEFAULT_ALIGNMENT
+        if value.size and value.alignment < needed:
+            raise self._refuse(
+                buffer,
+                f"must be aligned to {needed} bytes",
+                f"an address that is a multiple of {value.alignment}",
+                f"a multiple of {needed}",
+                f"a copy of the array, or align={value.alignment} in T.match_buffer",
+            )
+        return value
+
+    def _logical(self, buffer: Buffer, info: ArrayInfo) -> tuple[int, ...] | None:
+        """The shape of the array in elements of the buffer; None where it is the storage of another layout."""
+        per_item = ALSO.get(buffer.dtype.element, {}).get(info.dtype, 1)
+        lanes, shape = buffer.dtype.lanes, info.shape
+        if lanes > 1 and len(shape) == len(buffer.shape) + 1 and shape[-1] == lanes:
+            shape, lanes = shape[:-1], 1
+        if shape and (per_item > 1 or lanes > 1):
+            shape = (*shape[:-1], shape[-1] * per_item // lanes)
+        if len(shape) == len(buffer.shape):
+            return shape
+        if buffer.name not in self.dense:
+            return None
+        raise self._refuse(buffer, f"has {len(buffer.shape)} dimensions", str(info), _shown(buffer))
+
+    def _solve(self, shapes: Sequence[tuple[Buffer, tuple[int, ...] | None]], values: dict[str, Number]) -> None:
+        """Symbolic extents from the shapes; then every extent must be what the array has."""
+        known: dict[str, str] = {}  # symbol -> what it was taken from
+        for buffer, shape in shapes:
+            for axis, extent in enumerate(buffer.shape):
+                if shape is None or not isinstance(extent, Var):
+                    continue
+                place = f"{buffer.name}.shape[{axis}]"
+                if extent.name not in values:
+                    values[extent.name], known[extent.name] = shape[axis], place
+                elif values[extent.name] != shape[axis]:
+                    other = known.get(extent.name, f"the argument {extent.name}")
+                    raise ArgumentError(
+                        f"arguments of {self.name} disagree on {extent.name}",
+                        given=f"{values[extent.name]} from {other}, {shape[axis]} from {place}",
+                        allowed=f"one value: {_shown(buffer)}",
+                    )
+        for symbol in self.symbols:
+            if symbol.name not in values:
+                raise ArgumentError(
+                    f"the value of {symbol.name} does not follow from the arguments of {self.name}",
+                    given=", ".join(f"{b.name}: {_shown(b)}" for b in self.buffers.values()),
+                    allowed=f"an extent that is {symbol.name} alone",
+                    hint=f"make {symbol.name} a parameter",
+                )
+        for buffer, shape in shapes:
+            self._check_extents(buffer, shape, values)
+
+    def _check_extents(self, buffer: Buffer, shape: tuple[int, ...] | None, values: Mapping[str, Number]) -> None:
+        if shape is None or buffer.name not in self.dense:
+            return
+        wanted = tuple(int(evaluate(extent, values)) for extent in buffer.shape)
+        if wanted != shape:
+            symbols = {node.name for extent in buffer.shape for node in walk(extent) if isinstance(node, Var)}
+            where = ", ".join(f"{name} = {values[name]}" for name in sorted(symbols))
+            allowed = f"{wanted}" + (f": {_shown(buffer)} with {where}" if where else "")
+            raise self._refuse(buffer, "has another shape", str(shape), allowed)
+
+    def _check_storage(
+        self, buffer: Buffer, info: ArrayInfo, shape: tuple[int, ...] | None, values: Mapping[str, Number]
+    ) -> None:
+        """The array lies in memory as the kernel will address it."""
+        if not info.is_contiguous:
+            hint = "numpy.ascontiguousarray(array), or .contiguous() on a tensor"
+            raise self._refuse(
+                buffer, "must be C-contiguous", f"strides {info.strides}", "row major without gaps", hint
+            )
+        if buffer.name in self.dense:
+            return
+        per_item = ALSO.get(buffer.dtype.element, {}).get(info.dtype, 1)
+        has = prod(shape) if shape is not None else info.size * per_item // buffer.dtype.lanes
+        needs = int(evaluate(buffer.layout.cosize("m"), values)) if buffer.layout is not None else 0
+        needs += int(evaluate(buffer.elem_offset, values))
+        if has < needs:
+            raise self._refuse(
+                buffer,
+                f"is too small for its layout {buffer.layout}",
+                f"{has} elements",
+                f"{needs} elements of storage",
+            )
+
+    # The rest of the kernel
+
+    def _check_assumptions(self, values: Mapping[str, Number]) -> None:
+        for cond, at in self.assumptions:
+            if not _holds(cond, values):
+                names = sorted({node.name for node in walk(cond) if isinstance(node, Var)})
+                raise ArgumentError(
+                    f"an assumption of {self.name} does not hold: {cond}",
+                    given=", ".join(f"{name} = {values[name]}" for name in names),
+                    allowed=str(cond),
+                    at=at,
+                )
+
+    def _evaluated_grid(self, values: Mapping[str, Number]) -> tuple[int, int, int]:
+        grid = []
+        for (axis, most), extent in zip(MOST_CTAS.items(), self.grid, strict=True):
+            try:
+                count = int(evaluate(extent, values))
+            except KernelError as error:
+                raise ArgumentError(
+                    f"the grid of {self.name} does not follow from its arguments", given=error.what
+                ) from None
+            if not 0 <= count <= most:
+                raise ArgumentError(
+                    f"the grid of {self.name} has {count} CTAs along {axis}",
+                    given=f"{extent} = {count}",
+                    allowed=f"0 to {most}",
+                )
+            grid.append(count)
+        return grid[0], grid[1], grid[2]
+
+
+def _holds(cond: Expr, values: Mapping[str, Number]) -> bool:
+    """Is an assumption true? One that divides by zero is not."""
+    try:
+        return bool(evaluate(cond, values))
+    except KernelError:
+        return False
+
+
+def _shown(buffer: Buffer) -> str:
+    return f"{buffer.dtype} of shape ({', '.join(map(str, buffer.shape))})"
+
+
+def _is_dense(buffer: Buffer) -> bool:
+    """Is element i of the array element i of the storage?"""
+    if const_value(buffer.elem_offset) != 0:
+        return False
+    if buffer.layout is None or buffer.layout == row_major(buffer.shape):
+        return True
+    return buffer.layout.is_trivial(RangeFacts())
+
+
+def _written(stmt: Stmt) -> Iterator[str]:
+    """The names of the buffers whose storage a statement stores to."""
+    if isinstance(stmt, Store):
+        yield from _storage(stmt.place.buffer)
+    elif isinstance(stmt, TileCall) and stmt.args and isinstance(stmt.args[0], Region):
+        yield from _storage(stmt.args[0].buffer)
+
+
+def _storage(buffer: Buffer) -> Iterator[str]:
+    yield buffer.name
+    for node in walk(buffer.data):
+        if isinstance(node, AddressOf):
+            yield node.buffer.name

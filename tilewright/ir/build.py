@@ -1,0 +1,201 @@
+"""What an operator builds: typed, with constants folded, so that there is one spelling of each constant expression.
+
+Operands are brought to one dtype as C does, but narrow types stay narrow (int8 + int8 is int8 and wraps); a Python
+number takes the other side's dtype.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, DType, dtype
+from tilewright.errors import KernelError
+from tilewright.ir.expr import Binary, Cast, Const, Expr, Number, Select, Unary, Value, const_value
+from tilewright.ir.fold import fold, rounded
+
+FLOAT32 = dtype("float32")
+
+__all__ = ["as_expr", "binary", "cast", "common_dtype", "compare", "const", "select", "unary"]
+
+
+def as_expr(value: Value, like: DType = INT32) -> Expr:
+    """``value`` as an expression; a Python number becomes a constant of dtype ``like`` (float32 for a float of ints).
+
+    Raises KernelError for anything that is no number.
+    """
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return Const(bool(value), BOOL) if not like.is_float else Const(float(value), like)
+    if hasattr(value, "__index__") and not isinstance(value, np.ndarray):
+        return const(operator.index(value), like if like.kind != "bool" else INT32)
+    if isinstance(value, (float, np.floating)) or type(value).__module__ == "ml_dtypes":
+        return const(float(value), like if like.is_float else FLOAT32)
+    raise KernelError(
+        f"`{value!r}` is not a value of a kernel", given=type(value).__name__, allowed="an expression or a number"
+    )
+
+
+def const(value: Number, kind: DType) -> Const:
+    """A constant of this dtype: integers wrap into its range, floats are rounded to it."""
+    if kind.is_float:
+        return Const(rounded(float(value), kind), kind)
+    if kind.kind == "bool":
+        return Const(bool(value), kind)
+    value, size = int(value), 1 << kind.bits
+    half = 0 if kind.kind == "uint" else size >> 1
+    return Const((value + half) % size - half, kind)
+
+
+def common_dtype(a: DType, b: DType) -> DType:
+    """The dtype that both operands of ``a op b`` are brought to.
+
+    Floats win over integers, wider over narrower, unsigned over signed of the same width.
+    Raises KernelError where neither holds the other (float16 with bfloat16).
+    """
+    if a == b:
+        return a
+    if "handle" in (a.kind, b.kind):
+        return HANDLE
+    if a.is_float != b.is_float:
+        return a if a.is_float else b
+    if a.lanes != b.lanes or (a.is_float and a.bits == b.bits):
+        raise KernelError(
+            f"operands of {a} and {b} have no common dtype", given=f"{a} and {b}", hint="T.cast one of them"
+        )
+    if a.bits != b.bits:
+        return a if a.bits > b.bits else b
+    return max(a, b, key=lambda kind: ("bool", "int", "uint").index(kind.kind))
+
+
+def cast(value: Value, kind: DType) -> Expr:
+    """``value`` converted to ``kind``; nothing where it has that dtype, a constant where it is one."""
+    expr = as_expr(value, kind)
+    if expr.dtype == kind:
+        return expr
+    if isinstance(expr, Const) and (number := fold("cast", (expr.value,), kind)) is not None:
+        return const(number, kind)
+    return Cast(expr, kind)
+
+
+def _operands(a: Value, b: Value) -> tuple[Expr, Expr]:
+    """Both as expressions of one dtype; a Python number takes the other side's."""
+    if not isinstance(a, Expr):
+        a = as_expr(a, b.dtype if isinstance(b, Expr) else INT32)
+    if not isinstance(b, Expr):
+        b = as_expr(b, a.dtype)
+    kind = common_dtype(a.dtype, b.dtype)
+    return cast(a, kind), cast(b, kind)
+
+
+def _counted(*operands: Expr) -> tuple[Expr, ...]:
+    """Operands of arithmetic: a bool counts as the int32 0 or 1, as in C."""
+    return tuple(cast(operand, INT32) if operand.dtype == BOOL else operand for operand in operands)
+
+
+def _is_pointer(value: Value) -> bool:
+    """A number that was converted to a pointer's dtype, to be added to one, is still a number."""
+    return isinstance(value, Expr) and value.dtype == HANDLE and not isinstance(value, (Const, Cast))
+
+
+STEPS = {"+": ((True, False), (False, True)), "-": ((True, False),)}  # which sides are pointers where the result is one
+
+
+def _addressed(op: str, left: Value, right: Value) -> tuple[Value, Value]:
+    """A pointer plus or minus a number is a pointer; other arithmetic is on the number that a pointer is."""
+    pointers = (_is_pointer(left), _is_pointer(right))
+    if not any(pointers) or op in Binary.COMPARISONS or pointers in STEPS.get(op, ()):
+        return left, right
+    return cast(left, INT64), cast(right, INT64)
+
+
+NEUTRAL = {"+": 0, "-": 0, "|": 0, "^": 0, "<<": 0, ">>": 0, "*": 1, "//": 1}  # on the right it changes nothing
+COMMUTES = ("+", "*", "|", "^")
+
+
+def binary(op: str, left: Value, right: Value) -> Expr:
+    """``left op right``, typed; folded where both are constants and for the neutral elements of integers."""
+    if op in Binary.LOGIC:
+        return _logic(op, as_expr(left), as_expr(right))
+    if op in ("<<", ">>"):
+        (a,) = _counted(as_expr(left))
+        b = cast(as_expr(right, a.dtype), a.dtype)
+    else:
+        a, b = _operands(*_addressed(op, left, right))
+        if op in Binary.ARITHMETIC:
+            a, b = _counted(a, b)
+    _check_operator(op, a.dtype)
+    kind = BOOL if op in Binary.COMPARISONS else a.dtype
+    if isinstance(a, Const) and isinstance(b, Const):
+        number = fold(op, (a.value, b.value), a.dtype)
+        if number is not None:
+            return const(number, kind)
+    simpler = None if a.dtype.is_float else _without_neutral(op, a, b)
+    return Binary(op, a, b, kind) if simpler is None else simpler
+
+
+def _without_neutral(op: str, a: Expr, b: Expr) -> Expr | None:
+    """What integers ``a op b`` comes to where one side is neutral or absorbing, or None."""
+    left, right = const_value(a), const_value(b)
+    if right is not None and NEUTRAL.get(op) == right:
+        return a
+    if left is not None and op in COMMUTES and NEUTRAL[op] == left:
+        return b
+    if (op == "*" and 0 in (left, right)) or (op == "%" and right == 1):
+        return const(0, a.dtype)
+    return None
+
+
+def _check_operator(op: str, kind: DType) -> None:
+    if op == "/" and not kind.is_float:
+        raise KernelError(
+            "`/` divides floats only", given=f"operands of {kind}", hint="`//` floors, T.truncdiv truncates"
+        )
+    if op in (*Binary.BITS, "~") and kind.is_float:
+        raise KernelError(f"`{op}` works on bits", given=f"operands of {kind}", hint='T.reinterpret("uint32", x) first')
+
+
+def _logic(op: str, a: Expr, b: Expr) -> Expr:
+    a, b = cast(a, BOOL), cast(b, BOOL)
+    for known, other in ((a, b), (b, a)):
+        if isinstance(known, Const):
+            absorbing = op == "or"
+            return Const(absorbing, BOOL) if bool(known.value) is absorbing else other
+    return Binary(op, a, b, BOOL)
+
+
+def compare(op: str, a: Expr, b: object) -> Expr:
+    """``==`` and ``!=`` must answer for any object: anything that is no value of a kernel is simply different."""
+    if isinstance(b, (Expr, int, float, np.generic)) or hasattr(b, "__index__"):
+        try:
+            if _is_nan(a) and _is_nan(b):  # the values differ, as IEEE says; the nodes may be equal
+                return Binary(op, a, as_expr(b), BOOL)  # type: ignore[arg-type]
+            return binary(op, a, b)  # type: ignore[arg-type]  # __index__ was just checked
+        except KernelError:
+            pass
+    return Const(op == "!=", BOOL)
+
+
+def _is_nan(value: object) -> bool:
+    number = const_value(value)
+    return number is not None and number != number
+
+
+def unary(op: str, value: Value) -> Expr:
+    """``-a``, ``~a``, ``not a``; folded where ``a`` is a constant."""
+    a = cast(value, BOOL) if op == "not" else _counted(as_expr(value))[0]
+    _check_operator(op, a.dtype)
+    if isinstance(a, Const) and (number := fold(op, (a.value,), a.dtype)) is not None:
+        return const(number, a.dtype)
+    return Unary(op, a, a.dtype)
+
+
+def select(cond: Value, a: Value, b: Value) -> Expr:
+    """``a`` where ``cond``, else ``b``, of their common dtype; the chosen side where ``cond`` is a constant."""
+    test = cast(cond, BOOL)
+    left, right = _operands(a, b)
+    if isinstance(test, Const):
+        return left if test.value else right
+    return Select(test, left, right, left.dtype)

@@ -1,0 +1,106 @@
+"""What a true condition teaches: ``n % 8 == 0 and 4 * i + 3 < n`` gives n a modulus, i a bound, and orders the two."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+from tilewright.ir.expr import Binary, Const, Expr, Unary
+from tilewright.ir.intervals import Interval, limits, point, strided
+from tilewright.ir.sums import Sum
+
+if TYPE_CHECKING:
+    from tilewright.ir.ranges import RangeFacts
+
+__all__ = ["NEGATED", "learn"]
+
+NEGATED = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
+
+
+def learn(facts: RangeFacts, cond: Expr, truth: bool = True) -> RangeFacts:
+    """``facts`` and that ``cond`` is true (or false)."""
+    if isinstance(cond, Unary) and cond.op == "not":
+        return learn(facts, cond.a, not truth)
+    if isinstance(cond, Binary) and cond.op == ("and" if truth else "or"):
+        return learn(learn(facts, cond.a, truth), cond.b, truth)
+    if isinstance(cond, Const):
+        return facts
+    if isinstance(cond, Binary) and cond.op in NEGATED and cond.a.dtype.is_integer:
+        facts = _compared(facts, cond.op if truth else NEGATED[cond.op], cond.a, cond.b)
+    return facts.narrowed(cond, point(int(truth)))
+
+
+def _compared(facts: RangeFacts, op: str, a: Expr, b: Expr) -> RangeFacts:
+    if op in (">", ">="):
+        op, a, b = {">": "<", ">=": "<="}[op], b, a
+    gap = facts.terms(b).minus(facts.terms(a))
+    if op == "!=":
+        return _apart(facts, gap)
+    if op == "==":
+        return _congruent(_equal(facts, gap), a, b)
+    gap.const -= op == "<"
+    return _at_least_zero(facts, gap)
+
+
+def _at_least_zero(facts: RangeFacts, total: Sum) -> RangeFacts:
+    """Each term is bounded by what the others can reach at most."""
+    for _, (times, term) in list(total.terms.items()):
+        rest = _without(facts, total, term).high
+        whole = limits(term.dtype)
+        low, high = (-(rest // times), whole.high) if times > 0 else (whole.low, rest // -times)
+        facts = _narrowed(facts, term, Interval(low, high))
+    return facts.ordered(total) if len(total.terms) > 1 else facts
+
+
+def _equal(facts: RangeFacts, gap: Sum) -> RangeFacts:
+    facts = _at_least_zero(_at_least_zero(facts, gap), Sum().minus(gap))
+    for times, term in list(gap.terms.values()):
+        if abs(times) == 1:
+            facts = _narrowed(facts, term, _without(facts, gap, term).scaled(-times))
+    return facts
+
+
+def _apart(facts: RangeFacts, gap: Sum) -> RangeFacts:
+    """Not equal: an end that is excluded moves by one."""
+    if len(gap.terms) != 1:
+        return facts
+    ((times, term),) = gap.terms.values()
+    known = facts.interval(term)
+    if abs(times) != 1 or known.is_point:
+        return facts
+    hole = -gap.const * times
+    step = known.modulus
+    low, high = known.low + step * (known.low == hole), known.high - step * (known.high == hole)
+    return _narrowed(facts, term, Interval(low, high))
+
+
+def _congruent(facts: RangeFacts, a: Expr, b: Expr) -> RangeFacts:
+    """``(x + 4) % 8 == 0``: the modulus of each plain term of x."""
+    if not (isinstance(a, Binary) and a.op == "%" and isinstance(a.b, Const) and isinstance(b, Const)):
+        return facts
+    modulus, residue = int(a.b.value), int(b.value)
+    power_of_two = modulus > 0 and modulus & (modulus - 1) == 0
+    if modulus <= 0 or not (power_of_two or facts.exact(a.a)):
+        return facts
+    total = Sum.of(a.a)
+    for times, term in list(total.terms.values()):
+        if abs(times) == 1:
+            rest = point(residue).plus(_without(facts, total, term).scaled(-1)).scaled(times)
+            whole = limits(term.dtype)
+            common = gcd(modulus, rest.modulus)
+            facts = _narrowed(facts, term, strided(whole.low, whole.high, common, rest.residue))
+    return facts
+
+
+def _narrowed(facts: RangeFacts, term: Expr, known: Interval) -> RangeFacts:
+    """A product that may wrap is not what the sum is made of: nothing is kept of it."""
+    return facts.narrowed(term, known) if facts.exact(term) else facts
+
+
+def _without(facts: RangeFacts, total: Sum, term: Expr) -> Interval:
+    """What all terms but one add up to."""
+    rest = point(total.const)
+    for times, other in total.terms.values():
+        if other is not term:
+            rest = rest.plus(facts.ideal(other).scaled(times))
+    return rest

@@ -1,0 +1,336 @@
+"""Expressions: values that a kernel computes.
+
+A node is frozen. Operators build nodes; ``==`` builds one too, whose *truth* is structural equality, so that nodes work
+in tuples, dicts and frozen dataclasses while ``i == 0`` still means a comparison in a kernel. `tilewright.ir.build`
+says what an operator builds.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from tilewright.dtypes import HANDLE, INT32, DType
+from tilewright.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tilewright.ir.buffer import Buffer
+
+__all__ = [
+    "AddressOf",
+    "Argument",
+    "Binary",
+    "Call",
+    "Cast",
+    "Const",
+    "Expr",
+    "Load",
+    "Number",
+    "Reinterpret",
+    "Select",
+    "Special",
+    "Unary",
+    "Value",
+    "Var",
+    "const_value",
+    "same",
+    "truth_is_an_error",
+]
+
+Number: TypeAlias = "int | float | bool"
+Value: TypeAlias = "Expr | int | float | bool"
+Argument: TypeAlias = "Expr | str | int | float | bool | tuple[Argument, ...] | None"
+
+_user_code_runs: ContextVar[bool] = ContextVar("user_code_runs", default=False)
+
+
+@contextmanager
+def truth_is_an_error() -> Iterator[None]:
+    """While a user's Python helper runs: asking an expression for its truth there raises instead of answering."""
+    token = _user_code_runs.set(True)
+    try:
+        yield
+    finally:
+        _user_code_runs.reset(token)
+
+
+class Expr:
+    """The base of all expression nodes. ``dtype`` is the type of its value."""
+
+    __slots__ = ("_hash",)
+    _hash: int  # computed once: expressions are keys of many tables
+    dtype: DType
+    __array_ufunc__ = None  # NumPy's ufuncs refuse expressions instead of wrapping them in object arrays
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # builds a node; see the module's docstring
+        return build.compare("==", self, other)
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return build.compare("!=", self, other)
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            known = hash((type(self), _parts(type(self))(self)))  # type: ignore[arg-type]  # classes are hashable
+            object.__setattr__(self, "_hash", known)
+            return known
+
+    def __bool__(self) -> bool:
+        if _user_code_runs.get() and not str(sys._getframe(1).f_globals.get("__name__")).startswith("tilewright"):
+            raise KernelError(
+                f"the truth of `{self}` is not known while the kernel is parsed",
+                given="a Python `if`, `and`, `or` or `not` in a helper, on a value of run time",
+                allowed="Python values in helpers; run-time conditions in the kernel itself",
+                hint="T.select(cond, a, b), or an `if` in the kernel",
+            )
+        if isinstance(self, Const):
+            return bool(self.value)
+        if isinstance(self, Binary) and self.op in ("==", "!="):
+            return same(self.a, self.b) is (self.op == "==")
+        raise KernelError(f"the truth of `{self}` is not known while the kernel is parsed")
+
+    def __str__(self) -> str:
+        from tilewright.ir.text import show  # the printer knows every node; nodes do not know the printer
+
+        return show(self)
+
+    def __add__(self, other: Value) -> Expr:
+        return build.binary("+", self, other)
+
+    def __radd__(self, other: Value) -> Expr:
+        return build.binary("+", other, self)
+
+    def __sub__(self, other: Value) -> Expr:
+        return build.binary("-", self, other)
+
+    def __rsub__(self, other: Value) -> Expr:
+        return build.binary("-", other, self)
+
+    def __mul__(self, other: Value) -> Expr:
+        return build.binary("*", self, other)
+
+    def __rmul__(self, other: Value) -> Expr:
+        return build.binary("*", other, self)
+
+    def __truediv__(self, other: Value) -> Expr:
+        return build.binary("/", self, other)
+
+    def __rtruediv__(self, other: Value) -> Expr:
+        return build.binary("/", other, self)
+
+    def __floordiv__(self, other: Value) -> Expr:
+        return build.binary("//", self, other)
+
+    def __rfloordiv__(self, other: Value) -> Expr:
+        return build.binary("//", other, self)
+
+    def __mod__(self, other: Value) -> Expr:
+        return build.binary("%", self, other)
+
+    def __rmod__(self, other: Value) -> Expr:
+        return build.binary("%", other, self)
+
+    def __and__(self, other: Value) -> Expr:
+        return build.binary("&", self, other)
+
+    def __rand__(self, other: Value) -> Expr:
+        return build.binary("&", other, self)
+
+    def __or__(self, other: Value) -> Expr:
+        return build.binary("|", self, other)
+
+    def __ror__(self, other: Value) -> Expr:
+        return build.binary("|", other, self)
+
+    def __xor__(self, other: Value) -> Expr:
+        return build.binary("^", self, other)
+
+    def __rxor__(self, other: Value) -> Expr:
+        return build.binary("^", other, self)
+
+    def __lshift__(self, other: Value) -> Expr:
+        return build.binary("<<", self, other)
+
+    def __rlshift__(self, other: Value) -> Expr:
+        return build.binary("<<", other, self)
+
+    def __rshift__(self, other: Value) -> Expr:
+        return build.binary(">>", self, other)
+
+    def __rrshift__(self, other: Value) -> Expr:
+        return build.binary(">>", other, self)
+
+    def __lt__(self, other: Value) -> Expr:
+        return build.binary("<", self, other)
+
+    def __le__(self, other: Value) -> Expr:
+        return build.binary("<=", self, other)
+
+    def __gt__(self, other: Value) -> Expr:
+        return build.binary(">", self, other)
+
+    def __ge__(self, other: Value) -> Expr:
+        return build.binary(">=", self, other)
+
+    def __neg__(self) -> Expr:
+        return build.unary("-", self)
+
+    def __invert__(self) -> Expr:
+        return build.unary("~", self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const(Expr):
+    """A number of a given dtype. Integers are kept inside the dtype's range."""
+
+    value: Number
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Var(Expr):
+    """A named value: a parameter, a scope id, a loop counter, a scalar. Names are unique within a kernel."""
+
+    name: str
+    dtype: DType = INT32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Special(Expr):
+    """A special register of the lowered stage; `tilewright.ir.special` has their table."""
+
+    name: str
+    dtype: DType = INT32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unary(Expr):
+    """``-a``, ``~a`` or ``not a``."""
+
+    op: str
+    a: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binary(Expr):
+    """``a op b`` on operands of one dtype. ``//`` and ``%`` floor; ``truncdiv`` and ``truncmod`` are C's."""
+
+    op: str
+    a: Expr
+    b: Expr
+    dtype: DType
+
+    ARITHMETIC: ClassVar[tuple[str, ...]] = ("+", "-", "*", "/", "//", "%", "truncdiv", "truncmod", "min", "max")
+    BITS: ClassVar[tuple[str, ...]] = ("&", "|", "^", "<<", ">>")
+    COMPARISONS: ClassVar[tuple[str, ...]] = ("==", "!=", "<", "<=", ">", ">=")
+    LOGIC: ClassVar[tuple[str, ...]] = ("and", "or")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Select(Expr):
+    """``a`` where ``cond``, else ``b``. Only the chosen side is evaluated by a lane (so a guarded load is safe)."""
+
+    cond: Expr
+    a: Expr
+    b: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cast(Expr):
+    """The value of ``a`` as ``dtype``: C's conversion between integers; float to int truncates, saturates, NaN is 0."""
+
+    a: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reinterpret(Expr):
+    """The bits of ``a`` as ``dtype``, of the same size."""
+
+    a: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load(Expr):
+    """The element at logical ``indices``; in the lowered stage the one index is the element offset in flat storage.
+
+    As an instruction's register operand it is a *place*, which the instruction reads or writes.
+    """
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]  # a field in most nodes, follows from the buffer here
+        return self.buffer.dtype
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddressOf(Expr):
+    """A pointer to the element at ``indices``; without indices to the start of the buffer's storage (``buf.data``)."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...] = ()
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        return HANDLE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call(Expr):
+    """``T.<op>(*args, **attrs)``: an instruction or intrinsic of the table in `tilewright.isa`.
+
+    Modifiers stay plain Python values, operands are expressions, both in the order of the language. Build one with
+    `tilewright.isa.call`, which checks it; ``tilewright.isa.bind`` gives its row, modifiers and operands.
+    """
+
+    op: str
+    args: tuple[Argument, ...]
+    attrs: tuple[tuple[str, Argument], ...]
+    dtype: DType
+
+
+def const_value(value: object) -> Number | None:
+    """The Python number that ``value`` is known to be, or None."""
+    if isinstance(value, Const):
+        return value.value
+    if isinstance(value, (bool, int, float)):
+        return value
+    return None
+
+
+def same(a: object, b: object) -> bool:
+    """Structural equality of two expressions (or tuples of them, or plain values)."""
+    if a is b:
+        return True
+    if isinstance(a, Expr) or isinstance(b, Expr):
+        if type(a) is not type(b):
+            return False
+        parts = _parts(type(a))  # type: ignore[arg-type]  # a class is hashable
+        return same(parts(a), parts(b))
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, float) and isinstance(b, float):
+        return a.hex() == b.hex()  # tells -0.0 from 0.0, and a NaN is itself
+    return type(a) is type(b) and bool(a == b)
+
+
+@cache
+def _parts(kind: type) -> Callable[[object], tuple[object, ...]]:
+    """A function that gives the fields of a node; each node has two or more."""
+    return operator.attrgetter(*(f.name for f in fields(kind)))
+
+
+from tilewright.ir import build  # noqa: E402  # at the end: building stands on the nodes above

@@ -1,0 +1,207 @@
+"""The geometry of a launch, from the scope ids that a kernel names.
+
+A kernel says what it needs, ``T.warp_id([4])`` or ``T.cta_id([n // 64, 8])``, in any order; each extent that follows
+from others may be left out, and two that disagree are an error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.errors import KernelError, Span
+from tilewright.ir.expr import Expr, Value, const_value, same
+from tilewright.ir.special import special
+from tilewright.ir.stmt import Attr, Kernel, Launch, ScopeId
+from tilewright.ir.walk import statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["launch_of", "scope_id_exprs"]
+
+MAX_THREADS = 1024
+BLOCKS_PER_SM = "tirx.launch_bounds_min_blocks_per_sm"
+
+# How many threads of the CTA one step of a scope id is worth: its extent times this is the CTA's size.
+THREADS_EACH = {"thread_id": 1, "warp_id": 32, "warpgroup_id": 128}
+# Scope ids whose extent is fixed; naming one promises that there is such a scope.
+FIXED = {"lane_id": 32, "warp_id_in_wg": 4, "thread_id_in_wg": 128}
+WHOLE = {"lane_id": 32, "warp_id_in_wg": 128, "thread_id_in_wg": 128}
+BLOCKS = ("cta_id", "cluster_id", "cta_id_in_cluster")
+
+_TID, _WARP = special("tid"), special("warpid")
+_IN_CTA: dict[str, Expr] = {
+    "lane_id": special("laneid"),
+    "thread_id": _TID,
+    "warp_id": _WARP,
+    "warpgroup_id": _WARP // 4,
+    "warp_id_in_wg": _WARP % 4,
+    "thread_id_in_wg": _TID % 128,
+}
+_REGISTER = {"cta_id": "ctaid", "cluster_id": "clusterid", "cta_id_in_cluster": "cluster_ctaid"}
+
+
+def scope_id_exprs(kernel: Kernel) -> dict[str, Expr]:
+    """For the name of each scope id of the kernel, what it is in special registers.
+
+    The first of several ids counts along x; a single ``cta_id_in_cluster`` is the rank.
+    """
+    return {var.name: value for stmt in _scope_ids(kernel) for var, value in zip(stmt.vars, _values(stmt), strict=True)}
+
+
+def _values(stmt: ScopeId) -> list[Expr]:
+    if stmt.kind in _IN_CTA:
+        return [_IN_CTA[stmt.kind]]
+    if stmt.kind == "cta_id_in_cluster" and len(stmt.vars) == 1:
+        return [special("cluster_ctarank")]
+    return [special(f"{_REGISTER[stmt.kind]}.{axis}") for axis, _ in zip("xyz", stmt.vars, strict=False)]
+
+
+def launch_of(kernel: Kernel) -> Launch:
+    """Grid, threads and cluster of a kernel; its shared memory is not planned here.
+
+    Raises KernelError, at the scope id's line, where extents disagree or one that is needed does not follow.
+    """
+    cluster, grid = _blocks(kernel)
+    return Launch(grid, _threads(kernel), cluster, min_blocks_per_sm=_min_blocks(kernel))
+
+
+def _scope_ids(kernel: Kernel) -> Iterator[ScopeId]:
+    return (stmt for stmt in statements(kernel.body) if isinstance(stmt, ScopeId))
+
+
+def _min_blocks(kernel: Kernel) -> int:
+    settings = dict(kernel.attrs)
+    for stmt in statements(kernel.body):
+        if isinstance(stmt, Attr):
+            settings.update(stmt.settings)
+    return int(const_value(settings.get(BLOCKS_PER_SM)) or 0)
+
+
+# Threads of a CTA
+
+
+def _threads(kernel: Kernel) -> int:
+    said: tuple[int, ScopeId] | None = None
+    whole, asked = 1, None
+    for stmt in _scope_ids(kernel):
+        if stmt.kind in FIXED:
+            _check_fixed(stmt)
+            if WHOLE[stmt.kind] > whole:
+                whole, asked = WHOLE[stmt.kind], stmt
+        elif stmt.kind in THREADS_EACH and stmt.extents[0] is not None:
+            count = _number(stmt, stmt.extents[0]) * THREADS_EACH[stmt.kind]
+            if said and said[0] != count:
+                raise _disagree(f"{count} threads per CTA", stmt, f"{said[0]} threads", said[1])
+            said = count, stmt
+    if said is None:
+        return _only_fixed(kernel, whole)
+    count, stmt = said
+    if not 1 <= count <= MAX_THREADS:
+        raise KernelError(f"a CTA of {count} threads", given=_text(stmt), allowed=f"1 to {MAX_THREADS}", at=stmt.at)
+    if asked is not None and (count < whole or (whole == 128 and count % whole)):
+        raise _disagree(f"T.{asked.kind} counts in groups of {whole} threads", asked, f"{count} threads", stmt)
+    return count
+
+
+def _only_fixed(kernel: Kernel, whole: int) -> int:
+    """Without any extent: one warp for lanes, one warpgroup for what counts inside one, else a single thread."""
+    for stmt in _scope_ids(kernel):
+        if stmt.kind in THREADS_EACH:
+            raise KernelError(
+                f"the extent of T.{stmt.kind} does not follow from the other scope ids",
+                given=_text(stmt),
+                allowed="an extent on one of " + ", ".join(f"T.{kind}" for kind in THREADS_EACH),
+                at=stmt.at,
+            )
+    return whole
+
+
+def _check_fixed(stmt: ScopeId) -> None:
+    extent, fixed = stmt.extents[0], FIXED[stmt.kind]
+    if extent is not None and const_value(extent) != fixed:
+        raise KernelError(f"T.{stmt.kind} has {fixed} values", given=_text(stmt), allowed=f"[{fixed}]", at=stmt.at)
+
+
+def _number(stmt: ScopeId, extent: Value) -> int:
+    known = const_value(extent)
+    if known is None:
+        raise KernelError(
+            f"the extent of T.{stmt.kind} must be a constant", given=_text(stmt), allowed="a number", at=stmt.at
+        )
+    return int(known)
+
+
+# CTAs of the grid, and of a cluster
+
+
+def _blocks(kernel: Kernel) -> tuple[tuple[int, int, int], tuple[Value, Value, Value]]:
+    """The cluster and the grid, in CTAs, along x, y, z."""
+    said = _block_extents(kernel)
+    stmts = {stmt.kind: stmt for stmt in _scope_ids(kernel)}
+    grid, cluster = [], []
+    for axis in range(3):
+        ctas, clusters, inside = (said[kind][axis] for kind in BLOCKS)
+        size = _cluster_size(ctas, clusters, inside)
+        total: Value = ctas if ctas is not None else size if clusters is None else clusters * size
+        stmt = stmts.get("cta_id")
+        if ctas is None and stmt is not None and axis < len(stmt.vars) and clusters is None:
+            raise KernelError("the extent of T.cta_id does not follow from the other scope ids", given=_text(stmt),
+                              allowed="an extent, or T.cluster_id and T.cta_id_in_cluster", at=stmt.at)  # fmt: skip
+        _check_grid(total, clusters, size, stmts)
+        grid.append(total)
+        cluster.append(size)
+    return (cluster[0], cluster[1], cluster[2]), (grid[0], grid[1], grid[2])
+
+
+def _block_extents(kernel: Kernel) -> dict[str, list[Value | None]]:
+    """For each kind of block id its extents along x, y, z; None where nothing is said."""
+    said: dict[str, list[Value | None]] = {kind: [None, None, None] for kind in BLOCKS}
+    seen: dict[str, ScopeId] = {}
+    for stmt in _scope_ids(kernel):
+        if stmt.kind not in BLOCKS:
+            continue
+        for axis, extent in enumerate(stmt.extents):
+            known = said[stmt.kind][axis]
+            if extent is not None and stmt.kind == "cta_id_in_cluster":
+                extent = _number(stmt, extent)
+            if known is not None and extent is not None and not same(known, extent):
+                raise _disagree(_text(stmt), stmt, _text(seen[stmt.kind]), seen[stmt.kind])
+            said[stmt.kind][axis] = extent if known is None else known
+        seen[stmt.kind] = stmt
+    return said
+
+
+def _cluster_size(ctas: Value | None, clusters: Value | None, inside: Value | None) -> int:
+    """CTAs of a cluster along one axis: what is said, else what follows from the grid and the number of clusters."""
+    if inside is not None:
+        return int(const_value(inside) or 0)
+    total, count = const_value(ctas), const_value(clusters)
+    return int(total) // int(count) if total is not None and count else 1
+
+
+def _check_grid(total: Value, clusters: Value | None, size: int, stmts: dict[str, ScopeId]) -> None:
+    """The grid must be whole clusters, as many as T.cluster_id says."""
+    count, said = const_value(total), const_value(clusters)
+    wrong = count is not None and (int(count) % size or (said is not None and int(said) * size != int(count)))
+    if wrong:
+        given = [stmts[kind] for kind in BLOCKS if kind in stmts]
+        raise _disagree(", ".join(map(_text, given)), given[0], f"clusters of {size} CTAs", given[-1])
+
+
+def _disagree(what: str, stmt: ScopeId, other: str, before: ScopeId) -> KernelError:
+    return KernelError(
+        f"scope ids disagree: {what}",
+        given=_text(stmt) if stmt is before else f"{_text(stmt)}, and {_text(before)}{_line(before.at)}: {other}",
+        allowed="extents of one launch: threads = 32 * warps = 128 * warpgroups; CTAs = clusters * CTAs of a cluster",
+        at=stmt.at,
+    )
+
+
+def _line(at: Span | None) -> str:
+    return f" in line {at.line}" if at else ""
+
+
+def _text(stmt: ScopeId) -> str:
+    extents = [] if all(extent is None for extent in stmt.extents) else [", ".join(map(str, stmt.extents))]
+    return f"T.{stmt.kind}({''.join(f'[{text}]' for text in extents)})"

@@ -1,0 +1,260 @@
+"""Kernels as text: a script in the kernel language, of either stage, which parses back to an equal kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+
+from tilewright import layout as layouts
+from tilewright.dtypes import INT32
+from tilewright.ir.buffer import Buffer, row_major
+from tilewright.ir.expr import Argument, Const, const_value
+from tilewright.ir.stmt import (
+    AllocBuffer,
+    Assign,
+    Assume,
+    Attr,
+    Bind,
+    Body,
+    Break,
+    Continue,
+    DeclBuffer,
+    DeviceEntry,
+    Evaluate,
+    For,
+    If,
+    Kernel,
+    Launch,
+    ScopeId,
+    Stmt,
+    Store,
+    TileCall,
+    While,
+)
+from tilewright.ir.text import argument, show, value
+from tilewright.ir.walk import statements
+from tilewright.layout import Layout
+
+__all__ = ["script", "show"]
+
+_INDENT = "    "
+_LAYOUT_NAMES = frozenset(layouts.__all__)
+_ON_T = frozenset({"S", "R", "TileLayout", "SwizzleLayout", "ComposeLayout"})
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_SCOPES = {"thread": "", "warpgroup": ".wg"}  # what stands after Tx; the others stand under their own names
+_NO_LAUNCH = Launch((1, 1, 1), 0)
+
+
+def script(kernel: Kernel) -> str:
+    """The whole kernel; `tilewright.lang.parse_script` reads it back."""
+    return "\n".join(_Printer(kernel).lines()) + "\n"
+
+
+class _Printer:
+    """One kernel being printed. taken: the names of the kernel that hide names of layouts."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.taken = _LAYOUT_NAMES & set(_defined(kernel))
+
+    def lines(self) -> Iterator[str]:
+        kernel = self.kernel
+        params = ", ".join(f"{var.name}: T.{var.dtype}" for var in kernel.params)
+        yield "# from tilewright import T, Tx"
+        yield "# from tilewright.layout import *"
+        yield "@T.prim_func" if kernel.stage == "tile" else f'@T.prim_func(stage="{kernel.stage}")'
+        yield f"def {kernel.name}({params}):"
+        empty = True
+        for line in self._inside():
+            empty = False
+            yield _INDENT + line
+        if empty:
+            yield _INDENT + "pass"
+
+    def _inside(self) -> Iterator[str]:
+        kernel = self.kernel
+        if kernel.attrs:
+            yield f"T.func_attr({_settings(kernel.attrs)})"
+        for var in kernel.symbols:
+            yield f"{var.name} = T.{var.dtype}()"
+        for buffer in kernel.buffers:
+            pointer = "None" if buffer.data is None else show(buffer.data)
+            extra = self._extra(buffer, space="global")
+            yield f'{buffer.name} = T.match_buffer({pointer}, {argument(buffer.shape)}, "{buffer.dtype}"{extra})'
+        if kernel.launch is not None:
+            yield f"T.launch({', '.join(_launch(kernel.launch))})"
+        yield from self.body(kernel.body)
+
+    def body(self, body: Body) -> Iterator[str]:
+        for stmt in body:
+            yield from _STATEMENTS[type(stmt)](self, stmt)
+
+    def indented(self, body: Body) -> Iterator[str]:
+        for line in self.body(body):
+            yield _INDENT + line
+        if not body:
+            yield _INDENT + "pass"
+
+    # Buffers.
+
+    def buffer(self, call: str, buffer: Buffer, **more: str) -> str:
+        """``A = T.alloc_buffer((8, 8), "float16", scope="shared")``."""
+        words = "".join(f", {key}={text}" for key, text in more.items())
+        extra = self._extra(buffer, space="")
+        return f'{buffer.name} = T.{call}({argument(buffer.shape)}, "{buffer.dtype}"{words}{extra})'
+
+    def _extra(self, buffer: Buffer, space: str) -> str:
+        """What differs from the defaults, as keywords."""
+        words = {
+            "scope": f'"{buffer.space}"' if buffer.space != space else "",
+            "layout": self._layout(buffer),
+            "elem_offset": "" if const_value(buffer.elem_offset) == 0 else show(buffer.elem_offset),
+            "align": str(buffer.align) if buffer.align else "",
+            "allocated_addr": "" if buffer.allocated_addr is None else show(buffer.allocated_addr),
+            "flat": "True" if buffer.layout is None and self.kernel.stage == "tile" else "",
+        }
+        return "".join(f", {key}={text}" for key, text in words.items() if text)
+
+    def _layout(self, buffer: Buffer) -> str:
+        layout: Layout | None = buffer.layout
+        if layout is None or (self.kernel.stage == "tile" and layout == row_major(buffer.shape)):
+            return ""
+        return _WORD.sub(self._unhidden, str(layout)) if self.taken else str(layout)
+
+    def _unhidden(self, word: re.Match[str]) -> str:
+        """A name of the layout room; by another way where the kernel uses it for something else."""
+        name = word[0]
+        if name not in self.taken:
+            return name
+        return f"T.{name}" if name in _ON_T else f"T.Axis.{name}"
+
+    # Statements.
+
+    def device_entry(self, stmt: DeviceEntry) -> Iterator[str]:
+        yield "T.device_entry()"
+
+    def scope_id(self, stmt: ScopeId) -> Iterator[str]:
+        names = ", ".join(var.name for var in stmt.vars)
+        unknown = all(extent is None for extent in stmt.extents)
+        extents = "" if unknown and len(stmt.extents) == 1 else f"[{', '.join(map(show, stmt.extents))}]"
+        yield f"{names} = T.{stmt.kind}({extents})"
+
+    def alloc(self, stmt: AllocBuffer) -> Iterator[str]:
+        line = self.buffer("alloc_buffer", stmt.buffer)
+        yield line if stmt.offset is None else f"{line[:-1]}, offset={stmt.offset})"
+
+    def decl(self, stmt: DeclBuffer) -> Iterator[str]:
+        data = {} if stmt.buffer.data is None else {"data": show(stmt.buffer.data)}
+        yield self.buffer("decl_buffer", stmt.buffer, **data)
+
+    def bind(self, stmt: Bind) -> Iterator[str]:
+        var = stmt.var
+        if stmt.mutable:
+            yield f"{var.name}: T.{var.dtype} = {value(stmt.value, var.dtype)}"
+        else:
+            kind = "T.let" if var.dtype == stmt.value.dtype else f"T.let[T.{var.dtype}]"
+            yield f"{var.name}: {kind} = {show(stmt.value)}"
+
+    def assign(self, stmt: Assign) -> Iterator[str]:
+        yield f"{stmt.var.name} = {value(stmt.value, stmt.var.dtype)}"
+
+    def store(self, stmt: Store) -> Iterator[str]:
+        yield f"{show(stmt.place)} = {value(stmt.value, stmt.place.dtype)}"
+
+    def evaluate(self, stmt: Evaluate) -> Iterator[str]:
+        text = show(stmt.value)
+        yield text if type(stmt.value).__name__ == "Call" else f"T.evaluate({text})"
+
+    def tile_call(self, stmt: TileCall) -> Iterator[str]:
+        words = [show(part) for part in stmt.args]
+        words += [f'dispatch="{stmt.dispatch}"'] if stmt.dispatch is not None else []
+        words += [f"{key}={argument(part)}" for key, part in stmt.config]
+        yield f"Tx{_SCOPES.get(stmt.scope, f'.{stmt.scope}')}.{stmt.primitive}({', '.join(words)})"
+
+    def assume(self, stmt: Assume) -> Iterator[str]:
+        yield f"T.assume({show(stmt.cond)})"
+
+    def attr(self, stmt: Attr) -> Iterator[str]:
+        text = dict(stmt.settings).get("comment") if len(stmt.settings) == 1 else None
+        plain = isinstance(text, str) and text and text == text.strip() and text.isprintable()
+        yield f"# {text}" if plain else f"T.attr({_settings(stmt.settings)})"
+
+    def loop(self, stmt: For) -> Iterator[str]:
+        yield f"for {stmt.var.name} in {_bounds(stmt)}:"
+        yield from self.indented(stmt.body)
+
+    def while_(self, stmt: While) -> Iterator[str]:
+        yield f"while {show(stmt.cond)}:"
+        yield from self.indented(stmt.body)
+
+    def branch(self, stmt: If, word: str = "if") -> Iterator[str]:
+        yield f"{word} {show(stmt.cond)}:"
+        yield from self.indented(stmt.then)
+        if len(stmt.orelse) == 1 and isinstance(stmt.orelse[0], If):
+            yield from self.branch(stmt.orelse[0], "elif")
+        elif stmt.orelse:
+            yield "else:"
+            yield from self.indented(stmt.orelse)
+
+    def break_(self, stmt: Break) -> Iterator[str]:
+        yield "break"
+
+    def continue_(self, stmt: Continue) -> Iterator[str]:
+        yield "continue"
+
+
+_STATEMENTS: dict[type[Stmt], Callable[..., Iterator[str]]] = {
+    DeviceEntry: _Printer.device_entry,
+    ScopeId: _Printer.scope_id,
+    AllocBuffer: _Printer.alloc,
+    DeclBuffer: _Printer.decl,
+    Bind: _Printer.bind,
+    Assign: _Printer.assign,
+    Store: _Printer.store,
+    Evaluate: _Printer.evaluate,
+    TileCall: _Printer.tile_call,
+    Assume: _Printer.assume,
+    Attr: _Printer.attr,
+    For: _Printer.loop,
+    While: _Printer.while_,
+    If: _Printer.branch,
+    Break: _Printer.break_,
+    Continue: _Printer.continue_,
+}
+
+
+def _bounds(stmt: For) -> str:
+    """``range(8)``, ``T.unroll(1, n)``, ``T.serial(8, annotations={...})``."""
+    start, stop = show(stmt.start), show(stmt.stop)
+    from_zero = isinstance(stmt.start, Const) and stmt.start.value == 0 and stmt.step == 1
+    words = [value(stmt.stop, INT32)] if from_zero else [start, stop]
+    words += [str(stmt.step)] if stmt.step != 1 else []
+    plain = stmt.kind == "serial" and not stmt.annotations
+    words += [f"annotations={_settings(stmt.annotations)}"] if stmt.annotations else []
+    return f"{'range' if plain else f'T.{stmt.kind}'}({', '.join(words)})"
+
+
+def _settings(settings: tuple[tuple[str, Argument], ...]) -> str:
+    return "{" + ", ".join(f"{argument(key)}: {argument(part)}" for key, part in settings) + "}"
+
+
+def _launch(launch: Launch) -> Iterator[str]:
+    """What `T.launch` says: grid and threads always, the rest where it is not the default."""
+    for field in fields(launch):
+        part = getattr(launch, field.name)
+        if field.name in ("grid", "threads") or part != getattr(_NO_LAUNCH, field.name):
+            yield f"{field.name}={argument(part)}"
+
+
+def _defined(kernel: Kernel) -> Iterator[str]:
+    """The names that the kernel defines."""
+    yield from (var.name for var in (*kernel.params, *kernel.symbols))
+    yield from (buffer.name for buffer in kernel.buffers)
+    for stmt in statements(kernel.body):
+        if isinstance(stmt, (AllocBuffer, DeclBuffer)):
+            yield stmt.buffer.name
+        elif isinstance(stmt, (Bind, For)):
+            yield stmt.var.name
+        elif isinstance(stmt, ScopeId):
+            yield from (var.name for var in stmt.vars)

@@ -1,0 +1,372 @@
+"""What is known of the integers in a kernel: ranges, congruences, and which is at most which.
+
+`RangeFacts` collects what scope ids, launch geometry, loop bounds, conditions and ``T.assume`` say, and answers the
+questions of `tilewright.layout.Facts` from it. It is immutable: entering a loop or an ``if`` gives new facts. An answer
+is True only where it is proven, with the wrap-around of the dtype taken into account.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import gcd, prod
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from tilewright.dtypes import INT32, DType
+from tilewright.errors import KernelError
+from tilewright.ir.build import as_expr
+from tilewright.ir.conditions import learn
+from tilewright.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Special, Unary, Var
+from tilewright.ir.intervals import Interval, domain, limits, point, strided, transfer
+from tilewright.ir.launch import launch_of, scope_id_exprs
+from tilewright.ir.simplify import simplify
+from tilewright.ir.special import special
+from tilewright.ir.stmt import Assign, Assume, Kernel, Launch
+from tilewright.ir.sums import Sum, factors, is_ring
+from tilewright.ir.walk import statements, walk
+from tilewright.layout import INTS
+
+__all__ = ["RangeFacts"]
+
+Value: TypeAlias = Any  # an int, a NumPy integer or an expression, as in `tilewright.layout.Facts`
+
+PROOF_DEPTH = 2  # how many known inequalities one proof may add up
+
+# What every launch obeys. Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+ANY_LAUNCH: Mapping[str, Interval] = MappingProxyType(
+    {
+        "laneid": Interval(0, 31),
+        "warpid": Interval(0, 31),
+        "tid": Interval(0, 1023),
+        "ntid": Interval(1, 1024),
+        "cluster_ctarank": Interval(0, 15),
+        **{f"cluster_ctaid.{axis}": Interval(0, 15) for axis in "xyz"},
+        **{
+            f"{name}.{axis}": Interval(first, first + most - 1)
+            for name, first in (("ctaid", 0), ("clusterid", 0), ("nctaid", 1))
+            for axis, most in (("x", 2**31 - 1), ("y", 65535), ("z", 65535))
+        },
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeFacts:
+    """What is known at one place of a kernel.
+
+    ranges, specials: by name of the variable or special register. given: of other expressions. orders: sums known to be
+    at least 0. assigned: names of variables that are assigned to, of which nothing can be kept.
+    """
+
+    ranges: Mapping[str, Interval] = field(default_factory=dict)
+    specials: Mapping[str, Interval] = field(default_factory=lambda: ANY_LAUNCH)
+    given: Mapping[Expr, Interval] = field(default_factory=dict)
+    orders: tuple[Sum, ...] = ()
+    assigned: frozenset[str] = frozenset()
+    # Answers so far. Each keeps its expression, so that the id stays its own.
+    intervals: dict[int, tuple[Expr, Interval]] = field(default_factory=dict, init=False, repr=False)
+    ideals: dict[int, tuple[Expr, Interval]] = field(default_factory=dict, init=False, repr=False)
+    simplified: dict[int, tuple[Expr, Expr]] = field(default_factory=dict, init=False, repr=False)
+
+    @staticmethod
+    def of_kernel(kernel: Kernel) -> RangeFacts:
+        """What holds everywhere in ``kernel``: launch geometry, scope ids, symbolic extents, ``T.assume``."""
+        body = list(statements(kernel.body))
+        assigned = frozenset(stmt.var.name for stmt in body if isinstance(stmt, Assign))
+        symbols = {var.name: Interval(0, limits(var.dtype).high) for var in kernel.symbols if var.dtype.is_integer}
+        facts = RangeFacts(symbols, assigned=assigned)
+        for stmt in body:
+            if isinstance(stmt, Assume):
+                facts = facts.with_condition(stmt.cond)
+        if launch := kernel.launch or _authored_launch(kernel):
+            facts = facts.with_launch(launch)
+        for name, value in scope_id_exprs(kernel).items():
+            facts = replace(facts, ranges={**facts.ranges, name: facts.interval(value)})
+        return facts
+
+    def with_launch(self, launch: Launch) -> RangeFacts:
+        """In a kernel that is launched with this geometry."""
+        known = dict(self.specials)
+        known["laneid"] = strided(0, min(launch.threads, 32) - 1)
+        known["tid"] = strided(0, launch.threads - 1)
+        known["warpid"] = strided(0, launch.warps - 1)
+        known["ntid"] = point(launch.threads)
+        known["cluster_ctarank"] = strided(0, prod(launch.cluster) - 1)
+        facts = replace(self, specials=known)
+        for axis, ctas, cluster in zip("xyz", launch.grid, launch.cluster, strict=True):
+            grid = facts.with_condition(as_expr(ctas) >= 1).interval(as_expr(ctas))
+            facts = facts.with_range(special(f"nctaid.{axis}"), *grid)
+            facts = facts.with_range(special(f"ctaid.{axis}"), 0, grid.high - 1)
+            facts = facts.with_range(special(f"cluster_ctaid.{axis}"), 0, cluster - 1)
+            facts = facts.with_range(special(f"clusterid.{axis}"), 0, max(grid.high // cluster, 1) - 1)
+            facts = facts.with_condition(as_expr(ctas) > special(f"ctaid.{axis}"))
+        return facts
+
+    # Entering a scope
+
+    def with_range(self, var: Var | Special, low: int, high: int, modulus: int = 1, residue: int = 0) -> RangeFacts:
+        """``low <= var <= high``, both included, and ``var = residue (mod modulus)``."""
+        return self.narrowed(var, strided(low, high, modulus, residue))
+
+    def with_loop(self, var: Var, start: Value, stop: Value, step: int = 1) -> RangeFacts:
+        """Inside ``for var in range(start, stop, step)``."""
+        first, end = as_expr(start, var.dtype), as_expr(stop, var.dtype)
+        a, b = self.interval(first), self.interval(end)
+        low, high = (a.low, b.high - 1) if step > 0 else (b.low + 1, a.high)
+        facts = self.with_range(var, low, max(low, high), gcd(a.modulus, step), a.residue)
+        facts = facts if b.is_point else facts.with_condition(var < end if step > 0 else var > end)
+        return facts if a.is_point else facts.with_condition(var >= first if step > 0 else var <= first)
+
+    def with_binding(self, var: Var, value: Value) -> RangeFacts:
+        """After ``var: T.let = value``, or ``var = value`` where var is never assigned again."""
+        expr = as_expr(value, var.dtype)
+        if var.name in self.assigned or not domain(var.dtype) or expr.dtype != var.dtype:
+            return self
+        facts = self.narrowed(var, self.interval(expr))
+        return facts.with_condition(var == expr) if is_ring(expr) or isinstance(expr, Var) else facts
+
+    def with_condition(self, cond: Value) -> RangeFacts:
+        """Where ``cond`` holds: in the branch of an ``if``, or everywhere after ``T.assume``.
+
+        Nothing is kept of conditions on memory, calls or variables that are assigned to: they may change.
+        """
+        test = self.simplify(as_expr(cond))
+        return learn(self, test) if isinstance(test, Expr) and self._lasts(test) else self
+
+    def _lasts(self, cond: Expr) -> bool:
+        return not any(
+            isinstance(node, (Load, Call)) or (isinstance(node, Var) and node.name in self.assigned)
+            for node in walk(cond)
+        )
+
+    def narrowed(self, expr: Expr, known: Interval) -> RangeFacts:
+        """These facts and that ``expr`` is in ``known``."""
+        before = self.interval(expr)
+        after = before.meet(known)
+        if after == before:
+            return self
+        if isinstance(expr, Var):
+            return replace(self, ranges={**self.ranges, expr.name: after})
+        if isinstance(expr, Special):
+            return replace(self, specials={**self.specials, expr.name: after})
+        return replace(self, given={**self.given, expr: after})
+
+    def ordered(self, total: Sum) -> RangeFacts:
+        """These facts and that ``total`` is at least 0."""
+        return replace(self, orders=(*self.orders, total))
+
+    # The questions of `tilewright.layout.Facts`
+
+    def divides(self, n: Value, value: Value) -> bool:
+        """Is ``value`` a multiple of ``n``?"""
+        if not _symbolic(n, value):
+            return INTS.divides(n, value)
+        divisor, number = self._pair(n, value)
+        d, v = self.interval(divisor), self.interval(number)
+        if v.is_point and v.low == 0:
+            return True
+        if d.is_point:
+            return d.low != 0 and v.modulus % d.low == 0 and v.residue % d.low == 0
+        return self.equal(n, value) or (self.exact(number) and _is_factor(divisor, number))
+
+    def equal(self, a: Value, b: Value) -> bool:
+        """Are both the same number, whatever the variables are?"""
+        if not _symbolic(a, b):
+            return INTS.equal(a, b)
+        x, y = self._pair(a, b)
+        known, other = self.interval(x), self.interval(y)
+        if known.is_point and other.is_point:
+            return known.low == other.low
+        if not _vanishes(x, y):
+            x, y = simplify(x, self), simplify(y, self)
+        return _vanishes(x, y) or bool(self.orders and self.at_most(x, y) and self.at_most(y, x))
+
+    def less(self, a: Value, b: Value) -> bool:
+        """Is ``a < b``?"""
+        if not _symbolic(a, b):
+            return INTS.less(a, b)
+        x, y = self._pair(a, b)
+        return self.at_most(x, y, -1)
+
+    def simplify(self, value: Value) -> Value:
+        """The same number in a simpler form; an int where an integer is constant."""
+        if not isinstance(value, Expr):
+            return INTS.simplify(value)
+        result = simplify(value, self)
+        return int(result.value) if isinstance(result, Const) and result.dtype.is_integer else result
+
+    def _pair(self, a: Value, b: Value) -> tuple[Expr, Expr]:
+        """Both as expressions; a number takes the dtype of the other side."""
+        like = a.dtype if isinstance(a, Expr) else b.dtype if isinstance(b, Expr) else INT32
+        return as_expr(a, like), as_expr(b, like)
+
+    # Ranges
+
+    def bounds(self, expr: Value) -> tuple[int | None, int | None]:
+        """The least and the greatest value, both included; of an integer at worst those of its dtype."""
+        node = as_expr(expr)
+        return self.interval(node)[:2] if domain(node.dtype) else (None, None)
+
+    def modulus(self, expr: Value) -> tuple[int, int]:
+        """``(m, r)``: the value is r modulo m; m is 0 where it is exactly r, 1 where nothing is known."""
+        return self.interval(as_expr(expr))[2:]
+
+    def may_overflow(self, expr: Value, kind: DType | None = None) -> bool:
+        """May the ideal value of ``expr``, or of a part that adds up to it, lie outside ``kind`` (its own dtype)?"""
+        node = as_expr(expr)
+        fits = limits(kind or node.dtype)
+        parts = (part for part in walk(node) if domain(part.dtype))
+        return not all(self.ideal(part).inside(fits) for part in parts if part is node or is_ring(part))
+
+    def exact(self, expr: Expr) -> bool:
+        """Is its value that of the ideal integers: does no wrap-around reach it?"""
+        return self.ideal(expr).inside(limits(expr.dtype))
+
+    def interval(self, expr: Expr) -> Interval:
+        """All that is known of an integer, bool or pointer (a signed number here)."""
+        hit = self.intervals.get(id(expr))
+        if hit is not None:
+            return hit[1]
+        known = (self.ideal(expr) if is_ring(expr) else self._value(expr)).wrapped(expr.dtype)
+        if self.given and (met := self.given.get(expr)) is not None:
+            known = known.meet(met)
+        self.intervals[id(expr)] = (expr, known)
+        if self.orders and not known.is_point and isinstance(expr, Binary) and expr.op in _AS_AT_MOST:
+            known = self._compared(expr)  # may ask for itself, in an order that contains it
+            self.intervals[id(expr)] = (expr, known)
+        return known
+
+    def ideal(self, expr: Expr) -> Interval:
+        """`interval` as if the sums and products that make up the value had no width."""
+        hit = self.ideals.get(id(expr))
+        if hit is not None:
+            return hit[1]
+        found = self._ring(expr) if is_ring(expr) else self.interval(expr)
+        self.ideals[id(expr)] = (expr, found)
+        return found
+
+    def _ring(self, expr: Expr) -> Interval:
+        if isinstance(expr, Binary):
+            found = transfer(expr.op, self.ideal(expr.a), self.ideal(expr.b)) or limits(expr.dtype)
+        else:
+            assert isinstance(expr, Unary)
+            found = point(-1 if expr.op == "~" else 0).plus(self.ideal(expr.a).scaled(-1))
+        if self.given and (met := self.given.get(expr)) is not None and found.inside(limits(expr.dtype)):
+            return found.meet(met)
+        return found
+
+    def _value(self, expr: Expr) -> Interval:
+        """By the kind of node; of what is not listed (loads, calls) the dtype's limits."""
+        whole = limits(expr.dtype)
+        match expr:
+            case Const():
+                return point(int(expr.value))
+            case Var():
+                return self.ranges.get(expr.name, whole)
+            case Special():
+                return self.specials.get(expr.name, whole)
+            case Binary() if domain(expr.a.dtype):
+                return transfer(expr.op, self.interval(expr.a), self.interval(expr.b)) or whole
+            case Unary() if expr.op == "not":
+                return point(1).plus(self.interval(expr.a).scaled(-1))
+            case Select():
+                return self._chosen(expr)
+            case Cast() if domain(expr.a.dtype) and domain(expr.dtype) == "int":
+                return self.interval(expr.a)
+            case Reinterpret() if domain(expr.a.dtype) and self.interval(expr.a).inside(whole):
+                return self.interval(expr.a)
+        return whole
+
+    def _chosen(self, expr: Select) -> Interval:
+        test = self.interval(expr.cond)
+        if test.is_point:
+            return self.interval(expr.a if test.low else expr.b)
+        return self.interval(expr.a).join(self.interval(expr.b))
+
+    # Proofs from orders
+
+    def terms(self, expr: Expr) -> Sum:
+        """The value as a sum of ideal integers: taken apart where it is exact, else a single term that is no sum."""
+        return Sum.of(expr if self.exact(expr) else Reinterpret(expr, expr.dtype), expand=True)
+
+    def reach(self, total: Sum) -> Interval:
+        """The values of a sum of ideal integers."""
+        values = point(total.const)
+        for times, term in total.terms.values():
+            values = values.plus(self.ideal(term).scaled(times))
+        return values
+
+    def _compared(self, expr: Binary) -> Interval:
+        flipped, slack = _AS_AT_MOST[expr.op]
+        a, b = (expr.b, expr.a) if flipped else (expr.a, expr.b)
+        if domain(a.dtype) != "int":
+            return Interval(0, 1)
+        if self.at_most(a, b, slack):
+            return point(1)
+        return point(0) if self.at_most(b, a, -1 - slack) else Interval(0, 1)
+
+    def at_most(self, a: Expr, b: Expr, slack: int = 0) -> bool:
+        """Is ``a <= b + slack`` proven?"""
+        if self.interval(a).high <= self.interval(b).low + slack:
+            return True
+        if not self.orders and (isinstance(a, Const) or isinstance(b, Const)):
+            return False
+        gap = self.terms(b).minus(self.terms(a))
+        gap.const += slack
+        return self._is_nonnegative(gap, PROOF_DEPTH)
+
+    def _is_nonnegative(self, total: Sum, depth: int) -> bool:
+        """By its range, or after taking away something else that is not negative."""
+        if self.reach(total).low >= 0:
+            return True
+        if not depth:
+            return False
+        for order in self.orders:
+            for key, (times, _) in order.terms.items():
+                wanted = total.terms.get(key, (0, None))[0]
+                helps = wanted * times > 0 and wanted % times == 0
+                if helps and self._is_nonnegative(total.minus(order, wanted // times), depth - 1):
+                    return True
+        return False
+
+
+_AS_AT_MOST = {
+    "<": (False, -1),
+    "<=": (False, 0),
+    ">": (True, -1),
+    ">=": (True, 0),
+}  # a <= b + slack, or b <= a + slack
+
+
+def _symbolic(*values: Value) -> bool:
+    """Is one an expression, and each that or a single number?"""
+    return any(isinstance(v, Expr) for v in values) and all(
+        isinstance(v, Expr) or hasattr(v, "__index__") for v in values
+    )
+
+
+def _vanishes(a: Expr, b: Expr) -> bool:
+    """Is ``a - b`` zero whatever their terms are?"""
+    gap = Sum.of(a, expand=True).minus(Sum.of(b, expand=True))
+    wrap = 1 << a.dtype.bits
+    return a.dtype == b.dtype and gap.const % wrap == 0 and all(times % wrap == 0 for times, _ in gap.terms.values())
+
+
+def _is_factor(divisor: Expr, number: Expr) -> bool:
+    """Does every term of ``number`` have all factors of ``divisor``?"""
+    parts = list(Sum.of(divisor, expand=True).parts())
+    if len(parts) != 1:
+        return False
+    ((times, term),) = parts
+    wanted = Counter(factors(term))
+    return all(c % times == 0 and not wanted - Counter(factors(t)) for c, t in Sum.of(number, expand=True).parts())
+
+
+def _authored_launch(kernel: Kernel) -> Launch | None:
+    """The launch that the scope ids ask for; None where they do not say (the verifier tells the user)."""
+    try:
+        return launch_of(kernel)
+    except KernelError:
+        return None

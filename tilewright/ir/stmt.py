@@ -1,0 +1,267 @@
+"""Statements and kernels. A body is a tuple of statements; each knows the kernel line it came from (``at``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from tilewright.errors import Span
+from tilewright.ir.buffer import Buffer, Region
+from tilewright.ir.expr import Argument, Expr, Load, Value, Var
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "AllocBuffer",
+    "Assign",
+    "Assume",
+    "Attr",
+    "Bind",
+    "Body",
+    "Break",
+    "Continue",
+    "DeclBuffer",
+    "DeviceEntry",
+    "Evaluate",
+    "For",
+    "If",
+    "Kernel",
+    "Launch",
+    "ScopeId",
+    "Stmt",
+    "Store",
+    "TileCall",
+    "While",
+]
+
+
+def _at() -> Span | None:
+    return field(default=None, compare=False, kw_only=True, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceEntry:
+    """``T.device_entry()``: from here on the code runs on the device."""
+
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeId:
+    """``bx, by = T.cta_id([4, 8])``: names the caller's place. kind: the intrinsic's name; one var per extent.
+
+    An extent of None follows from the other scope ids.
+    """
+
+    kind: str
+    vars: tuple[Var, ...]
+    extents: tuple[Value | None, ...]
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class AllocBuffer:
+    """``buf = T.alloc_buffer(...)``: storage for as long as the kernel runs.
+
+    offset: bytes from the start of the CTA's shared arena, once the planner has placed it.
+    """
+
+    buffer: Buffer
+    offset: int | None = None
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class DeclBuffer:
+    """``buf = T.decl_buffer(..., data=...)``: a view of storage that exists."""
+
+    buffer: Buffer
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """``x: T.int32 = value`` (mutable) or ``x: T.let = value`` (never assigned again)."""
+
+    var: Var
+    value: Expr
+    mutable: bool = True
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """``x = value`` for a scalar that exists."""
+
+    var: Var
+    value: Expr
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """``place.buffer[place.indices] = value``."""
+
+    place: Load
+    value: Expr
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """An expression for its effect: a call of the instruction table."""
+
+    value: Expr
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class TileCall:
+    """``Tx.<scope>.<primitive>(*args, dispatch=..., **config)``, not resolved yet.
+
+    scope: thread, warp, warpgroup, cta or cluster, as written. args: destination first.
+    """
+
+    primitive: str
+    scope: str
+    args: tuple[Region | Expr, ...]
+    dispatch: str | None = None
+    config: tuple[tuple[str, Argument], ...] = ()
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Assume:
+    """``T.assume(cond)``: a fact about the arguments, checked when the kernel is called."""
+
+    cond: Expr
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """``T.attr({...})``: a setting of the kernel or of the statements that follow."""
+
+    settings: tuple[tuple[str, Argument], ...]
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """``for var in kind(start, stop, step)``. kind: serial, unroll or vectorized; step is a non-zero constant."""
+
+    var: Var
+    start: Expr
+    stop: Expr
+    body: Body
+    kind: str = "serial"
+    step: int = 1
+    annotations: tuple[tuple[str, Argument], ...] = ()
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """``while cond:``"""
+
+    cond: Expr
+    body: Body
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """``if cond: then``, ``else: orelse``."""
+
+    cond: Expr
+    then: Body
+    orelse: Body = ()
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Leaves the innermost loop."""
+
+    at: Span | None = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Goes on with the next round of the innermost loop."""
+
+    at: Span | None = _at()
+
+
+Stmt: TypeAlias = (
+    DeviceEntry
+    | ScopeId
+    | AllocBuffer
+    | DeclBuffer
+    | Bind
+    | Assign
+    | Store
+    | Evaluate
+    | TileCall
+    | Assume
+    | Attr
+    | For
+    | While
+    | If
+    | Break
+    | Continue
+)
+Body: TypeAlias = tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a lowered kernel is launched. grid, cluster: x, y, z in CTAs. threads: per CTA. shared_bytes: the arena."""
+
+    grid: tuple[Value, Value, Value]
+    threads: int
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    shared_bytes: int = 0
+    min_blocks_per_sm: int = 0
+
+    @property
+    def warps(self) -> int:
+        return -(-self.threads // 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel at one stage.
+
+    params: in the order of the call; a handle `Var` is bound by the buffer of ``buffers`` whose ``data`` it is, the
+    others are scalars.
+    symbols: symbolic extents in the shapes of ``buffers``, bound from the arguments and passed after the params.
+    stage: "tile" as authored, "lowered" once every access is an offset into flat storage; ``launch`` is set then.
+    authored: the buffers of the tile stage, so that a report can give logical coordinates.
+    """
+
+    name: str
+    params: tuple[Var, ...]
+    buffers: tuple[Buffer, ...]
+    body: Body
+    symbols: tuple[Var, ...] = ()
+    stage: str = "tile"
+    launch: Launch | None = None
+    attrs: tuple[tuple[str, Argument], ...] = ()
+    authored: tuple[Buffer, ...] = field(default=(), compare=False, repr=False)
+    at: Span | None = _at()
+
+    def attr(self, key: str, default: Argument = None) -> Argument:
+        """A setting of the kernel, or ``default``."""
+        settings: Mapping[str, Argument] = dict(self.attrs)
+        return settings.get(key, default)
+
+    def script(self) -> str:
+        """The kernel as text that `tilewright.lang.parse_script` reads back."""
+        from tilewright.ir.printer import script  # the printer knows every node; nodes do not know the printer
+
+        return script(self)
+
+    def __str__(self) -> str:
+        return self.script().rstrip()

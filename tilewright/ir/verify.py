@@ -1,0 +1,402 @@
+"""Is a kernel well formed? What every later stage relies on, checked at the kernel's own lines.
+
+At stage "tile" these are rules for users, and the errors speak their language; at stage "lowered" they are the contract
+between `lower` and the back ends, so that a broken pass is found where it broke.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tilewright.dtypes import BOOL, INT32, DType
+from tilewright.errors import KernelError, choices
+from tilewright.ir.buffer import Buffer, Region
+from tilewright.ir.expr import AddressOf, Call, Expr, Load, Value, Var, const_value
+from tilewright.ir.launch import launch_of
+from tilewright.ir.stmt import (
+    AllocBuffer,
+    Assign,
+    Assume,
+    Attr,
+    Bind,
+    Body,
+    Break,
+    Continue,
+    DeclBuffer,
+    DeviceEntry,
+    Evaluate,
+    For,
+    If,
+    Kernel,
+    ScopeId,
+    Stmt,
+    Store,
+    TileCall,
+    While,
+)
+from tilewright.ir.verify_lowered import verify_lowered
+from tilewright.ir.walk import expressions, statements, walk
+
+__all__ = ["verify"]
+
+LOOPS = ("serial", "unroll", "vectorized")
+TILE_SCOPES = ("thread", "warp", "warpgroup", "cta", "cluster")
+
+
+def verify(kernel: Kernel) -> None:
+    """Check a kernel of either stage. Raises KernelError at the first statement that breaks a rule."""
+    _Verifier(kernel).run()
+    if kernel.stage == "lowered":
+        verify_lowered(kernel)
+    else:
+        launch_of(kernel)
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The names in sight at one place. mutable: which of the variables may be assigned to."""
+
+    vars: Mapping[str, Var] = field(default_factory=dict)
+    buffers: Mapping[str, Buffer] = field(default_factory=dict)
+    mutable: frozenset[str] = frozenset()
+    loop: For | While | None = None
+
+    def with_var(self, var: Var, *, mutable: bool = False) -> _Scope:
+        return replace(
+            self, vars={**self.vars, var.name: var}, mutable=self.mutable | {var.name} if mutable else self.mutable
+        )
+
+    def with_buffer(self, buffer: Buffer) -> _Scope:
+        return replace(self, buffers={**self.buffers, buffer.name: buffer})
+
+
+class _Verifier:
+    """Goes through a kernel once; remembers which names exist anywhere, so that a wrong use can say why it is wrong."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.taken: set[str] = set()
+        body = list(statements(kernel.body))
+        self.assigned = {stmt.var.name for stmt in body if isinstance(stmt, Assign)}
+        self.defined_somewhere = {name for stmt in body for name in _introduced(stmt)}
+        self.arguments = {var.name for var in (*kernel.params, *kernel.symbols)}
+
+    def run(self) -> None:
+        scope = _Scope()
+        for var in (*self.kernel.params, *self.kernel.symbols):
+            self._claim(var.name, self.kernel)
+            scope = scope.with_var(var)
+        for buffer in self.kernel.buffers:
+            if buffer.name not in self.arguments:
+                self._claim(buffer.name, self.kernel)
+            scope = scope.with_buffer(buffer)
+        self.body(self.kernel.body, scope)
+
+    def body(self, body: Body, scope: _Scope) -> None:
+        for stmt in body:
+            check: Callable[[_Verifier, Any, _Scope], _Scope] = _CHECKS[type(stmt)]
+            self._expressions(stmt, scope)
+            scope = check(self, stmt, scope)
+
+    # Names
+
+    def _claim(self, name: str, at: Stmt | Kernel) -> None:
+        """A name is introduced once in a kernel."""
+        if name in self.taken:
+            raise KernelError(
+                f"the name {name} is taken", given=f"a second {name}", allowed="one of each name", at=at.at
+            )
+        self.taken.add(name)
+
+    def _missing(self, name: str, what: str, stmt: Stmt) -> KernelError:
+        if name in self.taken:
+            reason, hint = "it was introduced in a block that has ended", f"introduce {name} before that block"
+        elif name in self.defined_somewhere:
+            reason, hint = "it is introduced further down", f"move the line that introduces {name} up"
+        else:
+            reason, hint = "nothing introduces it", None
+        return KernelError(f"{what} {name} is not defined here", given=reason, hint=hint, at=stmt.at)
+
+    # Expressions
+
+    def _expressions(self, stmt: Stmt, scope: _Scope) -> None:
+        for node in _used(stmt):
+            if isinstance(node, Var):
+                self._variable(node, stmt, scope)
+            elif isinstance(node, (Load, AddressOf)):
+                self._place(node, stmt, scope)
+
+    def _variable(self, var: Var, stmt: Stmt, scope: _Scope) -> None:
+        known = scope.vars.get(var.name)
+        if known is None:
+            raise self._missing(var.name, "variable", stmt)
+        if known.dtype != var.dtype:
+            raise KernelError(f"{var.name} has two dtypes", given=var.dtype, allowed=known.dtype, at=stmt.at)
+
+    def _buffer(self, buffer: Buffer, stmt: Stmt, scope: _Scope) -> None:
+        """Declared, or a view of something: what that points at is checked by itself."""
+        known = scope.buffers.get(buffer.name)
+        if known is None and buffer.data is None:
+            raise self._missing(buffer.name, "buffer", stmt)
+        if known is not None and known.dtype != buffer.dtype:
+            raise KernelError(f"{buffer.name} has two dtypes", given=buffer.dtype, allowed=known.dtype, at=stmt.at)
+
+    def _place(self, node: Load | AddressOf, stmt: Stmt, scope: _Scope) -> None:
+        buffer = node.buffer
+        self._buffer(buffer, stmt, scope)
+        if isinstance(node, AddressOf) and not node.indices:
+            return
+        if len(node.indices) != len(buffer.shape):
+            raise KernelError(
+                f"{buffer.name} has {len(buffer.shape)} dimensions",
+                given=f"{len(node.indices)} indices",
+                allowed=f"shape ({', '.join(map(str, buffer.shape))})",
+                at=stmt.at,
+            )
+        past = isinstance(node, AddressOf)  # a pointer may stand right behind the last element
+        for axis, (index, extent) in enumerate(zip(node.indices, buffer.shape, strict=True)):
+            _check_index(buffer, axis, index, extent, stmt, past=past)
+
+    def _region(self, region: Region, stmt: Stmt, scope: _Scope) -> None:
+        buffer = region.buffer
+        self._buffer(buffer, stmt, scope)
+        if len(region.box) != len(buffer.shape):
+            raise KernelError(
+                f"{buffer.name} has {len(buffer.shape)} dimensions", given=f"the region {region}", at=stmt.at
+            )
+        for axis, ((start, extent), size) in enumerate(zip(region.box, buffer.shape, strict=True)):
+            first, count, limit = const_value(start), const_value(extent), const_value(size)
+            stop = None if first is None or count is None else first + count
+            beyond = limit is not None and (
+                (stop is not None and stop > limit) or (count is not None and count > limit)
+            )
+            if beyond or (first is not None and first < 0) or (count is not None and count <= 0):
+                raise KernelError(
+                    f"the region {region} lies outside of {buffer.name}",
+                    given=f"{start}:{start + extent} in dimension {axis}",
+                    allowed=f"within 0:{size}, not empty",
+                    at=stmt.at,
+                )
+
+    # Statements
+
+    def plain(self, _: Stmt, scope: _Scope) -> _Scope:
+        return scope
+
+    def scope_id(self, stmt: ScopeId, scope: _Scope) -> _Scope:
+        for var in stmt.vars:
+            self._claim(var.name, stmt)
+            if var.dtype != INT32:
+                raise KernelError(f"T.{stmt.kind} gives int32", given=f"{var.name} of {var.dtype}", at=stmt.at)
+            scope = scope.with_var(var)
+        return scope
+
+    def alloc(self, stmt: AllocBuffer, scope: _Scope) -> _Scope:
+        buffer = stmt.buffer
+        self._claim(buffer.name, stmt)
+        if buffer.space == "global":
+            raise KernelError(
+                f"{buffer.name} cannot be allocated in global memory",
+                given='scope="global"',
+                allowed="shared, shared.dyn, local, tmem",
+                hint="pass it as a parameter",
+                at=stmt.at,
+            )
+        try:
+            buffer.storage_size()
+        except KernelError as error:
+            raise error.located(stmt.at) from None
+        return scope.with_buffer(buffer)
+
+    def decl(self, stmt: DeclBuffer, scope: _Scope) -> _Scope:
+        buffer = stmt.buffer
+        self._claim(buffer.name, stmt)
+        moving = next((node for node in walk(buffer) if isinstance(node, Var) and node.name in self.assigned), None)
+        if moving is not None:
+            raise KernelError(
+                f"the view {buffer.name} depends on {moving.name}, which is assigned to",
+                given=f"{moving.name} changes while {buffer.name} exists",
+                allowed="values that stay as they are",
+                hint=f"fixed: T.let = {moving.name}, and the view of that",
+                at=stmt.at,
+            )
+        return scope.with_buffer(buffer)
+
+    def bind(self, stmt: Bind, scope: _Scope) -> _Scope:
+        self._claim(stmt.var.name, stmt)
+        _check_dtype(f"{stmt.var.name} is {stmt.var.dtype}", stmt.var.dtype, stmt.value, stmt)
+        return scope.with_var(stmt.var, mutable=stmt.mutable)
+
+    def assign(self, stmt: Assign, scope: _Scope) -> _Scope:
+        name = stmt.var.name
+        if name not in scope.mutable:
+            raise KernelError(
+                f"{name} cannot be assigned to",
+                given=_kind_of(name, self.kernel, scope),
+                allowed="a scalar of the kernel: x = value, or x: T.int32 = value",
+                hint=f"another name for the new value, or {name}: T.{stmt.var.dtype} = ... instead of T.let",
+                at=stmt.at,
+            )
+        _check_dtype(f"{name} is {stmt.var.dtype}", stmt.var.dtype, stmt.value, stmt)
+        return scope
+
+    def store(self, stmt: Store, scope: _Scope) -> _Scope:
+        buffer = stmt.place.buffer
+        _check_dtype(f"elements of {buffer.name} are {buffer.dtype}", buffer.dtype, stmt.value, stmt)
+        return scope
+
+    def tile_call(self, stmt: TileCall, scope: _Scope) -> _Scope:
+        if stmt.scope not in TILE_SCOPES:
+            raise KernelError(
+                f"unknown scope of {stmt.primitive}",
+                given=stmt.scope,
+                allowed=choices(stmt.scope, TILE_SCOPES),
+                at=stmt.at,
+            )
+        if not stmt.args or not isinstance(stmt.args[0], Region):
+            given = ", ".join(map(str, stmt.args)) or "nothing"
+            raise KernelError(
+                f"{stmt.primitive} writes to a buffer",
+                given=given,
+                allowed=f"Tx.{stmt.primitive}(destination, ...)",
+                at=stmt.at,
+            )
+        for arg in (*stmt.args, *(value for _, value in stmt.config)):
+            if isinstance(arg, Region):
+                self._region(arg, stmt, scope)
+        return scope
+
+    def assume(self, stmt: Assume, scope: _Scope) -> _Scope:
+        _check_condition("T.assume", stmt.cond, stmt)
+        for node in walk(stmt.cond):
+            if isinstance(node, (Load, AddressOf, Call)) or (isinstance(node, Var) and node.name not in self.arguments):
+                raise KernelError(
+                    "T.assume states a fact about the arguments, which the call checks",
+                    given=str(node),
+                    allowed=", ".join(
+                        var.name for var in (*self.kernel.params, *self.kernel.symbols) if var.dtype != "handle"
+                    ),
+                    hint=f"if {stmt.cond}: ...",
+                    at=stmt.at,
+                )
+        return scope
+
+    def loop(self, stmt: For, scope: _Scope) -> _Scope:
+        self._claim(stmt.var.name, stmt)
+        if stmt.kind not in LOOPS:
+            raise KernelError(
+                f"unknown kind of loop {stmt.kind}", given=stmt.kind, allowed=choices(stmt.kind, LOOPS), at=stmt.at
+            )
+        if not stmt.step:
+            raise KernelError(
+                f"the loop over {stmt.var.name} never ends", given="step 0", allowed="another step", at=stmt.at
+            )
+        for end, value in (("start", stmt.start), ("stop", stmt.stop)):
+            _check_dtype(
+                f"{stmt.var.name} is {stmt.var.dtype}, and so is the {end} of its loop", stmt.var.dtype, value, stmt
+            )
+        if not stmt.var.dtype.is_integer:
+            raise KernelError(f"{stmt.var.name} counts", given=stmt.var.dtype, allowed="an integer dtype", at=stmt.at)
+        self.body(stmt.body, replace(scope.with_var(stmt.var), loop=stmt))
+        return scope
+
+    def repeat(self, stmt: While, scope: _Scope) -> _Scope:
+        _check_condition("while", stmt.cond, stmt)
+        self.body(stmt.body, replace(scope, loop=stmt))
+        return scope
+
+    def branch(self, stmt: If, scope: _Scope) -> _Scope:
+        _check_condition("if", stmt.cond, stmt)
+        self.body(stmt.then, scope)
+        self.body(stmt.orelse, scope)
+        return scope
+
+    def leave(self, stmt: Break | Continue, scope: _Scope) -> _Scope:
+        word = type(stmt).__name__.lower()
+        if scope.loop is None:
+            raise KernelError(f"`{word}` outside of a loop", given=word, allowed="inside for or while", at=stmt.at)
+        if isinstance(scope.loop, For) and scope.loop.kind == "vectorized":
+            raise KernelError(
+                f"`{word}` inside of T.vectorized",
+                given="lanes that go together",
+                allowed="T.serial, T.unroll",
+                at=stmt.at,
+            )
+        return scope
+
+
+_CHECKS: dict[type, Callable[..., _Scope]] = {
+    DeviceEntry: _Verifier.plain,
+    ScopeId: _Verifier.scope_id,
+    AllocBuffer: _Verifier.alloc,
+    DeclBuffer: _Verifier.decl,
+    Bind: _Verifier.bind,
+    Assign: _Verifier.assign,
+    Store: _Verifier.store,
+    Evaluate: _Verifier.plain,
+    TileCall: _Verifier.tile_call,
+    Assume: _Verifier.assume,
+    Attr: _Verifier.plain,
+    For: _Verifier.loop,
+    While: _Verifier.repeat,
+    If: _Verifier.branch,
+    Break: _Verifier.leave,
+    Continue: _Verifier.leave,
+}
+
+
+def _introduced(stmt: Stmt) -> tuple[str, ...]:
+    """The names that a statement introduces."""
+    if isinstance(stmt, ScopeId):
+        return tuple(var.name for var in stmt.vars)
+    if isinstance(stmt, (Bind, For)):
+        return (stmt.var.name,)
+    return (stmt.buffer.name,) if isinstance(stmt, (AllocBuffer, DeclBuffer)) else ()
+
+
+def _used(stmt: Stmt) -> Iterator[Expr]:
+    """The expressions that a statement evaluates: not the names it introduces."""
+    if isinstance(stmt, Bind):
+        return walk(stmt.value)
+    if isinstance(stmt, For):
+        return walk((stmt.start, stmt.stop))
+    if isinstance(stmt, ScopeId):
+        return walk(stmt.extents)
+    return expressions(stmt)
+
+
+def _kind_of(name: str, kernel: Kernel, scope: _Scope) -> str:
+    if name in {var.name for var in kernel.params}:
+        return f"{name} is a parameter"
+    return f"{name} is bound for good" if name in scope.vars else f"{name} is not defined here"
+
+
+def _check_dtype(what: str, kind: DType, value: Expr, stmt: Stmt) -> None:
+    if value.dtype != kind:
+        raise KernelError(
+            what, given=f"{value.dtype}: {value}", allowed=kind, hint=f'T.cast({value}, "{kind}")', at=stmt.at
+        )
+
+
+def _check_condition(what: str, cond: Expr, stmt: Stmt) -> None:
+    if cond.dtype != BOOL:
+        raise KernelError(
+            f"{what} takes a condition", given=f"{cond.dtype}: {cond}", allowed="bool", hint=f"{cond} != 0", at=stmt.at
+        )
+
+
+def _check_index(buffer: Buffer, axis: int, index: Expr, extent: Value, stmt: Stmt, *, past: bool) -> None:
+    if not index.dtype.is_integer or index.dtype.lanes != 1:
+        raise KernelError(f"an index of {buffer.name} is an integer", given=f"{index.dtype}: {index}", at=stmt.at)
+    number, limit = const_value(index), const_value(extent)
+    if number is None or (number >= 0 and (limit is None or number < limit + past)):
+        return
+    raise KernelError(
+        f"index {number} is outside of {buffer.name}",
+        given=f"{number} in dimension {axis}",
+        allowed=f"0 to {extent - 1}",
+        hint=f"{extent} - {-int(number)}, which counts from the end" if number < 0 else None,
+        at=stmt.at,
+    )

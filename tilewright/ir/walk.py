@@ -1,0 +1,133 @@
+"""Walking and rewriting: every pass goes over expressions and statements through here, so that none lists all nodes."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, TypeVar, get_args
+
+from tilewright.ir.buffer import Buffer, Region
+from tilewright.ir.expr import Expr
+from tilewright.ir.stmt import Assign, Body, For, If, Stmt, While
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["assigned", "expressions", "map_body", "map_buffers", "rewrite", "rewrite_values", "statements", "walk"]
+
+Node = TypeVar("Node")
+
+_PLAIN = (str, int, float, bool, type(None))
+_STATEMENTS = get_args(Stmt)
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def _fields(kind: type) -> tuple[str, ...]:
+    """The fields of a node that may hold expressions; looked up once for each kind of node."""
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(f.name for f in fields(kind) if f.name not in ("dtype", "at", "layout"))
+    return _NAMES[kind]
+
+
+def walk(node: object) -> Iterator[Expr]:
+    """Every expression in ``node`` (an expression, region, buffer or tuple of them), each before its parts.
+
+    Goes into a buffer's ``data`` and ``elem_offset`` too: a view depends on what it views.
+    """
+    if isinstance(node, Expr):
+        yield node
+    if isinstance(node, (Expr, Region, Buffer)):
+        for name in _fields(type(node)):
+            part = getattr(node, name)
+            if not isinstance(part, _PLAIN):
+                yield from walk(part)
+    elif isinstance(node, tuple):
+        for part in node:
+            if not isinstance(part, _PLAIN):
+                yield from walk(part)
+
+
+def rewrite(node: Node, change: Callable[[Expr], Expr | None]) -> Node:
+    """``node`` with every expression replaced by ``change`` of it, inside out; None keeps it.
+
+    Parts are rewritten first; a node whose parts did not change is returned as it is.
+    """
+    result = _with_parts(node, lambda part: rewrite(part, change))
+    if isinstance(result, Expr) and (new := change(result)) is not None:
+        return new  # type: ignore[return-value]  # an Expr for an Expr
+    return result
+
+
+def _with_parts(node: Node, change: Callable[[object], object]) -> Node:
+    if isinstance(node, tuple):
+        parts = tuple(part if isinstance(part, _PLAIN) else change(part) for part in node)
+        return parts if any(a is not b for a, b in zip(parts, node, strict=True)) else node  # type: ignore[return-value]
+    if not isinstance(node, (Expr, Region, Buffer, *_STATEMENTS)):
+        return node
+    changed = {}
+    for name in _fields(type(node)):
+        part = getattr(node, name)
+        if not isinstance(part, _PLAIN) and (new := change(part)) is not part:
+            changed[name] = new
+    return replace(node, **changed) if changed else node  # type: ignore[type-var]
+
+
+def map_buffers(node: Node, change: Callable[[Buffer], Buffer]) -> Node:
+    """``node`` (an expression, a statement, a body) with every buffer in it replaced by ``change`` of it.
+
+    A view is changed after the buffer that it views.
+    """
+    result = _with_parts(node, lambda part: map_buffers(part, change))
+    return change(result) if isinstance(result, Buffer) else result  # type: ignore[return-value]  # a Buffer for a Buffer
+
+
+def statements(body: Body) -> Iterator[Stmt]:
+    """Every statement of ``body``, each before those inside it."""
+    for stmt in body:
+        yield stmt
+        if isinstance(stmt, (For, While)):
+            yield from statements(stmt.body)
+        elif isinstance(stmt, If):
+            yield from statements(stmt.then)
+            yield from statements(stmt.orelse)
+
+
+def assigned(body: Body) -> frozenset[str]:
+    """The scalars that some statement assigns again: every other one keeps the value it was bound to."""
+    return frozenset(stmt.var.name for stmt in statements(body) if isinstance(stmt, Assign))
+
+
+def expressions(stmt: Stmt) -> Iterator[Expr]:
+    """Every expression of one statement, without those of statements inside it."""
+    for name in _fields(type(stmt)):
+        if name not in ("body", "then", "orelse"):
+            yield from walk(getattr(stmt, name))
+
+
+def rewrite_values(stmt: Stmt, change: Callable[[Expr], Expr | None]) -> Stmt:
+    """One statement with its own expressions rewritten; statements inside it are left alone."""
+    changed = {}
+    for name in _fields(type(stmt)):
+        part = getattr(stmt, name)
+        if name in ("body", "then", "orelse") or isinstance(part, _PLAIN):
+            continue
+        if (new := rewrite(part, change)) is not part:
+            changed[name] = new
+    return replace(stmt, **changed) if changed else stmt
+
+
+def map_body(body: Body, change: Callable[[Stmt], Body | None]) -> Body:
+    """``body`` with each statement replaced by the statements that ``change`` gives; None goes on into its bodies."""
+    result: list[Stmt] = []
+    for stmt in body:
+        new = change(stmt)
+        if new is not None:
+            result += new
+        elif isinstance(stmt, (For, While)):
+            result.append(replace(stmt, body=map_body(stmt.body, change)))
+        elif isinstance(stmt, If):
+            result.append(replace(stmt, then=map_body(stmt.then, change), orelse=map_body(stmt.orelse, change)))
+        else:
+            result.append(stmt)
+    return tuple(result)

@@ -1,0 +1,109 @@
+"""Architectures, and what an instruction asks of one.
+
+Source: CUDA C++ Programming Guide, "Compute Capabilities"; PTX ISA, ".target" (suffix ``a``: features of this
+architecture only; ``f``: features of its family).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from tilewright.errors import TargetError, choices
+
+__all__ = ["ARCHS", "Arch", "Requirement", "arch", "default_arch", "only", "since"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Arch:
+    """An architecture: number 90 and suffix "a" for sm_90a. shared_bytes: the most a CTA can have."""
+
+    number: int
+    suffix: str
+    shared_bytes: int = 101376
+
+    def __str__(self) -> str:
+        return f"sm_{self.number}{self.suffix}"
+
+
+ARCHS = {
+    str(row): row
+    for row in (
+        Arch(75, "", 65536),
+        Arch(80, "", 166912),
+        Arch(86, ""),
+        Arch(87, "", 166912),
+        Arch(88, ""),
+        Arch(89, ""),
+        Arch(90, "", 232448),
+        Arch(90, "a", 232448),
+        Arch(100, "", 232448),
+        Arch(100, "a", 232448),
+        Arch(100, "f", 232448),
+        Arch(103, "", 232448),
+        Arch(103, "a", 232448),
+        Arch(103, "f", 232448),
+        Arch(110, "", 232448),
+        Arch(110, "a", 232448),
+        Arch(110, "f", 232448),
+        Arch(120, ""),
+        Arch(120, "a"),
+        Arch(120, "f"),
+        Arch(121, ""),
+        Arch(121, "a"),
+        Arch(121, "f"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """Where a form exists: every architecture from ``first`` on, or only those of ``names``."""
+
+    first: str
+    names: tuple[str, ...] = ()
+
+    def admits(self, target: Arch) -> bool:
+        """True where ``target`` has the form."""
+        if self.names:
+            return str(target) in self.names
+        return target.number >= ARCHS[self.first].number
+
+    def archs(self) -> tuple[Arch, ...]:
+        """All architectures of the table that have the form, the first one first."""
+        return tuple(row for row in ARCHS.values() if self.admits(row))
+
+    def __str__(self) -> str:
+        return ", ".join(self.names) if self.names else f"{self.first} and later"
+
+
+def since(first: str) -> Requirement:
+    """Every architecture from ``first`` on."""
+    return Requirement(first)
+
+
+def only(*names: str) -> Requirement:
+    """Just these: features that need the ``a`` or ``f`` suffix."""
+    return Requirement(names[0], names)
+
+
+@cache
+def arch(name: str) -> Arch:
+    """The architecture called ``name`` ("sm_90a"). Raises TargetError with the known ones."""
+    if re.fullmatch(r"sm_\d+[af]?", name) and name in ARCHS:
+        return ARCHS[name]
+    raise TargetError(f"unknown architecture {name!r}", given=name, allowed=choices(name, ARCHS))
+
+
+def default_arch(requirements: tuple[Requirement, ...]) -> Arch:
+    """sm_90a where it meets every requirement, else the first architecture that does.
+
+    Raises TargetError where none does.
+    """
+    for row in (ARCHS["sm_90a"], *ARCHS.values()):
+        if all(requirement.admits(row) for requirement in requirements):
+            return row
+    raise TargetError(
+        "no architecture has every instruction of the kernel", given="; ".join(sorted(set(map(str, requirements))))
+    )

@@ -1,0 +1,76 @@
+"""Arithmetic of half and bfloat16: one instruction, one rounding. What an architecture lacks goes through float32.
+
+These rows are no names of the language (``a + b`` is); they say how the operators of two dtypes are spelled in PTX,
+from which architecture on, and what they mean. Source: PTX ISA, "Half Precision Floating Point Instructions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.isa.arch import Requirement, since
+from tilewright.isa.machine import Lanes
+
+__all__ = ["ARITHMETIC", "NumberRow", "half_bits"]
+
+SOURCE = 'PTX ISA, "Half Precision Floating Point Instructions"'
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRow:
+    """An instruction on numbers: no memory, no other lane.
+
+    text: the assembly; ``%0`` is the result, ``%1`` and on the operands. result, operands: kinds of register, as in
+    `tilewright.isa.CONSTRAINTS`. execute: the meaning, on arrays of register bits (f32 and f64: of floats).
+    """
+
+    text: str
+    result: str
+    operands: tuple[str, ...]
+    arch: Requirement
+    source: str
+    execute: Callable[..., Lanes]
+
+
+_OPERATORS = {"+": ("add", np.add), "-": ("sub", np.subtract), "*": ("mul", np.multiply)}
+_TYPES = {  # PTX's name, elements, the first architecture with add, sub and mul
+    "float16": ("f16", 1, "sm_75"),
+    "float16x2": ("f16x2", 2, "sm_75"),
+    "bfloat16": ("bf16", 1, "sm_90"),
+    "bfloat16x2": ("bf16x2", 2, "sm_90"),
+}
+
+
+def _on_bits(operator: Callable[..., Lanes], name: str) -> Callable[[Lanes, Lanes], Lanes]:
+    """``operator`` on the elements that registers hold, rounded to their dtype."""
+    element = dtype(name).element.numpy
+    register = np.dtype(f"u{dtype(name).bits // 8}")
+
+    def execute(a: Lanes, b: Lanes) -> Lanes:
+        exact = operator(*(np.ascontiguousarray(side).view(element).astype(np.float32) for side in (a, b)))
+        return half_bits(exact, element).view(register)
+
+    return execute
+
+
+def half_bits(values: Lanes, element: np.dtype[np.generic]) -> Lanes:
+    """float32 values rounded to half or bfloat16, as bits; every NaN is 0x7fff, as the hardware has it."""
+    with np.errstate(over="ignore"):
+        return np.where(np.isnan(values), np.uint16(0x7FFF), values.astype(element).view(np.uint16))
+
+
+ARITHMETIC = {
+    (op, name): NumberRow(
+        f"{opcode}.rn.{ptx} %0, %1, %2;",
+        *(("b16", ("b16", "b16")) if lanes == 1 else ("b32", ("b32", "b32"))),
+        since(first),
+        SOURCE,
+        _on_bits(operator, name),
+    )
+    for op, (opcode, operator) in _OPERATORS.items()
+    for name, (ptx, lanes, first) in _TYPES.items()
+}

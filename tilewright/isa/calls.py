@@ -1,0 +1,355 @@
+"""From a call to its row: checking ``T.<name>(...)`` against the table, and reading such a call back.
+
+`call` builds the expression, `bind` finds form, modifiers and operands of one, `spelled` those of a PTX mnemonic.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache, lru_cache, reduce
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from tilewright.dtypes import BOOL, INT32, INT64, DType, dtype
+from tilewright.errors import InstructionError, choices
+from tilewright.ir import (
+    AddressOf,
+    Argument,
+    Buffer,
+    Call,
+    Expr,
+    Load,
+    Region,
+    as_expr,
+    cast,
+    common_dtype,
+    const_value,
+)
+from tilewright.isa.table import CONSTRAINTS, INSTRUCTIONS, REQUIRED, Bound, Form, Instruction, Mods, Operand, lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["bind", "call", "mnemonics", "spelled", "usage"]
+
+FLOAT32 = dtype("float32")
+UINT32 = dtype("uint32")
+ADDRESSES = ("shared", "global", "generic")
+
+
+def call(name: str, *args: object, **kwargs: object) -> Expr:
+    """``T.<name>(*args, **kwargs)`` as an expression, checked against the table.
+
+    It is a `Call`; where a row widens narrow floats, a `Cast` around one. A vector operand may be a tuple or list of
+    registers, or a one-dimensional local buffer, which stands for all its registers.
+
+    Raises InstructionError for a missing or unknown argument, a modifier without a spelling, a wrong register count.
+    """
+    row = lookup(name)
+    positional, keywords = _arranged(row, args, kwargs)
+    given = [*((p.lstrip("*"), v) for p, v in positional), *keywords.items()]
+    kind, computed = _typed_dtype(row, given)
+    made = Call(
+        name,
+        tuple(chain.from_iterable(_arguments(row, param, value, computed) for param, value in positional)),
+        tuple(
+            (key, _argument(row, key, value, computed))
+            for key, value in keywords.items()
+            if not _is_default(row, key, value)
+        ),
+        dtype("void"),
+    )
+    bound = bind(made)
+    result = bound.result
+    made = replace(made, dtype=result)
+    return cast(made, kind) if kind is not None and kind != computed and result == computed else made
+
+
+def usage(row: Instruction) -> str:
+    """``T.ptx.ldmatrix(trans, num, type, p, *r, shape='m8n8', space='shared')``."""
+    words = [*row.params, *(k if d is REQUIRED else f"{k}={d!r}" for k, d in row.keywords.items())]
+    return f"T.{row.name}({', '.join(words)})"
+
+
+def _is_default(row: Instruction, key: str, value: object) -> bool:
+    default = row.keywords[key]
+    return type(default) is type(value) and bool(default == value)
+
+
+def _arranged(
+    row: Instruction, args: Iterable[object], kwargs: dict[str, object]
+) -> tuple[list[tuple[str, object]], dict[str, object]]:
+    """Arguments matched with parameters: (parameter, value) of the positional ones, and the keywords by name."""
+    given = dict(kwargs)
+    rest = list(args)
+    positional: list[tuple[str, object]] = []
+    for param in row.params:
+        name = param.lstrip("*")
+        if name in given:
+            positional.append((param, given.pop(name)))
+        elif param != name:
+            positional += [(param, value) for value in rest]
+            rest = []
+        elif rest:
+            positional.append((param, rest.pop(0)))
+        else:
+            raise _misused(row, f"lacks its argument {name!r}", args, kwargs)
+    keywords = {}
+    for name, default in row.keywords.items():
+        keywords[name] = given.pop(name) if name in given else rest.pop(0) if rest else default
+        if keywords[name] is REQUIRED:
+            raise _misused(row, f"lacks its argument {name!r}", args, kwargs)
+    if rest or given:
+        unknown = ", ".join(map(repr, given)) or f"{len(rest)} more than it takes"
+        raise _misused(row, f"has no argument {unknown}", args, kwargs)
+    return positional, keywords
+
+
+def _misused(row: Instruction, how: str, args: Iterable[object], kwargs: dict[str, object]) -> InstructionError:
+    listed = ", ".join([*map(str, args), *(f"{key}={value}" for key, value in kwargs.items())])
+    return InstructionError(f"T.{row.name} {how}", given=listed or "nothing", allowed=usage(row))
+
+
+def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DType | None, DType | None]:
+    """The dtype that the operands of kind "typed" have together, and the one that the row computes with.
+
+    What a pointer operand points to decides; then the expressions among them; Python numbers follow.
+    """
+    typed = [value for name, value in given if _kind(row, name) == "typed"]
+    if not typed or any(isinstance(value, str) for value in typed):
+        return None, None
+    pointed = [value.buffer.dtype for _, value in given if isinstance(value, AddressOf)]
+    dtypes = pointed[:1] or [value.dtype for value in typed if isinstance(value, Expr)]
+    known = {kind for form in row.forms for kind in form.modifiers["dtype"]}
+    if not dtypes:
+        kind = as_expr(sum(typed)).dtype  # type: ignore[arg-type]  # Python numbers; as_expr refuses the rest
+        return (kind, kind) if kind in known else (FLOAT32, FLOAT32)
+    kind = reduce(common_dtype, dtypes)
+    widened = row.widens and kind.is_float and kind not in known
+    return kind, FLOAT32 if widened else kind
+
+
+def _kind(row: Instruction, name: str) -> str:
+    operand = row.operand(name)
+    return operand.kind if operand else ""
+
+
+def _arguments(row: Instruction, param: str, value: object, typed: DType | None) -> Iterator[Argument]:
+    """One argument of the call for ``param``, or for a starred one as many as there are registers."""
+    operand = row.operand(param.lstrip("*"))
+    if operand is None or not operand.many:
+        yield _argument(row, param, value, typed)
+        return
+    registers = tuple(_expression(row, operand, part, typed) for part in _parts(operand, value))
+    if param.startswith("*"):
+        yield from registers
+    else:
+        yield registers
+
+
+def _parts(operand: Operand, value: object) -> Iterator[object]:
+    """The registers that ``value`` stands for."""
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _parts(operand, part)
+    elif isinstance(value, Buffer) and operand.kind in CONSTRAINTS:
+        yield from _parts(operand, value.region())
+    elif isinstance(value, Region) and operand.kind in CONSTRAINTS:
+        yield from _registers(operand, value)
+    else:
+        yield value
+
+
+def _registers(operand: Operand, run: Region) -> Iterator[Expr]:
+    """A register for every 32 bits of a run of a local buffer."""
+    buffer, extent = run.buffer, const_value(run.extents[0])
+    if len(run.box) != 1 or buffer.space != "local" or extent is None:
+        raise InstructionError(
+            f"{operand.name} is a vector of registers",
+            given=f"{run}, in {buffer.space}",
+            allowed="elements of a local buffer, or a run of one with one dimension",
+            hint=f"{buffer.name}.local()" if buffer.space == "local" else None,
+        )
+    per_register = max(1, 32 // buffer.dtype.bits)
+    yield from (buffer.ptr_to([run.box[0][0] + slot]) for slot in range(0, int(extent), per_register))
+
+
+def _argument(row: Instruction, name: str, value: object, typed: DType | None) -> Argument:
+    """Operands become expressions; modifiers plain Python values (a constant expression is its value)."""
+    operand = row.operand(name)
+    if operand is not None:
+        return _expression(row, operand, value, typed)
+    known = const_value(value)
+    if isinstance(value, Expr) and known is None:
+        allowed = {spelling for form in row.forms for spelling in form.modifiers.get(name, ())}
+        raise InstructionError(
+            f"T.{row.name}: {name} is a modifier, a constant",
+            given=str(value),
+            allowed=", ".join(sorted(map(repr, allowed))),
+        )
+    return value if known is None else known  # type: ignore[return-value]  # str, or the constant
+
+
+def _expression(row: Instruction, operand: Operand, value: object, typed: DType | None) -> Argument:
+    """The value of one operand, converted as its kind asks."""
+    what = f"T.{row.name}: {operand.name}"
+    if isinstance(value, (Buffer, Region)):  # its first element
+        region = value.region() if isinstance(value, Buffer) else value
+        value = region.buffer.ptr_to([start for start, _ in region.box])
+    if operand.kind == "text":
+        if not isinstance(value, str):
+            raise InstructionError(f"{what} is a Python string", given=str(value))
+        return value
+    if isinstance(value, str):
+        raise InstructionError(f"{what} is an operand", given=repr(value), allowed="an expression")
+    if operand.kind in ADDRESSES:
+        return _address(what, value)
+    if operand.kind == "pred":
+        return cast(value, BOOL)  # type: ignore[arg-type]  # cast refuses what is no value
+    if operand.kind == "typed" and typed is not None:
+        return cast(value, typed)  # type: ignore[arg-type]
+    made = as_expr(value, _integer_dtype(value))  # type: ignore[arg-type]
+    if operand.kind == "value" and made.dtype.is_float and made.dtype.bits < 32:
+        return cast(made, FLOAT32)  # as C promotes what goes through an ellipsis
+    return made
+
+
+def _integer_dtype(value: object) -> DType:
+    """The dtype of a Python integer: int32, or the first of uint32, int64 and uint64 that holds it."""
+    for kind in (INT32, UINT32, INT64):
+        if not isinstance(value, int) or value >> (kind.bits - kind.is_signed) in (0, -kind.is_signed):
+            return kind
+    return dtype("uint64")
+
+
+def _address(what: str, value: object) -> Expr:
+    made = as_expr(value, _integer_dtype(value))  # type: ignore[arg-type]  # as_expr refuses what is no value
+    if made.dtype.kind not in ("handle", "int", "uint") or made.dtype.bits < 32:
+        raise InstructionError(
+            f"{what} is an address",
+            given=f"{made}, {made.dtype}",
+            allowed="a pointer, or an integer of 32 or 64 bits",
+            hint=f"T.address_of({made})" if isinstance(made, Load) else None,
+        )
+    return made
+
+
+@lru_cache(maxsize=4096)
+def bind(made: Call) -> Bound:
+    """The row, modifiers and operands of a call.
+
+    Raises InstructionError where no form has these modifiers, or the register count is wrong.
+    """
+    row = lookup(made.op)
+    positional, keywords = _arranged(row, made.args, dict(made.attrs))
+    mods: dict[str, Argument] = {}
+    texts: dict[str, str] = {}
+    operands: dict[str, tuple[Expr, ...]] = {operand.name: () for operand in row.operands if operand.many}
+    for param, value in [*positional, *keywords.items()]:
+        name = param.lstrip("*")
+        kind = _kind(row, name)
+        if not kind:
+            mods[name] = value  # type: ignore[assignment]  # modifiers are plain values
+        elif isinstance(value, str):
+            texts[name] = value
+        else:
+            values = value if isinstance(value, tuple) else (as_expr(value),)  # type: ignore[arg-type]  # checked by call
+            operands[name] = (*operands.get(name, ()), *values)
+            if kind == "typed":
+                mods.setdefault("dtype", operands[name][0].dtype)
+    form = next((form for form in row.forms if form.fits(mods)), None)
+    if form is None:
+        raise _no_form(row, mods)
+    bound = Bound(row, form, mods, operands, texts)
+    _check_registers(bound)
+    if row.check:
+        row.check(bound)
+    return bound
+
+
+def _no_form(row: Instruction, mods: Mods) -> InstructionError:
+    given = ", ".join(f"{name}={value!s}" if name == "dtype" else f"{name}={value!r}" for name, value in mods.items())
+    return InstructionError(
+        f"T.{row.name} has no form with these modifiers",
+        given=given,
+        allowed="\n".join(dict.fromkeys(map(_choices_of, row.forms))),
+    )
+
+
+def _choices_of(form: Form) -> str:
+    one = ((name, list(table)) for name, table in form.modifiers.items())
+    return ", ".join(
+        f"{name}={values[0]!r}" if len(values) == 1 else f"{name} in ({', '.join(map(repr, values))})"
+        for name, values in one
+    )
+
+
+def _check_registers(bound: Bound) -> None:
+    for operand in bound.instruction.operands:
+        places = bound.operands.get(operand.name, ())
+        if operand.many and operand.kind in CONSTRAINTS:
+            count = bound.form.registers_of(operand.name, bound.mods)
+            if len(places) != count:
+                raise InstructionError(
+                    f"{bound.mnemonic} takes {count} registers for {operand.name}",
+                    given=f"{len(places)}",
+                    allowed=f"{count}",
+                )
+        for place in places if operand.written else ():
+            buffer = place.buffer if isinstance(place, (Load, AddressOf)) else None
+            if buffer is None or buffer.space != "local":
+                raise InstructionError(
+                    f"T.{bound.instruction.name} writes {operand.name}",
+                    given=str(place),
+                    allowed="an element of a local buffer, or a pointer to one",
+                )
+
+
+# Order means something among types (`.f32.e4m3.e5m2.f32`: D, A, B, C) and majornesses; other modifiers are a set.
+_ORDERED = re.compile(r"(b|s|u|f|bf|tf|e|ue)\d\w*|row|col")
+
+Spelling = tuple[str, tuple[str, ...], tuple[str, ...]]
+
+
+def _spelling(mnemonic: str) -> Spelling:
+    opcode, *words = mnemonic.split(".")
+    ordered = tuple(word for word in words if _ORDERED.fullmatch(word))
+    return opcode, tuple(sorted(word for word in words if word not in ordered)), ordered
+
+
+def mnemonics() -> Iterator[tuple[str, Instruction, Form, Mods]]:
+    """Every PTX spelling of the table, with what it spells."""
+    for row in INSTRUCTIONS.values():
+        for form in row.forms:
+            if form.language == "ptx":
+                for mods in form.all_mods():
+                    yield form.mnemonic(mods), row, form, mods
+
+
+@cache
+def _by_spelling() -> dict[Spelling, tuple[Instruction, Form, Mods]]:
+    rows = sorted(mnemonics(), key=lambda found: found[1].name.startswith("ptx."))  # these last: they win
+    return {_spelling(name): (row, form, mods) for name, row, form, mods in rows}
+
+
+def spelled(mnemonic: str) -> tuple[Instruction, Form, dict[str, Argument]]:
+    """The form that ``mnemonic`` spells, its modifiers in any order that assemblers take.
+
+    >>> spelled("ldmatrix.sync.aligned.x4.trans.m8n8.shared.b16")[2]["num"]
+    4
+
+    Raises InstructionError where no form has this spelling.
+    """
+    found = _by_spelling().get(_spelling(mnemonic))
+    if found is None:
+        opcode = mnemonic.split(".")[0]
+        names = [name for name, *_ in mnemonics() if name.split(".")[0] == opcode]
+        opcodes = dict.fromkeys(name.split(".")[0] for name, *_ in mnemonics())
+        raise InstructionError(
+            f"no instruction is spelled {mnemonic}",
+            given=mnemonic,
+            allowed="\n".join(names) if names else choices(opcode, opcodes),
+        )
+    row, form, mods = found
+    return row, form, dict(mods)

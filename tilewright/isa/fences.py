@@ -1,0 +1,73 @@
+"""Fences: they order a thread's own accesses, as others see them. They wait for nobody and move nothing.
+
+Sources: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar, fence".
+"""
+
+from __future__ import annotations
+
+from tilewright.isa.arch import since
+from tilewright.isa.table import Form, instruction
+
+__all__: list[str] = []
+
+GUIDE = 'CUDA C++ Programming Guide, "Memory Fence Functions"'
+FENCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence"'
+
+
+def _fence_row(name: str, text: str, reach: str, who: str) -> None:
+    instruction(
+        f"cuda.{name}",
+        params=(),
+        operands=(),
+        doc=f"{who} sees this thread's accesses before it ahead of those after it.",
+        forms=(Form(text, since("sm_75"), GUIDE, fence=reach, language="cuda"),),
+    )
+
+
+_fence_row("thread_fence_block", "__threadfence_block()", "cta", "Every thread of the CTA")
+_fence_row("thread_fence", "__threadfence()", "gpu", "Every thread of the device")
+_fence_row("thread_fence_system", "__threadfence_system()", "sys", "Every thread of all devices, and the host,")
+
+_SEMANTICS = {"sc": ".sc", "acq_rel": ".acq_rel"}
+_REACH = {"cta": "sm_75", "cluster": "sm_90", "gpu": "sm_75", "sys": "sm_75"}
+
+instruction(
+    "ptx.fence",
+    params=("sem", "scope"),
+    operands=(),
+    doc="Orders this thread's accesses as the threads of ``scope`` see them; ``sc`` also among all such fences.",
+    forms=tuple(
+        Form("fence{sem}{scope}", since(first), FENCE, {"sem": _SEMANTICS, "scope": {reach: f".{reach}"}}, fence=reach)
+        for reach, first in _REACH.items()
+    ),
+)
+instruction(
+    "ptx.fence.proxy_async",
+    params=(),
+    keywords={"space": ""},
+    operands=(),
+    doc="Orders this thread's ordinary accesses before those of the asynchronous units (TMA, tensor cores).",
+    forms=(
+        Form(
+            "fence.proxy.async{space}",
+            since("sm_90"),
+            FENCE,
+            {
+                "space": {
+                    "": "",
+                    "shared::cta": ".shared::cta",
+                    "shared::cluster": ".shared::cluster",
+                    "global": ".global",
+                }
+            },
+            fence="async",
+        ),
+    ),
+)
+instruction(
+    "ptx.fence.mbarrier_init",
+    params=(),
+    operands=(),
+    doc="Makes the initialisation of m-barriers visible to the cluster.",
+    forms=(Form("fence.mbarrier_init.release.cluster", since("sm_90"), FENCE, fence="cluster"),),
+)

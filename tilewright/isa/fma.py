@@ -1,0 +1,110 @@
+"""Fused multiply-add: a * b + c with one rounding.
+
+NumPy has no such function. For narrow types the product is exact in float64, and the one sum that is left is rounded to
+odd there (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums"): a last bit that says "there was more"
+makes the second rounding, to the narrow type, the only one that shows. Source: PTX ISA, "Floating Point Instructions:
+fma".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.isa.arch import since
+from tilewright.isa.machine import Lanes
+from tilewright.isa.table import Form, instruction, reads
+
+__all__ = ["fma_double", "fma_narrow"]
+
+SOURCE = 'PTX ISA, "Floating Point Instructions: fma"'
+_SPLIT = 134217729.0  # 2**27 + 1: cuts a float64 into halves of 26 bits
+
+
+def _two_sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+    """The rounded sum, and what the rounding lost (Knuth)."""
+    total = a + b
+    shadow = total - a
+    return total, (a - (total - shadow)) + (b - shadow)
+
+
+def _two_product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+    """The rounded product, and what the rounding lost (Dekker)."""
+    high_a, high_b = a * _SPLIT - (a * _SPLIT - a), b * _SPLIT - (b * _SPLIT - b)
+    low_a, low_b = a - high_a, b - high_b
+    product = a * b
+    return product, low_a * low_b - (((product - high_a * high_b) - low_a * high_b) - high_a * low_b)
+
+
+def _sum_to_odd(a: Lanes, b: Lanes) -> Lanes:
+    """a + b in float64; an inexact sum takes the neighbour whose last bit is 1."""
+    total, lost = _two_sum(a, b)
+    even = (total.view(np.int64) & 1) == 0
+    inexact = (lost != 0) & np.isfinite(total) & np.isfinite(lost)
+    return np.where(inexact & even, np.nextafter(total, np.where(lost > 0, np.inf, -np.inf)), total)
+
+
+def fma_narrow(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+    """Exact for float32, float16 and bfloat16."""
+    wide_a, wide_b, wide_c = np.broadcast_arrays(*(value.astype(np.float64) for value in (a, b, c)))
+    return _sum_to_odd(wide_a * wide_b, wide_c).astype(a.dtype)
+
+
+def fma_double(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+    """Exact for float64, but where an intermediate value over- or underflows: there two roundings."""
+    high, low = _two_product(a, b)
+    total, lost = _two_sum(c, low)
+    top, rest = _two_sum(high, total)
+    exact = top + _sum_to_odd(lost, rest)
+    return np.where(np.isfinite(exact), exact, a * b + c)
+
+
+_HALF = """\
+__device__ __forceinline__ unsigned short tw_fma_{name}(unsigned short a, unsigned short b, unsigned short c) {{
+  unsigned short d;
+  asm("fma.rn.{name} %0, %1, %2, %3;" : "=h"(d) : "h"(a), "h"(b), "h"(c));
+  return d;
+}}
+"""
+
+
+def _half_form(kind: str, name: str, first: str) -> Form:
+    return Form(
+        "{dtype}({a}, {b}, {c})",
+        since(first),
+        SOURCE,
+        {"dtype": {kind: f"tw_fma_{name}"}},
+        fma_narrow,
+        language="cuda",
+        helper=_HALF.format(name=name),
+        result="a",
+    )
+
+
+instruction(
+    "fma",
+    params=("a", "b", "c"),
+    operands=(reads("a", "typed"), reads("b", "typed"), reads("c", "typed")),
+    doc="The value of a * b + c, rounded once.",
+    forms=(
+        Form(
+            "{dtype}({a}, {b}, {c})",
+            since("sm_75"),
+            SOURCE,
+            {"dtype": {"float32": "fmaf"}},
+            fma_narrow,
+            language="cuda",
+            result="a",
+        ),
+        Form(
+            "{dtype}({a}, {b}, {c})",
+            since("sm_75"),
+            SOURCE,
+            {"dtype": {"float64": "fma"}},
+            fma_double,
+            language="cuda",
+            result="a",
+        ),
+        _half_form("float16", "f16", "sm_75"),
+        _half_form("bfloat16", "bf16", "sm_80"),
+    ),
+)

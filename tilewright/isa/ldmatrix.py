@@ -1,0 +1,246 @@
+"""ldmatrix: a warp reads 8x8 or 16x16 matrices from shared memory and deals them out to its registers.
+
+Every lane of the first 8 (or 16) times ``num`` gives the address of one 16-byte row; what a lane receives has nothing
+to do with the address it gave. Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.arch import Requirement, only, since
+from tilewright.isa.atoms import copy_atom
+from tilewright.isa.machine import Lanes, Memory
+from tilewright.isa.table import WHOLE_WARP, Access, Form, Mods, Spellings, instruction, reads, writes
+
+__all__ = [
+    "BYTE_MATRICES",
+    "LDMATRIX",
+    "NUM",
+    "SPACES",
+    "TRANS",
+    "dealt",
+    "load_m8n8",
+    "load_m8n16",
+    "load_m16n16",
+    "matrix_registers",
+]
+
+NUM: Spellings = {1: ".x1", 2: ".x2", 4: ".x4"}
+TRANS: Spellings = {False: "", True: ".trans"}
+SPACES: Spellings = {"shared": ".shared", "shared::cta": ".shared::cta"}
+BYTE_MATRICES = only(
+    *("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f"),
+    *("sm_120a", "sm_120f", "sm_121a", "sm_121f"),
+)
+SOURCE = 'PTX ISA, "Warp-level matrix load instruction: ldmatrix"'
+
+# Without a state space the assembler wants a generic address: the shared one, put back into its window.
+GENERIC = "{{ .reg .u64 anywhere; cvt.u64.u32 anywhere, {p}; cvta.shared.u64 anywhere, anywhere; {mnemonic} %s; }}"
+
+
+def load_m8n8(shared: Memory, address: Lanes, *, num: int, trans: bool) -> Lanes:
+    """Lane 8m+i names row i of matrix m; lane 4g+t then holds columns 2t and 2t+1 of row g of each matrix,
+    or with trans rows 2t and 2t+1 of column g.
+
+    address: (..., 32) bytes, multiples of 16. Returns (..., num, 32) uint32, the first element in the low half.
+    """
+    rows = shared.rows(address[..., : 8 * num], 16).view(np.uint16)  # (..., 8*num, 8)
+    tiles = rows.reshape(*rows.shape[:-2], num, 8, 8)
+    return dealt(tiles.swapaxes(-1, -2) if trans else tiles)
+
+
+def dealt(tiles: NDArray[Any]) -> Lanes:
+    """Matrices of 8 rows as one register per lane: of (..., g, k), lane 4g+t gets the t-th quarter of row g."""
+    words = np.ascontiguousarray(tiles).view(np.uint32)  # (..., 8, 4)
+    return words.reshape(*words.shape[:-2], 32)
+
+
+def _bytes_as_they_are(rows: Lanes) -> Lanes:
+    return rows
+
+
+_BYTE = np.arange(256, dtype=np.uint32)
+_TWO_OF_FOUR = (_BYTE & 15 | _BYTE >> 4 << 8).astype(np.uint16)  # a byte of two elements as two bytes
+# How 48 bits, 8 elements of 6, become 8 bytes: in steps of halves, (shift, what stays, what is shifted).
+_EIGHT_OF_SIX = (
+    (8, 0x0000000000FFFFFF, 0x00FFFFFF00000000),
+    (4, 0x00000FFF00000FFF, 0x0FFF00000FFF0000),
+    (2, 0x003F003F003F003F, 0x3F003F003F003F00),
+)
+
+
+def _from_four_bits(rows: Lanes) -> Lanes:
+    """Element j lies in bits 4j to 4j+3 of the low 8 bytes, and lands in the low bits of byte j."""
+    return _TWO_OF_FOUR.take(rows[..., :8]).view(np.uint8)
+
+
+def _from_six_bits(rows: Lanes) -> Lanes:
+    """Element j lies in bits 6j to 6j+5 of the low 12 bytes, and lands in the low bits of byte j."""
+    low, high = np.moveaxis(rows.view(np.uint64), -1, 0)
+    eight = np.stack((low, low >> 48 | high << 16), axis=-1)
+    for shift, stays, goes in _EIGHT_OF_SIX:
+        eight = eight & stays | eight << shift & goes
+    return eight.view(np.uint8)
+
+
+def _valid_four_bits(rows: Lanes) -> Lanes:
+    return rows[..., :8].repeat(2, axis=-1)
+
+
+def _valid_six_bits(rows: Lanes) -> Lanes:
+    first, second, third = np.moveaxis(rows[..., :12].reshape(*rows.shape[:-1], 4, 3), -1, 0)
+    return np.stack((first, first & second, second & third, third), axis=-1).reshape(*rows.shape[:-1], 16)
+
+
+Unpack = Callable[[Lanes], Lanes]
+BYTES, SIX_BITS, FOUR_BITS = ".b8", ".b8x16.b6x16_p32", ".b8x16.b4x16_p64"
+UNPACK: Mapping[str, Unpack] = {BYTES: _bytes_as_they_are, SIX_BITS: _from_six_bits, FOUR_BITS: _from_four_bits}
+VALID: Mapping[str, Unpack] = {BYTES: _bytes_as_they_are, SIX_BITS: _valid_six_bits, FOUR_BITS: _valid_four_bits}
+
+
+def load_m16n16(shared: Memory, address: Lanes, *, num: int, type: str, unpack: Mapping[str, Unpack] = UNPACK) -> Lanes:
+    """Lane 16m+i names row i of matrix m; lane 4g+t then holds rows 4t to 4t+3 of columns g (register 2m) and g+8
+    (register 2m+1), a byte each.
+
+    A row is 16 bytes: 16 elements, or 6- or 4-bit elements with padding behind them, which is not looked at.
+    """
+    rows = unpack[type](shared.rows(address[..., : 16 * num], 16))  # (..., 16*num, 16)
+    halves = rows.reshape(*rows.shape[:-2], num, 16, 2, 8)  # row 4t+b, half of the columns, g
+    words = dealt(np.moveaxis(halves, -3, -1))  # (..., num, half, 32)
+    return words.reshape(*words.shape[:-3], 2 * num, 32)
+
+
+def load_m8n16(shared: Memory, address: Lanes, *, num: int, type: str, unpack: Mapping[str, Unpack] = UNPACK) -> Lanes:
+    """Lane 8m+i names row i of matrix m; lane 4g+t then holds columns 4t to 4t+3 of row g of each, a byte each."""
+    rows = unpack[type](shared.rows(address[..., : 8 * num], 16))  # (..., 8*num, 16)
+    return dealt(rows.reshape(*rows.shape[:-2], num, 8, 16))
+
+
+def matrix_registers(mods: Mods) -> int:
+    """One register per matrix; two where a matrix has 256 elements."""
+    return int(mods["num"]) * (2 if mods["shape"] == "m16n16" else 1)  # type: ignore[arg-type]  # a key of NUM
+
+
+def _address_lanes(mods: Mods) -> int:
+    """Lanes whose address counts: one per row of each matrix."""
+    return int(mods["num"]) * (16 if mods["shape"] == "m16n16" else 8)  # type: ignore[arg-type]
+
+
+def _forms(
+    shape: str,
+    execute: Callable[..., Lanes],
+    arch: Requirement,
+    *,
+    types: tuple[str, ...],
+    num: Spellings = NUM,
+    trans: Spellings = TRANS,
+) -> tuple[Form, ...]:
+    """The form on shared addresses, and the one that the assembler wants a generic address for."""
+    passes = ("num", "trans") if shape == "m8n8" else ("num", "type")
+    modifiers = {"shape": {shape: f".{shape}"}, "num": num, "trans": trans, "type": {type: type for type in types}}
+    return tuple(
+        Form(
+            "ldmatrix.sync.aligned{shape}{num}{trans}{space}{type}",
+            arch,
+            SOURCE,
+            {**modifiers, "space": spaces},
+            execute,
+            on="shared",
+            passes=passes,
+            registers=matrix_registers,
+            accesses=(Access("p", "shared", 16, write=False, lanes=_address_lanes, phase_lanes=8),),
+            moves=True,
+            validity=None if shape == "m8n8" else partial(execute, unpack=VALID),
+            pattern=pattern,
+        )
+        for spaces, pattern in ((SPACES, ""), ({"": ""}, GENERIC % "{r}, [anywhere]"))
+    )
+
+
+LDMATRIX = instruction(
+    "ptx.ldmatrix",
+    params=("trans", "num", "type", "p", "*r"),
+    keywords={"shape": "m8n8", "space": "shared"},
+    operands=(writes("*r", "b32"), reads("p", "shared")),
+    pattern="{r}, [{p}]",
+    lanes=WHOLE_WARP,
+    doc="A warp loads 1, 2 or 4 matrices from shared memory; each lane gives a row's address and gets its fragment.",
+    forms=(
+        *_forms("m8n8", load_m8n8, since("sm_75"), types=(".b16",)),
+        *_forms(
+            "m16n16",
+            load_m16n16,
+            BYTE_MATRICES,
+            types=(BYTES, SIX_BITS, FOUR_BITS),
+            num={1: ".x1", 2: ".x2"},
+            trans={True: ".trans"},
+        ),
+        *_forms("m8n16", load_m8n16, BYTE_MATRICES, types=(SIX_BITS, FOUR_BITS), trans={False: ""}),
+    ),
+)
+
+# CuTe's copy atoms. The addresses: lane l gives row l % (8*num); the lanes beyond repeat them. Layouts count bits.
+_ROWS = {1: "((8,4),128):((128,0),1)", 2: "((16,2),128):((128,0),1)", 4: "(32,128):(128,1)"}
+_WORDS = {1: "(32,32):(32,1)", 2: "(32,(32,2)):(32,(1,1024))", 4: "(32,(32,4)):(32,(1,1024))"}
+_HALVES = {
+    1: "((4,8),(16,2)):((256,16),(1,128))",
+    2: "((4,8),(16,2,2)):((256,16),(1,128,1024))",
+    4: "((4,8),(16,2,4)):((256,16),(1,128,1024))",
+}
+
+for _num in (1, 2, 4):
+    _shared_mods: Mods = {"num": _num, "space": "shared"}
+    copy_atom(
+        f"SM75_U32x{_num}_LDSM_N",
+        LDMATRIX,
+        {**_shared_mods, "shape": "m8n8", "trans": False, "type": ".b16"},
+        element_bits=16,
+        source=_ROWS[_num],
+        destination=_WORDS[_num],
+    )
+    copy_atom(
+        f"SM75_U16x{2 * _num}_LDSM_T",
+        LDMATRIX,
+        {**_shared_mods, "shape": "m8n8", "trans": True, "type": ".b16"},
+        element_bits=16,
+        source=_ROWS[_num],
+        destination=_HALVES[_num],
+    )
+    for _bits, _type in ((4, FOUR_BITS), (6, SIX_BITS)):
+        copy_atom(
+            f"SM100_SU{_bits}_DU8x16_x{_num}_LDSM_N",
+            LDMATRIX,
+            {**_shared_mods, "shape": "m8n16", "trans": False, "type": _type},
+            element_bits=8,
+            source=_ROWS[_num],
+            destination=_WORDS[_num],
+        )
+
+for _num, _rows, _permuted, _more in (
+    (1, "((16,2),128):((128,0),1)", "((2,2,4,2),128):((128,1024,256,0),1)", ("", "")),
+    (2, "(32,128):(128,1)", "((2,2,4,2),128):((128,1024,256,2048),1)", (",2", ",2048")),
+):
+    _byte_mods: Mods = {"num": _num, "space": "shared", "shape": "m16n16", "trans": True, "type": BYTES}
+    copy_atom(
+        f"SM100_U8x{8 * _num}_LDSM_T",
+        LDMATRIX,
+        _byte_mods,
+        element_bits=8,
+        source=_permuted,
+        destination=f"((4,8),(8,2,2,{2 * _num})):((256,8),(1,128,64,1024))",
+        recombines=True,
+    )
+    copy_atom(  # ours: the bare instruction, whose registers are those of an 8-bit mma operand
+        f"SM100_U8x{8 * _num}_LDSM_T_RAW",
+        LDMATRIX,
+        _byte_mods,
+        element_bits=8,
+        source=_rows,
+        destination=f"((4,8),(8,4,2{_more[0]})):((512,8),(1,128,64{_more[1]}))",
+    )

@@ -1,0 +1,149 @@
+"""mma.sync: a warp multiplies a 16 x K by a K x 8 matrix and adds a 16 x 8 one, all three spread over its registers.
+
+Floats: exact products, summed in float32 in an order that nobody specifies, rounded once more for a float16 result;
+compare with a tolerance. Integers are exact and wrap in int32, or saturate.
+Source: PTX ISA, "Warp-level Matrix Instructions: mma" and "Matrix Fragments for mma.m16n8k...".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.dtypes import dtype
+from tilewright.isa.arch import Requirement, since
+from tilewright.isa.fragments import mma_shape
+from tilewright.isa.machine import Lanes
+from tilewright.isa.table import WHOLE_WARP, Form, Mods, Spellings, instruction, reads, writes
+
+__all__ = ["DTYPES", "MMA", "matrix_product"]
+
+SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma"'
+
+DTYPES = {  # PTX's name of an element -> ours
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "tf32": "tf32",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "s8": "int8",
+    "u8": "uint8",
+    "s32": "int32",
+}
+
+Floats = NDArray[np.float32]
+
+
+@cache
+def _values(element: str) -> Floats:
+    """The float32 value of each bit pattern of a dtype of 8 or 16 bits."""
+    kind = dtype(DTYPES[element])
+    patterns = np.arange(1 << kind.bits, dtype=np.dtype(f"u{kind.bits // 8}"))
+    return patterns.view(kind.numpy).astype(np.float32)
+
+
+def _as_floats(words: Lanes, element: str) -> Floats:
+    """(..., words) as (..., elements), the low bits of a word first."""
+    words = words[..., None]
+    if element == "bf16":  # the upper half of a float32
+        floats = np.concatenate((words << 16, words & 0xFFFF0000), axis=-1).view(np.float32)
+    elif element == "tf32":  # the low 13 bits do not take part
+        floats = (words & 0xFFFFE000).view(np.float32)
+    else:
+        patterns: NDArray[np.unsignedinteger[Any]] = words.view(f"u{dtype(DTYPES[element]).bits // 8}")
+        floats = _values(element).take(patterns)
+    return floats.reshape(*words.shape[:-2], -1)
+
+
+def _along_k(registers: Lanes, rows: int, element: str) -> Floats:
+    """(..., count, 32) registers of A or B as rows x K: the four lanes of a row hold 16 bytes along K.
+
+    The registers' numbers count rows in steps of 8 first, then steps of 16 bytes.
+    """
+    units = np.ascontiguousarray(registers, np.uint32).view("V16").reshape(*registers.shape[:-2], -1, rows)
+    words = np.stack(tuple(np.moveaxis(units, -2, 0)), axis=-1).view(np.uint32)
+    return _as_floats(words, element)
+
+
+def _accumulated(product: Floats, c: Lanes, element: str) -> NDArray[Any]:
+    """A product, 16 x 8, added to the registers of C in their own order."""
+    if element == "f16":  # a register holds the two neighbours of a row
+        halves = np.ascontiguousarray(c).view(np.float16)
+        return (product.reshape(halves.shape) + halves.astype(np.float32)).astype(np.float16)
+    pairs = product.reshape(*product.shape[:-2], 2, 32, 2).swapaxes(-1, -2)  # half of the rows, column, lane
+    exact = element == "s32"  # 32 products of 8-bit numbers stay below 2**24
+    before = np.ascontiguousarray(c).view(np.int32 if exact else np.float32).reshape(*c.shape[:-2], 2, 2, 32)
+    total: NDArray[Any] = np.add(pairs.astype(np.int64) if exact else pairs, before, order="C")
+    return total.reshape(*total.shape[:-3], 4, 32)
+
+
+def matrix_product(a: Lanes, b: Lanes, c: Lanes, *, shape: str, types: str, saturate: bool) -> Lanes:
+    """D = A * B + C. Registers are (..., count, 32) uint32, by the layouts of `mma_fragment`."""
+    result, left, right, _ = types.split(".")
+    product = _along_k(a, 16, left) @ _along_k(b, 8, right).swapaxes(-1, -2)
+    total = _accumulated(product, c, result)
+    if result == "s32":
+        bounds = np.iinfo(np.int32)
+        total = (np.clip(total, bounds.min, bounds.max) if saturate else total).astype(np.int32)
+    return total.view(np.uint32)
+
+
+def _registers(operand: str, mods: Mods) -> int:
+    """32-bit registers of a lane: the operand's elements times their bits, over the 32 lanes."""
+    m, n, k = mma_shape(str(mods["shape"]))
+    d, a, b, c = str(mods["types"]).split(".")
+    elements, element = {"d": (m * n, d), "a": (m * k, a), "b": (k * n, b), "c": (m * n, c)}[operand]
+    return elements * dtype(DTYPES[element]).bits // (32 * 32)
+
+
+REGISTERS: Mapping[str, Callable[[Mods], int]] = {name: partial(_registers, name) for name in "dabc"}
+
+HALVES = ("f32.f16.f16.f32", "f16.f16.f16.f16")
+BFLOAT = ("f32.bf16.bf16.f32",)
+TF32 = ("f32.tf32.tf32.f32",)
+BYTES = tuple(f"s32.{a}.{b}.s32" for a in ("s8", "u8") for b in ("s8", "u8"))
+FLOAT8 = tuple(f"{c}.{a}.{b}.{c}" for c in ("f32", "f16") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2"))
+SATURATE: Spellings = {False: "", True: ".satfinite"}
+
+
+def _form(shape: str, types: tuple[str, ...], first: Requirement) -> Form:
+    return Form(
+        "mma.sync.aligned{shape}.row.col{saturate}{types}",
+        first,
+        SOURCE,
+        {
+            "shape": {shape: f".{shape}"},
+            "types": {name: f".{name}" for name in types},
+            "saturate": SATURATE if types == BYTES else {False: ""},
+        },
+        matrix_product,
+        passes=("shape", "types", "saturate"),
+        registers=REGISTERS,
+    )
+
+
+MMA = instruction(
+    "ptx.mma",
+    params=("shape", "types", "d", "a", "b", "c"),
+    keywords={"saturate": False},
+    operands=(writes("*d", "b32"), reads("*a", "b32"), reads("*b", "b32"), reads("*c", "b32")),
+    pattern="{d}, {a}, {b}, {c}",
+    lanes=WHOLE_WARP,
+    doc="A warp computes D = A * B + C on matrices in its registers; ``types`` names the elements of D, A, B and C.",
+    forms=(
+        _form("m16n8k8", HALVES, since("sm_75")),
+        _form("m16n8k8", BFLOAT, since("sm_80")),
+        _form("m16n8k16", (*HALVES, *BFLOAT), since("sm_80")),
+        _form("m16n8k4", TF32, since("sm_80")),
+        _form("m16n8k8", TF32, since("sm_80")),
+        _form("m16n8k16", BYTES, since("sm_80")),
+        _form("m16n8k32", BYTES, since("sm_80")),
+        _form("m16n8k16", FLOAT8, since("sm_89")),
+        _form("m16n8k32", FLOAT8, since("sm_89")),
+    ),
+)

@@ -1,0 +1,83 @@
+"""Where threads meet: barriers of a warp, a warpgroup, a CTA, and the 16 named ones.
+
+Sources: CUDA C++ Programming Guide, "Synchronization Functions" and "Warp Synchronization"; PTX ISA, "bar, barrier".
+"""
+
+from __future__ import annotations
+
+from tilewright.isa.arch import since
+from tilewright.isa.table import Form, Sync, instruction, reads
+
+__all__: list[str] = []
+
+GUIDE = 'CUDA C++ Programming Guide, "Synchronization Functions"'
+BAR = 'PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier"'
+
+instruction(
+    "cuda.cta_sync",
+    params=(),
+    operands=(),
+    doc="Every thread of the CTA waits for all others; their memory accesses are ordered.",
+    forms=(Form("__syncthreads()", since("sm_75"), GUIDE, sync=Sync("cta"), language="cuda"),),
+)
+instruction(
+    "cuda.warp_sync",
+    params=(),
+    operands=(),
+    doc="The lanes of the warp wait for each other; their memory accesses are ordered.",
+    forms=(Form("__syncwarp()", since("sm_75"), GUIDE, sync=Sync("warp"), language="cuda"),),
+)
+instruction(
+    "cuda.warpgroup_sync",
+    params=("id",),
+    operands=(reads("id", "b32"),),
+    pattern="{id}, 128",
+    doc="The four warps of a warpgroup meet at named barrier ``id``.",
+    forms=(Form("bar.sync", since("sm_75"), BAR, sync=Sync("warpgroup", barrier="id")),),
+)
+instruction(
+    "ptx.bar.sync",
+    params=("id", "n"),
+    operands=(reads("id", "b32"), reads("n", "b32")),
+    pattern="{id}, {n}",
+    doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` (0..15) and wait.",
+    forms=(Form("bar.sync", since("sm_75"), BAR, sync=Sync("named", barrier="id", threads="n")),),
+)
+instruction(
+    "ptx.bar.arrive",
+    params=("id", "n"),
+    operands=(reads("id", "b32"), reads("n", "b32")),
+    pattern="{id}, {n}",
+    doc="Counts towards the ``n`` threads of named barrier ``id`` without waiting for the others.",
+    forms=(Form("bar.arrive", since("sm_75"), BAR, sync=Sync("named", arrive_only=True, barrier="id", threads="n")),),
+)
+instruction(
+    "cuda.cluster_sync",
+    params=(),
+    operands=(),
+    pattern="{mnemonic}; barrier.cluster.wait.acquire.aligned;",
+    doc="Every thread of the cluster waits for all others; their memory accesses are ordered.",
+    forms=(
+        Form(
+            "barrier.cluster.arrive.release.aligned",
+            since("sm_90"),
+            'PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"',
+            sync=Sync("cluster"),
+        ),
+    ),
+)
+instruction(
+    "cuda.nanosleep",
+    params=("ns",),
+    operands=(reads("ns", "b32"),),
+    doc="The thread rests for about ``ns`` nanoseconds, at most a millisecond.",
+    forms=(
+        Form(
+            "__nanosleep({ns})",
+            since("sm_75"),
+            'CUDA C++ Programming Guide, "Nanosleep Function"',
+            execute=lambda ns: None,
+            language="cuda",
+        ),
+    ),
+)

@@ -1,0 +1,322 @@
+"""The instruction table: what a row holds.
+
+An `Instruction` is a name of the language (``T.ptx.ldmatrix``) with one `Form` for each shape it exists in. A form has
+its spelling as a function of its modifiers, the architectures that have it, which bytes it touches, which lanes take
+part, and its meaning on a batch of warps. The emitter, the simulator, the dispatcher, ``T.ptx`` and the reference
+pages all read these rows; none of them names an instruction. `tilewright.isa.calls` finds the row of a call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tilewright.dtypes import VOID, DType
+from tilewright.errors import InstructionError, TargetError, choices
+from tilewright.ir import Argument, Expr
+from tilewright.isa.arch import Arch, Requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "ANY_LANES",
+    "BY_MASK",
+    "CONSTRAINTS",
+    "INSTRUCTIONS",
+    "KINDS",
+    "REQUIRED",
+    "WHOLE_WARP",
+    "Access",
+    "Bound",
+    "Form",
+    "Instruction",
+    "Mods",
+    "Operand",
+    "Spellings",
+    "Sync",
+    "instruction",
+    "lookup",
+    "reads",
+    "writes",
+]
+
+Mods = Mapping[str, Argument]
+Count = int | Callable[[Mods], int]
+Spellings = Mapping[Any, str]  # what a modifier means (a Python value) -> how it is spelled
+
+WHOLE_WARP = "warp"  # all 32 lanes, converged (`.sync.aligned`)
+BY_MASK = "mask"  # the lanes that the operand `mask` names, all of them, converged
+ANY_LANES = "any"  # whichever lanes are active, each for itself
+REQUIRED = object()  # a keyword without a default
+
+# Operand kinds that are registers or addresses of inline assembly, with its constraint letter.
+# Pointers are told apart by what the address means.
+CONSTRAINTS = {
+    "b16": "h",
+    "b32": "r",
+    "b64": "l",
+    "f32": "f",
+    "f64": "d",
+    "shared": "r",
+    "global": "l",
+    "generic": "l",
+}
+KINDS = {
+    **dict.fromkeys(("b16", "b32", "b64", "f32", "f64"), "a register; `execute` gets unsigned bits (f32, f64: floats)"),
+    "shared": "an offset in the CTA's shared window; a handle is converted to one",
+    "global": "a handle that points to global memory",
+    "generic": "a handle that points anywhere",
+    "pred": "a condition; `execute` gets bools",
+    "typed": "a value; all typed operands of a call are brought to one dtype, which is the modifier `dtype`",
+    "value": "a value of whatever dtype it has; `execute` gets a tuple of arrays for ``*args``",
+    "text": "a Python string; `execute` gets it as it is",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand. kind: a key of `KINDS`. many: a vector of `Form.registers`, or any number of kind "value"."""
+
+    name: str
+    kind: str
+    written: bool = False
+    many: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"operand {self.name} has no kind {self.kind!r}")
+
+
+def reads(name: str, kind: str) -> Operand:
+    """An operand that is read; ``*r`` is a vector of registers."""
+    return Operand(name.lstrip("*"), kind, many=name.startswith("*"))
+
+
+def writes(name: str, kind: str) -> Operand:
+    """A register operand that is written: a place, `ptr_to` or element of a local buffer."""
+    return Operand(name.lstrip("*"), kind, written=True, many=name.startswith("*"))
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Bytes that a form touches through one operand: what bounds, alignment, race and bank checks look at.
+
+    operand: the address. nbytes: per address. lanes: how many lanes' addresses count, lane 0 first (32: all active).
+    space: shared, global or generic (from what the pointer points into). phase_lanes: lanes served together by shared
+    memory (0: from the width: 32 for 4 bytes, 16 for 8, 8 for 16). atomic: ordered by itself, no race.
+    """
+
+    operand: str
+    space: str
+    nbytes: Count
+    write: bool
+    lanes: Count = 32
+    phase_lanes: int = 0
+    atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """A form that threads meet at. It has no `execute`: the simulator keeps the meeting.
+
+    scope: warp, warpgroup, cta, named, cluster. arrive_only: goes on without waiting. barrier, threads: the operands
+    that name a barrier and count the threads that meet (none: barrier 0, all threads of the scope).
+    """
+
+    scope: str
+    arrive_only: bool = False
+    barrier: str = ""
+    threads: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form of an instruction. Its meaning is one of: `execute`, `sync`, `fence`, or a plain copy of bytes.
+
+    text: the PTX mnemonic with a ``{hole}`` per modifier, or a C++ expression with a ``{hole}`` per operand and
+    modifier when ``language`` is "cuda". modifiers: for each, what it means -> how it is spelled; ``dtype`` is set by
+    the operands of kind "typed". helper: C++ functions that the text uses, emitted once.
+    registers: length of the vector operand, or of each by name.
+
+    on: what `execute` gets first: "shared", "memory", "machine" or "" for none; then the operands it reads, in the
+    order of the row's operands, as arrays (..., 32), vectors as (..., registers, 32); then the modifiers named in
+    ``passes`` as keywords. It returns what it writes: the value of the call where there is a ``result``, else the
+    written operands, a tuple where there are several; arrays of 1 instead of 32 are equal in all lanes. Where each lane
+    stands for itself (`ANY_LANES`) and ``on`` is "", arrays of any shapes that broadcast will do.
+    result: the dtype of the call's value, or the operand whose dtype it has.
+    accesses: the memory it touches. moves: copies bits without looking at them, so that uninitialised bits travel
+    along; with a read and a write access and no `execute`, the bytes of the first go to the second. Run on memory and
+    registers whose bytes say 1 for valid and 0 for not, `execute` then gives the validity of what it writes; where
+    bits do not stay in bytes of their own, `validity` does.
+    pattern: instead of the row's, where this form's operands stand otherwise.
+    fence: how far it orders the lane's accesses before it against those after it: "cta", "cluster", "gpu", "sys", or
+    "async" between the generic and the asynchronous proxy.
+    source: the section that says so.
+    """
+
+    text: str
+    arch: Requirement
+    source: str
+    modifiers: Mapping[str, Spellings] = field(default_factory=dict)
+    execute: Callable[..., object] | None = None
+    on: str = ""
+    passes: tuple[str, ...] = ()
+    registers: Count | Mapping[str, Count] = 1
+    accesses: tuple[Access, ...] = ()
+    moves: bool = False
+    validity: Callable[..., object] | None = None
+    sync: Sync | None = None
+    fence: str = ""
+    language: str = "ptx"
+    helper: str = ""
+    pattern: str = ""
+    result: DType | str = VOID
+
+    def fits(self, mods: Mods) -> bool:
+        """True where every modifier has a spelling here."""
+        return all(name in mods and mods[name] in table for name, table in self.modifiers.items())
+
+    def spellings(self, mods: Mods) -> dict[str, str]:
+        """How each modifier is spelled."""
+        return {name: table[mods[name]] for name, table in self.modifiers.items()}
+
+    def mnemonic(self, mods: Mods) -> str:
+        """The opcode with its modifiers, ``ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16``."""
+        return self.text.format(**self.spellings(mods))
+
+    def all_mods(self) -> Iterator[dict[str, Argument]]:
+        """Every combination of modifiers, for tests and pages that walk the table."""
+        combinations: list[dict[str, Argument]] = [{}]
+        for name, table in self.modifiers.items():
+            combinations = [{**mods, name: value} for mods in combinations for value in table]
+        yield from combinations
+
+    def count(self, what: Count, mods: Mods) -> int:
+        """A number that may depend on the modifiers."""
+        return what(mods) if callable(what) else what
+
+    def registers_of(self, operand: str, mods: Mods) -> int:
+        """The length of the vector ``operand``."""
+        counts = self.registers
+        return self.count(counts[operand] if isinstance(counts, Mapping) else counts, mods)
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A name of the language and its forms.
+
+    params: arguments in the language's order, modifiers and operands mixed, ``*r`` takes the rest; keywords: name ->
+    default or `REQUIRED`. operands: in the order of the assembler. pattern: how they stand after the mnemonic, or where
+    it holds ``{mnemonic}``, the whole text; ``{result}`` is the register of the call's value.
+    widens: narrow floats are computed in float32 and rounded once at the end. check: raises InstructionError for what
+    modifiers and register counts do not tell.
+    """
+
+    name: str
+    params: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    forms: tuple[Form, ...]
+    keywords: Mapping[str, object] = field(default_factory=dict)
+    pattern: str = ""
+    lanes: str = ANY_LANES
+    widens: bool = False
+    check: Callable[[Bound], None] | None = None
+    doc: str = ""
+
+    def operand(self, name: str) -> Operand | None:
+        return next((operand for operand in self.operands if operand.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A call with its row: what the emitter and the simulator work from.
+
+    operands: one expression each, or the registers of a vector. texts: the operands of kind "text".
+    """
+
+    instruction: Instruction
+    form: Form
+    mods: Mods
+    operands: Mapping[str, tuple[Expr, ...]]
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mnemonic(self) -> str:
+        return self.form.mnemonic(self.mods)
+
+    @property
+    def registers(self) -> int:
+        """The length of the one vector operand; ask `Form.registers_of` where there are several."""
+        vector = next((operand.name for operand in self.instruction.operands if operand.many), "")
+        return self.form.registers_of(vector, self.mods) if vector else 1
+
+    @property
+    def result(self) -> DType:
+        """The dtype of the call's value, VOID for none."""
+        result = self.form.result
+        return result if isinstance(result, DType) else self.operands[result][0].dtype
+
+    def code(self, operands: Mapping[str, str | Sequence[str]]) -> str:
+        """The text with ``operands`` put in: assembly for "ptx" (with ``result`` where there is one), else C++.
+
+        A vector is a sequence: ``{%0, %1}`` in assembly, ``, a, b`` in C++ (an argument list goes on with it). Texts
+        come by themselves.
+        """
+        ptx = self.form.language == "ptx"
+        vector = _braced if ptx else _continued
+        joined = {name: value if isinstance(value, str) else vector(value) for name, value in operands.items()}
+        joined |= {name: _quoted(value) for name, value in self.texts.items()}
+        if not ptx:
+            return self.form.text.format(**self.form.spellings(self.mods), **joined)
+        pattern = self.form.pattern or self.instruction.pattern
+        if "{mnemonic}" in pattern:
+            return pattern.format(mnemonic=self.mnemonic, **joined)
+        return f"{self.mnemonic} {pattern.format(**joined)}".rstrip() + ";"
+
+    def check_arch(self, target: Arch) -> None:
+        """Raises TargetError, naming the first architecture that has the form, where ``target`` lacks it."""
+        if not self.form.arch.admits(target):
+            name = self.mnemonic if self.form.language == "ptx" else self.instruction.name
+            raise TargetError(
+                f"{name} does not exist on {target}",
+                given=str(target),
+                allowed=str(self.form.arch),
+                hint=f"target={str(self.form.arch.archs()[0])!r}",
+            )
+
+
+def _braced(registers: Sequence[str]) -> str:
+    return "{" + ", ".join(registers) + "}"
+
+
+def _continued(arguments: Sequence[str]) -> str:
+    return "".join(f", {argument}" for argument in arguments)
+
+
+def _quoted(text: str) -> str:
+    """A C string literal: JSON escapes what C must escape; bytes beyond ASCII stay as they are."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+INSTRUCTIONS: dict[str, Instruction] = {}
+
+
+def instruction(name: str, **row: object) -> Instruction:
+    """Register a row; called by the modules of this room as they are imported."""
+    made = Instruction(name, **row)  # type: ignore[arg-type]  # checked by the dataclass's own users
+    if name in INSTRUCTIONS:
+        raise ValueError(f"two rows for {name}")
+    INSTRUCTIONS[name] = made
+    return made
+
+
+def lookup(name: str) -> Instruction:
+    """The row called ``name`` ("ptx.ldmatrix"). Raises InstructionError with the nearest name."""
+    if name not in INSTRUCTIONS:
+        raise InstructionError(
+            f"T.{name} is not an instruction", given=f"T.{name}", allowed=choices(name, INSTRUCTIONS)
+        )
+    return INSTRUCTIONS[name]

@@ -1,0 +1,189 @@
+"""What the lanes of a warp tell each other without memory: shuffles, votes, and the election of one lane.
+
+The lanes that ``mask`` names must all be there. Sources: CUDA C++ Programming Guide, "Warp Shuffle Functions", "Warp
+Vote Functions"; PTX ISA, "shfl.sync", "vote.sync", "elect.sync".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.dtypes import BOOL, dtype
+from tilewright.isa.arch import since
+from tilewright.isa.machine import Lanes, Machine
+from tilewright.isa.table import BY_MASK, Form, instruction, reads
+
+__all__ = ["ALL_LANES", "activemask", "all_of", "any_of", "ballot", "elect"]
+
+LANE = np.arange(32)
+ALL_LANES = 0xFFFFFFFF
+SHUFFLE = 'PTX ISA, "Data Movement and Conversion Instructions: shfl.sync"'
+VOTE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: vote.sync"'
+ELECT = 'PTX ISA, "Parallel Synchronization and Communication Instructions: elect.sync"'
+
+# The C type that carries a dtype through a shuffle: what CUDA has an overload for. Narrow ones travel as an int's bits.
+CARRIERS = {
+    **{name: dtype(name).cuda for name in ("int32", "uint32", "int64", "uint64", "float32", "float64")},
+    **{name: dtype(name).cuda for name in ("bool", "int8", "int16", "uint8", "uint16")},
+    **{name: dtype(name).storage for name in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "handle")},
+}
+
+
+def _segment(width: Lanes) -> tuple[Lanes, Lanes]:
+    """First and last lane of each lane's segment of ``width`` lanes."""
+    first = LANE & ~(width.astype(np.int64) - 1)
+    return first, first + width.astype(np.int64) - 1
+
+
+def _from_lane(lane: Lanes, first: Lanes, last: Lanes) -> Lanes:
+    source: Lanes = first + (lane & (last - first))
+    return source
+
+
+def _from_above(delta: Lanes, first: Lanes, last: Lanes) -> Lanes:
+    return np.where(LANE + delta <= last, LANE + delta, LANE)
+
+
+def _from_below(delta: Lanes, first: Lanes, last: Lanes) -> Lanes:
+    return np.where(LANE - delta >= first, LANE - delta, LANE)
+
+
+def _from_partner(mask: Lanes, first: Lanes, last: Lanes) -> Lanes:
+    return np.where((LANE ^ mask) <= last, LANE ^ mask, LANE)
+
+
+def _shuffle(source: Callable[[Lanes, Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lanes, Lanes, Lanes], Lanes]:
+    """The meaning of a shuffle that reads each lane's value from lane ``source(operand, first, last)``."""
+
+    def execute(mask: Lanes, value: Lanes, lane: Lanes, width: Lanes) -> Lanes:
+        origin = source(lane.astype(np.int64) & 31, *_segment(width))
+        value = np.broadcast_to(value, (*value.shape[:-1], 32))
+        if origin.size == 32:  # the same in every warp
+            return value.take(origin.reshape(32), axis=-1)
+        shape = np.broadcast_shapes(value.shape, origin.shape)
+        return np.take_along_axis(np.broadcast_to(value, shape), np.broadcast_to(origin, shape), axis=-1)
+
+    return execute
+
+
+def _shuffle_row(name: str, lane: str, source: Callable[[Lanes, Lanes, Lanes], Lanes], doc: str) -> None:
+    instruction(
+        f"cuda.{name}",
+        params=("mask", "value", lane),
+        keywords={"width": 32},
+        operands=(reads("mask", "b32"), reads("value", "typed"), reads(lane, "b32"), reads("width", "b32")),
+        lanes=BY_MASK,
+        doc=doc,
+        forms=(
+            Form(
+                f"({{dtype}})__{name}({{mask}}, {{value}}, {{{lane}}}, {{width}})",
+                since("sm_75"),
+                SHUFFLE,
+                {"dtype": CARRIERS},
+                _shuffle(source),
+                moves=True,
+                language="cuda",
+                result="value",
+            ),
+        ),
+    )
+
+
+_shuffle_row("shfl_sync", "lane", _from_lane, "The value of lane ``lane`` of the caller's segment of ``width`` lanes.")
+_shuffle_row("shfl_down_sync", "delta", _from_above, "The value ``delta`` lanes above; one's own past the segment.")
+_shuffle_row("shfl_up_sync", "delta", _from_below, "The value ``delta`` lanes below; one's own before the segment.")
+_shuffle_row("shfl_xor_sync", "lane_mask", _from_partner, "The value of the lane whose number differs in these bits.")
+
+
+def _voters(machine: Machine, mask: Lanes) -> NDArray[np.bool_]:
+    voters: NDArray[np.bool_] = machine.active & ((mask.astype(np.int64) >> LANE & 1) != 0)
+    return voters
+
+
+def _bits(lanes: NDArray[np.bool_]) -> Lanes:
+    """One bit per lane: (..., 32) bools as (..., 1) uint32."""
+    return np.packbits(lanes, axis=-1, bitorder="little").view("<u4")
+
+
+def ballot(machine: Machine, mask: Lanes, cond: Lanes) -> Lanes:
+    """Bit ``l`` is set where lane ``l`` takes part and its condition holds."""
+    return _bits(cond & _voters(machine, mask))
+
+
+def any_of(machine: Machine, mask: Lanes, cond: Lanes) -> Lanes:
+    """True where the condition holds in a lane that takes part."""
+    return np.logical_or.reduce(cond & _voters(machine, mask), axis=-1, keepdims=True)
+
+
+def all_of(machine: Machine, mask: Lanes, cond: Lanes) -> Lanes:
+    """True where the condition holds in all lanes that take part."""
+    return np.logical_and.reduce(cond | ~_voters(machine, mask), axis=-1, keepdims=True)
+
+
+def activemask(machine: Machine) -> Lanes:
+    """Bit ``l`` is set where lane ``l`` executes this together with the caller."""
+    return _bits(machine.active)
+
+
+def elect(machine: Machine, mask: Lanes) -> Lanes:
+    """True in one lane: the lowest that takes part (the manual leaves open which, but it is always the same)."""
+    voters = _voters(machine, mask)
+    first: Lanes = voters.argmax(-1)[..., None] == LANE
+    return first & voters
+
+
+def _vote_row(name: str, execute: Callable[[Machine, Lanes, Lanes], Lanes], result: str, doc: str) -> None:
+    instruction(
+        f"cuda.{name}",
+        params=("mask", "cond"),
+        operands=(reads("mask", "b32"), reads("cond", "pred")),
+        lanes=BY_MASK,
+        doc=doc,
+        forms=(
+            Form(
+                f"__{name}({{mask}}, {{cond}})",
+                since("sm_75"),
+                VOTE,
+                execute=execute,
+                on="machine",
+                language="cuda",
+                result=dtype(result),
+            ),
+        ),
+    )
+
+
+_vote_row("ballot_sync", ballot, "uint32", "One bit per lane of ``mask``: whether ``cond`` holds there.")
+_vote_row("any_sync", any_of, "bool", "Whether ``cond`` holds in some lane of ``mask``.")
+_vote_row("all_sync", all_of, "bool", "Whether ``cond`` holds in every lane of ``mask``.")
+
+instruction(
+    "cuda.activemask",
+    params=(),
+    operands=(),
+    doc="One bit per lane of the warp that executes this together with the caller.",
+    forms=(
+        Form(
+            "__activemask()",
+            since("sm_75"),
+            'PTX ISA, "Parallel Synchronization and Communication Instructions: activemask"',
+            execute=activemask,
+            on="machine",
+            language="cuda",
+            result=dtype("uint32"),
+        ),
+    ),
+)
+instruction(
+    "ptx.elect_sync",
+    params=(),
+    keywords={"mask": ALL_LANES},
+    operands=(reads("mask", "b32"),),
+    pattern="{{ .reg .pred one; {mnemonic} _|one, {mask}; selp.b32 {result}, 1, 0, one; }}",
+    lanes=BY_MASK,
+    doc="True in exactly one lane of ``mask``, always the same one.",
+    forms=(Form("elect.sync", since("sm_90"), ELECT, execute=elect, on="machine", result=BOOL),),
+)

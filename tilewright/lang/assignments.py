@@ -1,0 +1,263 @@
+"""Assignments: what a name on the left means.
+
+A value of run time makes a scalar, or changes the one of that name. A buffer, a view, a fresh scope id or symbolic
+extent, and any other Python value is bound to the name as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.errors import KernelError
+from tilewright.ir import Assign, Bind, Buffer, Expr, Load, Region, Store, Var, as_expr, cast, walk
+from tilewright.lang.builder import Builder
+from tilewright.lang.environment import Entry
+from tilewright.lang.expressions import BINARY
+from tilewright.lang.memory import new_buffer
+from tilewright.lang.parser import Parser, statement
+from tilewright.lang.types import ArrayType, LetType, TypeName
+from tilewright.lang.values import MetaValue
+
+__all__ = ["is_scalar"]
+
+_KINDS = {
+    "let": "a T.let",
+    "loop": "a loop counter",
+    "scope": "a scope id",
+    "parameter": "a parameter",
+    "buffer": "a buffer",
+    "python": "a Python value",
+}
+
+
+def is_scalar(value: object) -> bool:
+    """Is it a value of run time, or a number that can be one?"""
+    return isinstance(value, (Expr, bool, int, float, np.generic))
+
+
+@statement(ast.Assign)
+def assign(parser: Parser, node: ast.Assign) -> None:
+    if len(node.targets) == 1 and _pairs(node.targets[0], node.value):
+        _assign_pairs(parser, node.targets[0].elts, node.value.elts)  # type: ignore[attr-defined]  # both are displays
+        return
+    value = _evaluated(parser, node.targets[0], node.value)
+    for target in node.targets:
+        _assign(parser, target, value)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> bool:
+    """``a, b = x, y``: displays of equal length, nothing starred."""
+    displays = (ast.Tuple, ast.List)
+    if not isinstance(target, displays) or not isinstance(value, displays) or len(target.elts) != len(value.elts):
+        return False
+    return not any(isinstance(part, ast.Starred) for part in (*target.elts, *value.elts))
+
+
+def _assign_pairs(parser: Parser, targets: Sequence[ast.expr], nodes: Sequence[ast.expr]) -> None:
+    """All values first, as Python does; those that a store or an assignment before them would change are kept aside."""
+    values = [_evaluated(parser, target, node) for target, node in zip(targets, nodes, strict=True)]
+    for position in range(1, len(values)):
+        if any(_changes(parser, before) for before in targets[:position]):
+            values[position] = _kept(parser.builder, values[position])
+    for target, value in zip(targets, values, strict=True):
+        _assign(parser, target, value)
+
+
+def _changes(parser: Parser, target: ast.expr) -> bool:
+    """Does an assignment to the target change a value that exists?"""
+    entry = parser.env.find(target.id) if isinstance(target, ast.Name) else None
+    return isinstance(target, ast.Subscript) or (entry is not None and entry.kind in ("scalar", "place"))
+
+
+def _kept(builder: Builder, value: object) -> object:
+    """A value of run time, as it is now."""
+    if not isinstance(value, Expr) or not any(isinstance(part, (Var, Load)) for part in walk(value)):
+        return value
+    var = Var(builder.unique("old"), value.dtype)
+    builder.emit(Bind(var, value, mutable=False, at=builder.at))
+    return var
+
+
+def _evaluated(parser: Parser, target: ast.expr, node: ast.expr) -> object:
+    """The value for a target; what it defines takes the target's name."""
+    parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+    if isinstance(node, (ast.Call, ast.IfExp)):
+        parser.builder.hints = tuple(part.id for part in parts if isinstance(part, ast.Name))
+    parser.keeps_meta = node
+    value = parser.eval(node)
+    parser.builder.hints = ()
+    if isinstance(value, Expr) and value.dtype == "void":
+        raise KernelError(f"`{ast.unparse(node)}` has no value", at=parser.source.span(node))
+    return value
+
+
+def _assign(parser: Parser, target: ast.expr, value: object) -> None:
+    meta = isinstance(value, MetaValue)
+    plain = value.value if isinstance(value, MetaValue) else value
+    if isinstance(target, ast.Name):
+        _assign_name(parser, target.id, plain, meta=meta)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for part, item in zip(target.elts, _unpacked(target.elts, plain), strict=True):
+            _assign(parser, part, MetaValue(item) if meta else item)
+    elif isinstance(target, ast.Starred):
+        _assign(parser, target.value, MetaValue(plain))
+    elif isinstance(target, ast.Subscript):
+        store(parser, target, plain)
+    else:
+        raise KernelError(
+            f"`{ast.unparse(target)}` cannot be assigned in a kernel",
+            allowed="a name, an element of a buffer, or a tuple of them",
+            at=parser.source.span(target),
+        )
+
+
+def _unpacked(targets: Sequence[ast.expr], value: object) -> list[object]:
+    """The items for the targets of a tuple, with a list for a starred one."""
+    if isinstance(value, (Expr, Buffer)) or not hasattr(value, "__iter__"):
+        raise KernelError(f"`{value}` does not unpack", given=type(value).__name__, allowed=f"{len(targets)} values")
+    items = list(value)
+    star = next((k for k, target in enumerate(targets) if isinstance(target, ast.Starred)), None)
+    if star is not None and len(items) >= len(targets) - 1:
+        after = len(targets) - star - 1
+        stop = len(items) - after
+        return [*items[:star], items[star:stop], *items[stop:]]
+    if len(items) != len(targets):
+        raise KernelError("too few or too many values to unpack", given=f"{len(items)}", allowed=f"{len(targets)}")
+    return items
+
+
+def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False) -> None:
+    builder, env = parser.builder, parser.env
+    entry = env.find(name)
+    if not meta and is_scalar(value) and not _is_fresh(builder, value):
+        if entry is not None and entry.kind in ("scalar", "place"):
+            _change(builder, entry, value)
+            return
+        _check_assignable(parser, name, entry)
+        define_scalar(parser, name, as_expr(value))  # type: ignore[arg-type]  # is_scalar says so
+        return
+    _check_assignable(parser, name, entry)
+    env.define(name, value, _kind(builder, value, meta=meta))
+
+
+def _is_fresh(builder: Builder, value: object) -> bool:
+    """Was it defined by this statement: a scope id, a symbolic extent, a scalar in memory?"""
+    names = (value.name,) if isinstance(value, Var) else (value.buffer.name,) if isinstance(value, Load) else ()
+    return any(name in builder.fresh for name in names)
+
+
+def _kind(builder: Builder, value: object, *, meta: bool) -> str:
+    if isinstance(value, Load) and _is_fresh(builder, value):
+        return "place"
+    if isinstance(value, Var) and _is_fresh(builder, value):
+        return "scope"
+    return "buffer" if isinstance(value, Buffer) and not meta else "python"
+
+
+def _check_assignable(parser: Parser, name: str, entry: Entry | None) -> None:
+    """A let never changes; anything else that is no scalar may get a new meaning in its own block only."""
+    if entry is None or (entry.kind != "let" and not parser.env.is_outside(name)):
+        return
+    if entry.kind in ("scalar", "place"):
+        raise KernelError(f"{name} is a scalar: a buffer or Python value cannot take its place in this block")
+    raise KernelError(
+        f"{name} is {_KINDS[entry.kind]}: it cannot be assigned here",
+        allowed="scalars: x = value, x: T.int32 = value",
+        hint=f"another name, or a scalar that begins as a copy of {name}",
+    )
+
+
+def define_scalar(parser: Parser, name: str, value: Expr, *, mutable: bool = True) -> None:
+    """A new scalar, initialised here; lives to the end of the block."""
+    builder = parser.builder
+    var = Var(builder.unique(name), value.dtype)
+    builder.emit(Bind(var, value, mutable, at=builder.at))
+    parser.env.define(name, var, "scalar" if mutable else "let")
+
+
+def _change(builder: Builder, entry: Entry, value: object) -> None:
+    """Assign to a scalar, converted to its dtype."""
+    target = entry.value
+    new = cast(value, target.dtype)  # type: ignore[arg-type, attr-defined]  # a Var or Load; cast refuses the rest
+    if isinstance(target, Load):
+        builder.emit(Store(target, new, at=builder.at))
+    elif isinstance(target, Var):
+        builder.emit(Assign(target, new, at=builder.at))
+
+
+def store(parser: Parser, target: ast.Subscript, value: object) -> None:
+    """``buf[i, j] = value``, converted to the buffer's dtype."""
+    place = parser.eval(target)
+    if isinstance(place, Region):
+        raise KernelError(
+            f"a region of {place.buffer.name} cannot be assigned",
+            given=ast.unparse(target),
+            allowed="one element: every index a number",
+            hint=f"Tx.copy({ast.unparse(target)}, ...)",
+            at=parser.source.span(target),
+        )
+    if not isinstance(place, Load):
+        raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
+    if not is_scalar(value):
+        raise KernelError(f"an element of {place.buffer.name} is a number", given=f"{value}")
+    builder = parser.builder
+    builder.emit(Store(place, cast(value, place.dtype), at=builder.at))  # type: ignore[arg-type]  # is_scalar says so
+
+
+@statement(ast.AugAssign)
+def augmented(parser: Parser, node: ast.AugAssign) -> None:
+    target = node.target
+    old = parser.env.lookup(target.id) if isinstance(target, ast.Name) else parser.eval(target)
+    if not is_scalar(old) and not isinstance(target, ast.Name):
+        raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
+    value = parser.eval(node.value)
+    try:
+        new = BINARY[type(node.op)](old, value)
+    except TypeError as error:  # an operator that the values lack
+        raise parser.failed(node, error) from error
+    entry = parser.env.find(target.id) if isinstance(target, ast.Name) else None
+    meta = entry is not None and entry.kind == "python" and not isinstance(new, Expr)
+    _assign(parser, target, MetaValue(new) if meta else new)
+
+
+@statement(ast.AnnAssign)
+def annotated(parser: Parser, node: ast.AnnAssign) -> None:
+    """``x: T.int32 = 0``, ``v: T.float32[8]``, ``y: T.let = value``."""
+    if not isinstance(node.target, ast.Name):
+        at = parser.source.span(node.target)
+        raise KernelError(f"`{ast.unparse(node.target)}` has no type of its own", allowed="a name", at=at)
+    name, kind = node.target.id, parser.eval(node.annotation)
+    if isinstance(kind, TypeName):
+        value = 0 if node.value is None else parser.eval(node.value)
+        _check_number(name, value)
+        define_scalar(parser, name, cast(value, dtype(str(kind))))  # type: ignore[arg-type]  # it is a number
+    elif isinstance(kind, ArrayType) and node.value is None:
+        made = new_buffer(parser.builder, parser.builder.unique(name), kind.shape, kind.dtype, "local", None)
+        parser.env.define(name, parser.builder.allocate(made), "buffer")
+    elif isinstance(kind, LetType) and node.value is not None:
+        _let(parser, node.target, kind, node.value)
+    else:
+        raise KernelError(
+            f"{name} cannot have this type",
+            given=ast.unparse(node).strip(),
+            allowed="T.int32 (any dtype), T.float32[8] without a value, T.let with one",
+            at=parser.source.span(node.annotation),
+        )
+
+
+def _check_number(name: str, value: object) -> None:
+    if not is_scalar(value):
+        raise KernelError(f"{name} is a scalar", given=f"{value}", allowed="a number or an expression")
+
+
+def _let(parser: Parser, target: ast.Name, kind: LetType, node: ast.expr) -> None:
+    value = _evaluated(parser, target, node)
+    if not is_scalar(value) or _is_fresh(parser.builder, value):
+        _assign_name(parser, target.id, value)
+        return
+    expr = as_expr(value) if kind.dtype is None else cast(value, kind.dtype)  # type: ignore[arg-type]  # is_scalar says so
+    define_scalar(parser, target.id, expr, mutable=False)

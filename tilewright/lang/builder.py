@@ -1,0 +1,241 @@
+"""What has been made of a kernel so far: the functions of ``T`` and ``Tx`` that make statements add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from tilewright.dtypes import DType
+from tilewright.errors import KernelError, Span
+from tilewright.ir import (
+    AllocBuffer,
+    Argument,
+    Buffer,
+    Call,
+    DeclBuffer,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Launch,
+    Stmt,
+    Var,
+    While,
+    map_buffers,
+    truth_is_an_error,
+    walk,
+)
+
+if TYPE_CHECKING:
+    from tilewright.lang.parser import Parser
+
+__all__ = ["RESERVED", "Builder", "building", "current"]
+
+RESERVED = frozenset({"T", "Tx", "range", "slice"})
+"""Names that a printed script uses itself, so that no value of a kernel may have them."""
+
+Node = TypeVar("Node", Stmt, Expr)
+
+_active: ContextVar[Builder | None] = ContextVar("active_builder", default=None)
+
+
+def building() -> Builder | None:
+    """The builder at work, if a kernel is being parsed."""
+    return _active.get()
+
+
+def current(what: str) -> Builder:
+    """The builder at work. Raises KernelError where no kernel is being parsed: ``what`` is what needs one."""
+    builder = _active.get()
+    if builder is None:
+        raise KernelError(
+            f"{what} belongs in a kernel", allowed="inside a function with @T.prim_func, @T.jit or @T.inline"
+        )
+    return builder
+
+
+class Builder:
+    """A kernel in the making; mutable. exact: what is written is taken as it is, nothing is folded (printed scripts).
+
+    at: the place of the statement at work. hints: names that its targets ask for. fresh: the scope ids, symbolic
+    extents and scalars in memory that it has defined so far: an assignment binds them, and makes no scalar of them.
+    """
+
+    def __init__(self, parser: Parser, stage: str, *, exact: bool) -> None:
+        self.parser = parser
+        self.stage = stage
+        self.exact = exact
+        self.at: Span | None = None
+        self.hints: tuple[str, ...] = ()
+        self.fresh: set[str] = set()
+        self.params: list[Var] = []
+        self.buffers: list[Buffer] = []
+        self.symbols: list[Var] = []
+        self.attrs: dict[str, Argument] = {}
+        self.launch: Launch | None = None
+        self.known: dict[str, Buffer] = {}  # every buffer that is declared, by its name
+        self.late: list[Callable[[], Buffer]] = []  # buffers whose size is known at the end only
+        self.foreign = False  # a Python helper ran: its values may hold views that nobody declared
+        self._calls: list[list[Call]] = []  # with an effect and a value, made by the helpers at work
+        self._views: list[dict[Buffer, Buffer]] = [{}]  # views without a name, by block
+        self._blocks: list[list[Stmt]] = [[]]
+        self._taken = set(RESERVED)
+        self._numbers: dict[str, int] = {}
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """While this builder is the one at work; a Python helper cannot ask an expression for its truth then."""
+        token = _active.set(self)
+        try:
+            with truth_is_an_error():
+                yield
+        finally:
+            _active.reset(token)
+
+    # Names.
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Keep names free for what will be defined later."""
+        self._taken.update(names)
+
+    def unique(self, name: str) -> str:
+        """``name``, or ``name_1``, ``name_2`` ... where it is taken."""
+        chosen = name
+        while chosen in self._taken:
+            self._numbers[name] = self._numbers.get(name, 0) + 1
+            chosen = f"{name}_{self._numbers[name]}"
+        self._taken.add(chosen)
+        return chosen
+
+    def named(self, default: str) -> str:
+        """A unique name for what is defined now: the one its assignment asks for, else ``default``."""
+        hint, *rest = self.hints or (default,)
+        self.hints = tuple(rest)
+        return self.unique(hint)
+
+    def symbol(self, kind: DType) -> Var:
+        """A symbolic extent, bound from the arguments of a call."""
+        made = Var(self.named("n"), kind)
+        self.symbols.append(made)
+        self.fresh.add(made.name)
+        return made
+
+    # Statements.
+
+    @property
+    def depth(self) -> int:
+        """How many blocks of run-time control flow are around the current statement."""
+        return len(self._blocks)
+
+    def emit(self, stmt: Stmt) -> None:
+        """Add a statement to the current block, after the views that it uses and nobody declared.
+
+        Control flow was settled when it began: what its blocks declare ends with them.
+        """
+        self._blocks[-1].append(stmt if isinstance(stmt, (For, If, While)) else self.settled(stmt))
+
+    @contextmanager
+    def block(self) -> Iterator[list[Stmt]]:
+        """A block of statements inside the current one."""
+        outside = dict(self.known)
+        self._blocks.append([])
+        self._views.append({})
+        try:
+            yield self._blocks[-1]
+        finally:
+            self.known = outside
+            self._blocks.pop()
+            self._views.pop()
+
+    def settled(self, node: Node) -> Node:
+        """``node`` with every view in it declared."""
+        return map_buffers(node, self.declared) if self.foreign else node
+
+    def declared(self, buffer: Buffer) -> Buffer:
+        """``buffer`` under its name in the kernel; a view that nobody has declared is declared here."""
+        if buffer.data is None or self.known.get(buffer.name) is buffer or buffer in self.buffers:
+            return buffer
+        if self.known.get(buffer.name) == buffer:
+            return self.known[buffer.name]
+        if not self.hints and (found := self._same_view(buffer)) is not None:
+            return found
+        made = replace(buffer, name=self.named(buffer.name))
+        if _is_constant(buffer):
+            self._views[-1][replace(buffer, name="")] = made
+        self._blocks[-1].append(DeclBuffer(self.register(made), at=self.at))
+        return made
+
+    def _same_view(self, buffer: Buffer) -> Buffer | None:
+        key = replace(buffer, name="")
+        return next((views[key] for views in self._views if key in views), None)
+
+    def register(self, buffer: Buffer) -> Buffer:
+        """Remember a buffer that a statement of the kernel declares."""
+        self.known[buffer.name] = buffer
+        return buffer
+
+    def allocate(self, buffer: Buffer, offset: int | None = None) -> Buffer:
+        """Storage of its own for ``buffer``."""
+        self.emit(AllocBuffer(self.register(buffer), offset, at=self.at))
+        return buffer
+
+    def declare(self, view: Buffer) -> Buffer:
+        """A view of memory that exists, under the name it has."""
+        self.emit(DeclBuffer(self.register(view), at=self.at))
+        return view
+
+    # Calls that Python helpers make.
+
+    @contextmanager
+    def helper(self) -> Iterator[list[Call]]:
+        """While a user's Python function runs: collects the calls with an effect that it makes."""
+        self.foreign = True
+        self._calls.append([])
+        try:
+            yield self._calls[-1]
+        finally:
+            self._calls.pop()
+
+    def made(self, call: Call, *, has_effect: bool) -> None:
+        """Hear of an instruction: one without a value is a statement at once, one with a value if nobody uses it."""
+        if call.dtype == "void":
+            self.emit(Evaluate(call, at=self.at))
+        elif has_effect and self._calls:
+            self._calls[-1].append(call)
+
+    def keep_effects(self, calls: list[Call], result: object) -> None:
+        """Emit the calls of a helper that are no part of its result, nor of another call."""
+        for position, call in enumerate(calls):
+            others = (result, *calls[position + 1 :])
+            if not any(part is call for other in others for part in walk(other)):
+                self.emit(Evaluate(call, at=self.at))
+
+    # The result.
+
+    def kernel(self, name: str, at: Span) -> Kernel:
+        """The finished kernel."""
+        body = tuple(self._blocks[0])
+        if self.late:
+            final = {buffer.name: buffer for buffer in (finish() for finish in self.late)}
+            body = map_buffers(body, lambda buffer: final.get(buffer.name, buffer))
+        return Kernel(
+            name,
+            tuple(self.params),
+            tuple(self.buffers),
+            body,
+            tuple(self.symbols),
+            self.stage,
+            self.launch,
+            tuple(self.attrs.items()),
+            at=at,
+        )
+
+
+def _is_constant(view: Buffer) -> bool:
+    """Does the view mean the same wherever it is written? Then it is declared once."""
+    numbers = (*view.shape, view.elem_offset)
+    return all(isinstance(number, int) for number in numbers)

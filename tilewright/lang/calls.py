@@ -1,0 +1,91 @@
+"""Calls: what a kernel calls runs in Python while the kernel is parsed, be it ``T`` or the user's own code."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+from collections.abc import Callable
+from types import BuiltinFunctionType
+
+from tilewright.errors import KernelError, choices
+from tilewright.ir import Buffer, Expr
+from tilewright.lang.loops import run_time_range
+from tilewright.lang.parser import Parser
+from tilewright.lang.values import absolute, maximum, minimum
+
+__all__ = ["call"]
+
+_WITH_EXPRESSIONS: dict[int, Callable[..., object]] = {  # Python's builtins that have a meaning at run time too
+    id(builtins.range): run_time_range,
+    id(builtins.min): minimum,
+    id(builtins.max): maximum,
+    id(builtins.abs): absolute,
+}
+
+
+def call(parser: Parser, node: ast.Call) -> object:
+    """The result of a call. A view without a name that comes out of it is declared before the statement."""
+    builder = parser.builder
+    hints, builder.hints = builder.hints, ()
+    function = parser.eval(node.func)
+    args: list[object] = []
+    for part in node.args:
+        if isinstance(part, ast.Starred):
+            args += parser.eval(part.value)  # type: ignore[arg-type]  # Python's own error is the right one
+        else:
+            args.append(parser.eval(part))
+    kwargs: dict[str, object] = {}
+    for keyword in node.keywords:
+        value = parser.eval(keyword.value)
+        kwargs.update({keyword.arg: value} if keyword.arg else value)  # type: ignore[call-overload]
+    builder.hints = hints
+    if id(function) in _WITH_EXPRESSIONS and any(isinstance(value, Expr) for value in args):
+        function = _WITH_EXPRESSIONS[id(function)]
+    result = _called(parser, function, args, kwargs)
+    if isinstance(result, Buffer):
+        result = builder.declared(result)
+    builder.hints = ()
+    return result
+
+
+def _called(parser: Parser, function: object, args: list[object], kwargs: dict[str, object]) -> object:
+    """Call ours directly; around the user's own code, hear of the instructions that it calls."""
+    if _is_ours(function):
+        return _checked(function, args, kwargs)  # type: ignore[arg-type]  # Python's own error is the right one
+    with parser.builder.helper() as calls:
+        result = function(*args, **kwargs)  # type: ignore[operator]  # Python's own error is the right one
+    parser.builder.keep_effects(calls, result)
+    return result
+
+
+def _checked(function: Callable[..., object], args: list[object], kwargs: dict[str, object]) -> object:
+    """Call ours. Raises KernelError with its parameters where the arguments are not what it takes."""
+    try:
+        return function(*args, **kwargs)
+    except TypeError:
+        _check_arguments(function, args, kwargs)
+        raise
+
+
+def _check_arguments(function: Callable[..., object], args: list[object], kwargs: dict[str, object]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin, or no function at all
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        unknown = next((name for name in kwargs if name not in signature.parameters), "")
+        raise KernelError(
+            f"{getattr(function, '__name__', function)}: {error}",
+            given=unknown or f"{len(args)} positional, {', '.join(kwargs) or 'no'} keywords",
+            allowed=choices(unknown, signature.parameters),
+        ) from None
+
+
+def _is_ours(function: object) -> bool:
+    if isinstance(function, (type, BuiltinFunctionType)) and getattr(function, "__module__", "") == "builtins":
+        return True
+    home = getattr(function, "__module__", None) or type(function).__module__
+    return home == "tilewright" or home.startswith("tilewright.")

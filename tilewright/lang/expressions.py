@@ -1,0 +1,365 @@
+"""Expressions: what each kind of Python expression means in a kernel.
+
+Values that Python knows stay Python values and follow Python's rules; with an IR expression among the operands the
+result is an IR expression.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Sequence
+
+from tilewright.errors import KernelError, TilewrightError, choices
+from tilewright.ir import Buffer, Const, Expr, Load, binary, select, unary
+from tilewright.lang.calls import call
+from tilewright.lang.parser import Parser, expression
+from tilewright.lang.values import MetaValue
+
+__all__ = ["BINARY", "define", "known_truth"]
+
+BINARY: dict[type[ast.operator], Callable[..., object]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.MatMult: operator.matmul,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+}
+_UNARY: dict[type[ast.unaryop], tuple[str, Callable[..., object]]] = {
+    ast.USub: ("-", operator.neg),
+    ast.Invert: ("~", operator.invert),
+    ast.Not: ("not", operator.not_),
+    ast.UAdd: ("+", operator.pos),
+}
+_COMPARE: dict[type[ast.cmpop], tuple[str, Callable[..., object]]] = {
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+}
+_IDENTITY: dict[type[ast.cmpop], Callable[..., object]] = {ast.Is: operator.is_, ast.IsNot: operator.is_not}
+
+_CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
+
+_BUFFER_ATTRIBUTES: dict[str, Callable[[Buffer], object]] = {
+    "data": lambda buffer: buffer.pointer,
+    "allocated_addr": lambda buffer: () if buffer.allocated_addr is None else (buffer.allocated_addr,),
+}
+
+
+def known_truth(parser: Parser, value: object) -> bool | None:
+    """The truth of a condition that Python knows, None where run time decides (always, in a printed script)."""
+    if isinstance(value, Const):
+        return None if parser.builder.exact else bool(value.value)
+    if isinstance(value, Expr) or (parser.builder.exact and isinstance(value, bool)):
+        return None
+    return bool(value)
+
+
+@expression(ast.Constant)
+def constant(parser: Parser, node: ast.Constant) -> object:
+    return node.value
+
+
+@expression(ast.Name)
+def name(parser: Parser, node: ast.Name) -> object:
+    return parser.env.lookup(node.id)
+
+
+@expression(ast.Attribute)
+def attribute(parser: Parser, node: ast.Attribute) -> object:
+    value = parser.eval(node.value)
+    if isinstance(value, Buffer) and node.attr in _BUFFER_ATTRIBUTES:
+        return _BUFFER_ATTRIBUTES[node.attr](value)
+    try:
+        return getattr(value, node.attr)
+    except TilewrightError:
+        raise
+    except AttributeError:
+        pass
+    if isinstance(value, Load):  # an element, or a scalar that lives in memory
+        return getattr(value.buffer, node.attr) if node.attr in ("ptr_to", "scope") else _no_attribute(value, node)
+    return _no_attribute(value, node)
+
+
+def _no_attribute(value: object, node: ast.Attribute) -> object:
+    names = [known for known in dir(value) if not known.startswith("_")]
+    raise KernelError(
+        f"`{ast.unparse(node.value)}` has no {node.attr!r}",
+        given=type(value).__name__,
+        allowed=choices(node.attr, names),
+    )
+
+
+@expression(ast.Call)
+def called(parser: Parser, node: ast.Call) -> object:
+    value = call(parser, node)
+    return value.value if isinstance(value, MetaValue) and parser.keeps_meta is not node else value
+
+
+@expression(ast.BinOp)
+def arithmetic(parser: Parser, node: ast.BinOp) -> object:
+    return BINARY[type(node.op)](parser.eval(node.left), parser.eval(node.right))
+
+
+@expression(ast.UnaryOp)
+def negation(parser: Parser, node: ast.UnaryOp) -> object:
+    symbol, python = _UNARY[type(node.op)]
+    value = parser.eval(node.operand)
+    if not isinstance(value, Expr):
+        return python(value)
+    return value if symbol == "+" else unary(symbol, value)
+
+
+@expression(ast.BoolOp)
+def logic(parser: Parser, node: ast.BoolOp) -> object:
+    """``and`` and ``or``: Python's rules up to the first IR expression, then run-time logic."""
+    symbol = "and" if isinstance(node.op, ast.And) else "or"
+    result = parser.eval(node.values[0])
+    for part in node.values[1:]:
+        if isinstance(result, Expr):
+            result = binary(symbol, result, parser.eval(part))  # type: ignore[arg-type]  # binary refuses the rest
+        elif bool(result) == (symbol == "and"):
+            result = parser.eval(part)
+    return result
+
+
+@expression(ast.Compare)
+def comparison(parser: Parser, node: ast.Compare) -> object:
+    """Comparisons; a chain ``a < b < c`` is ``a < b and b < c``."""
+    left = parser.eval(node.left)
+    result: object = None
+    for position, (op, part) in enumerate(zip(node.ops, node.comparators, strict=True)):
+        right = parser.eval(part)
+        one = _compared(op, left, right)
+        result = one if position == 0 else _both(result, one)
+        left = right
+    return result
+
+
+def _both(first: object, second: object) -> object:
+    if isinstance(first, Expr) or isinstance(second, Expr):
+        return binary("and", first, second)  # type: ignore[arg-type]
+    return first and second
+
+
+def _compared(op: ast.cmpop, left: object, right: object) -> object:
+    if isinstance(op, (ast.In, ast.NotIn)):
+        return _member(left, right, inside=isinstance(op, ast.In))
+    if type(op) in _IDENTITY:
+        return _IDENTITY[type(op)](left, right)
+    symbol, python = _COMPARE[type(op)]
+    values = (left, right)
+    if any(isinstance(value, Expr) for value in values) and all(isinstance(v, (Expr, int, float)) for v in values):
+        return binary(symbol, left, right)  # type: ignore[arg-type]
+    return python(left, right)
+
+
+def _member(item: object, values: object, *, inside: bool) -> object:
+    """``item in values``: with an expression as the item, the run-time question whether it equals any of them."""
+    if not isinstance(item, Expr) or not isinstance(values, (tuple, list)):
+        return (item in values) is inside  # type: ignore[operator]  # Python's own error is the right one
+    found: Expr | bool = False
+    for value in values:
+        found = binary("or", found, item == value)
+    return found if inside else unary("not", found)
+
+
+@expression(ast.IfExp)
+def conditional(parser: Parser, node: ast.IfExp) -> object:
+    cond = parser.eval(node.test)
+    known = known_truth(parser, cond)
+    if known is not None:
+        return parser.eval(node.body if known else node.orelse)
+    return select(cond, parser.eval(node.body), parser.eval(node.orelse))  # type: ignore[arg-type]
+
+
+@expression(ast.Subscript)
+def subscript(parser: Parser, node: ast.Subscript) -> object:
+    value, index = parser.eval(node.value), parser.eval(node.slice)
+    if isinstance(value, Buffer):
+        return element(value, index)
+    if isinstance(value, Load):
+        if index in (0, (0,)):  # a scalar that lives in memory is an array of one
+            return value
+        raise KernelError(f"`{value}` is an element, it has no index", given=f"[{ast.unparse(node.slice)}]")
+    return value[index]  # type: ignore[index]  # Python's own error is the right one
+
+
+def element(buffer: Buffer, index: object) -> Load | object:
+    """``buffer[index]``: an element or a region, with what is known about the index checked."""
+    indices = index if isinstance(index, tuple) else (index,)
+    made = buffer[indices]
+    for dim, (part, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
+        for value, past in _bounds(part):
+            _check_index(buffer, dim, value, extent, past=past)
+    return made
+
+
+def _bounds(part: object) -> Iterator[tuple[object, bool]]:
+    """The numbers of an index; with each, whether it may be one past the end."""
+    if isinstance(part, slice):
+        yield from ((value, True) for value in (part.start, part.stop) if value is not None)
+    else:
+        yield part, False
+
+
+def _check_index(buffer: Buffer, dim: int, value: object, extent: object, *, past: bool) -> None:
+    if isinstance(value, Expr) and not value.dtype.is_integer:
+        raise KernelError(f"an index of {buffer.name} is an integer", given=f"`{value}` of {value.dtype}")
+    number = value.value if isinstance(value, Const) else value
+    if isinstance(number, Expr) or not isinstance(extent, int):
+        return
+    if not hasattr(number, "__index__") or isinstance(number, bool):
+        raise KernelError(f"an index of {buffer.name} is an integer", given=f"{value!r}")
+    if not 0 <= operator.index(number) < extent + past:
+        shape = ", ".join(map(str, buffer.shape))
+        raise KernelError(
+            f"index {number} is outside {buffer.name}",
+            given=f"{number} in dimension {dim} of ({shape})",
+            allowed=f"0 to {extent if past else extent - 1}",
+        )
+
+
+@expression(ast.Slice)
+def slices(parser: Parser, node: ast.Slice) -> slice:
+    parts = (node.lower, node.upper, node.step)
+    return slice(*(None if part is None else parser.eval(part) for part in parts))
+
+
+@expression(ast.Tuple)
+def tuples(parser: Parser, node: ast.Tuple) -> tuple[object, ...]:
+    return tuple(elements(parser, node.elts))
+
+
+@expression(ast.List)
+def lists(parser: Parser, node: ast.List) -> list[object]:
+    return elements(parser, node.elts)
+
+
+@expression(ast.Set)
+def sets(parser: Parser, node: ast.Set) -> set[object]:
+    return set(elements(parser, node.elts))
+
+
+def elements(parser: Parser, nodes: Sequence[ast.expr]) -> list[object]:
+    """The values of a display or of positional arguments, starred ones spread out."""
+    values: list[object] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            values += parser.eval(node.value)  # type: ignore[arg-type]  # Python's own error is the right one
+        else:
+            values.append(parser.eval(node))
+    return values
+
+
+@expression(ast.Dict)
+def dicts(parser: Parser, node: ast.Dict) -> dict[object, object]:
+    made: dict[object, object] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is None:
+            made.update(parser.eval(value))  # type: ignore[call-overload]  # Python's own error is the right one
+        else:
+            made[parser.eval(key)] = parser.eval(value)
+    return made
+
+
+@expression(ast.JoinedStr)
+def text(parser: Parser, node: ast.JoinedStr) -> str:
+    return "".join(str(parser.eval(part)) for part in node.values)
+
+
+@expression(ast.FormattedValue)
+def formatted(parser: Parser, node: ast.FormattedValue) -> str:
+    value = parser.eval(node.value)
+    if node.conversion != -1:
+        value = _CONVERSIONS[chr(node.conversion)](value)
+    return format(value, str(parser.eval(node.format_spec)) if node.format_spec else "")
+
+
+@expression(ast.ListComp)
+def comprehension(parser: Parser, node: ast.ListComp | ast.GeneratorExp) -> list[object]:
+    return [parser.eval(node.elt) for _ in _rounds(parser, node.generators)]
+
+
+@expression(ast.GeneratorExp)
+def generator(parser: Parser, node: ast.GeneratorExp) -> Iterator[object]:
+    return iter(comprehension(parser, node))
+
+
+@expression(ast.SetComp)
+def set_comprehension(parser: Parser, node: ast.SetComp) -> set[object]:
+    return {parser.eval(node.elt) for _ in _rounds(parser, node.generators)}
+
+
+@expression(ast.DictComp)
+def dict_comprehension(parser: Parser, node: ast.DictComp) -> dict[object, object]:
+    return {parser.eval(node.key): parser.eval(node.value) for _ in _rounds(parser, node.generators)}
+
+
+def _rounds(parser: Parser, generators: Sequence[ast.comprehension]) -> Iterator[None]:
+    """One round per element of a comprehension over Python values, its names defined in a frame of their own."""
+    if not generators:
+        yield
+        return
+    first, *rest = generators
+    values = parser.eval(first.iter)
+    for value in values:  # type: ignore[attr-defined]  # Python's own error is the right one
+        with parser.frame(first.target):
+            define(parser, first.target, value)
+            if all(_is_true(parser, test) for test in first.ifs):
+                yield from _rounds(parser, rest)
+
+
+def _is_true(parser: Parser, test: ast.expr) -> bool:
+    known = known_truth(parser, parser.eval(test))
+    if known is None:
+        raise KernelError(
+            "a comprehension chooses while the kernel is parsed",
+            given=f"`{ast.unparse(test)}`, known at run time only",
+            allowed="a condition on Python values",
+            at=parser.source.span(test),
+        )
+    return known
+
+
+def define(parser: Parser, target: ast.expr, value: object) -> None:
+    """Names of a comprehension or of a loop over Python values: always the value itself."""
+    if isinstance(target, ast.Name):
+        parser.env.define(target.id, value, "python")
+        return
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        raise KernelError(
+            "a loop over Python values defines names", given=ast.unparse(target), at=parser.source.span(target)
+        )
+    for part, item in zip(target.elts, value, strict=True):  # type: ignore[call-overload]
+        define(parser, part, item)
+
+
+@expression(ast.Lambda)
+def function(parser: Parser, node: ast.Lambda) -> Callable[..., object]:
+    """A Python function of positional parameters, evaluated here when it is called."""
+    names = [arg.arg for arg in node.args.args]
+    source, env = parser.source, parser.env
+
+    def call_lambda(*values: object) -> object:
+        if len(values) != len(names):
+            raise KernelError(
+                "a lambda is called with too few or too many values", given=len(values), allowed=len(names)
+            )
+        with parser.inside(source, env), parser.frame(node):
+            for key, value in zip(names, values, strict=True):
+                env.define(key, value, "python")
+            return parser.eval(node.body)
+
+    return call_lambda

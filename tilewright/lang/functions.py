@@ -1,0 +1,238 @@
+"""The decorators: ``@T.prim_func`` and ``@T.jit`` make kernels, ``@T.inline`` a function parsed at its calls."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import FunctionType, MethodType
+
+from tilewright.dtypes import HANDLE, dtype
+from tilewright.errors import KernelError, TilewrightError, choices
+from tilewright.ir import Bind, Call, Expr, Kernel, Var, walk
+from tilewright.lang.builder import current
+from tilewright.lang.environment import Environment, Outer, around
+from tilewright.lang.memory import bind_parameter, new_buffer
+from tilewright.lang.parser import Parser
+from tilewright.lang.source import Source, read
+from tilewright.lang.types import BufferType, Marker, TypeName, constexpr
+
+__all__ = ["EXPORTS", "Inline", "JitKernel", "inline", "parse"]
+
+
+def prim_func(
+    function: FunctionType | None = None, *, check_well_formed: bool = True, private: bool = False, stage: str = "tile"
+) -> Kernel | Callable[[FunctionType], Kernel]:
+    """A Python function, parsed at once into a `Kernel`, which takes its name.
+
+    check_well_formed and private are accepted and change nothing. stage: "lowered" in printed scripts of that stage.
+    """
+    frame = sys._getframe(1).f_locals
+
+    def parse_it(function: FunctionType) -> Kernel:
+        source = read(function)
+        return parse(source, around(function, frame), {}, stage=stage)
+
+    return parse_it if function is None else parse_it(function)
+
+
+@dataclass(frozen=True, slots=True)
+class JitKernel:
+    """A kernel with parameters of compile time: ``.specialize(N=64)`` gives the `Kernel` for a value of each."""
+
+    source: Source
+    outer: Outer
+    defaults: Mapping[str, object]
+
+    @property
+    def __name__(self) -> str:
+        return self.source.function.name
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """The names of the parameters of compile time."""
+        return tuple(arg.arg for arg in self.source.function.args.kwonlyargs)
+
+    def specialize(self, **constants: object) -> Kernel:
+        """The kernel for these values. Raises KernelError where one is missing or unknown."""
+        values = {**self.defaults, **constants}
+        if set(values) != set(self.constants):
+            wrong = sorted(set(values) ^ set(self.constants))
+            raise KernelError(
+                f"{self.__name__}.specialize takes a value for each constant",
+                given=", ".join(f"{key}={value!r}" for key, value in constants.items()) or "none",
+                allowed=choices(wrong[0], self.constants),
+                at=self.source.span(self.source.function),
+            )
+        return parse(self.source, self.outer, values)
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        values = ", ".join(f"{name}=..." for name in self.constants)
+        raise KernelError(f"{self.__name__} is not specialized", hint=f"{self.__name__}.specialize({values})")
+
+
+def jit(
+    function: FunctionType | None = None, *, check_well_formed: bool = True, private: bool = False
+) -> JitKernel | Callable[[FunctionType], JitKernel]:
+    """A kernel with keyword-only parameters of compile time, ``N: T.constexpr``; parsed by ``.specialize(N=64)``."""
+    frame = dict(sys._getframe(1).f_locals)
+
+    def keep(function: FunctionType) -> JitKernel:
+        return JitKernel(read(function), around(function, frame), function.__kwdefaults__ or {})
+
+    return keep if function is None else keep(function)
+
+
+def parse(
+    source: Source, outer: Outer, constants: Mapping[str, object], *, stage: str = "tile", exact: bool = False
+) -> Kernel:
+    """The kernel that a function's text means, with names from ``outer`` and values for its constants."""
+    function = source.function
+    parser = Parser(source, Environment(outer), stage=stage, exact=exact)
+    builder = parser.builder
+    with builder.active():
+        try:
+            _parameters(parser, function.args, constants)
+            returned = parser.function(function.body)
+        except TilewrightError as error:
+            error.located(source.span(function))
+            raise
+        at = source.span(function)
+        if returned is not None:
+            raise KernelError(
+                f"{function.name} returns a value", hint="a kernel writes its results to its parameters", at=at
+            )
+        kernel = builder.kernel(function.name, at)
+    if not exact:
+        _check_symbols(kernel)
+    return kernel
+
+
+def _check_symbols(kernel: Kernel) -> None:
+    used = {part.name for buffer in kernel.buffers for part in walk(buffer.shape) if isinstance(part, Var)}
+    for symbol in kernel.symbols:
+        if symbol.name not in used:
+            raise KernelError(
+                f"the symbolic extent {symbol.name} takes its value from no argument",
+                allowed="an extent in a T.match_buffer or T.Buffer",
+                hint=f"{symbol.name}: T.{symbol.dtype} = 0 makes a scalar",
+                at=kernel.at,
+            )
+
+
+def _parameters(parser: Parser, args: ast.arguments, constants: Mapping[str, object]) -> None:
+    named = [*args.posonlyargs, *args.args, *args.kwonlyargs]
+    for extra in (args.vararg, args.kwarg):
+        if extra is not None:
+            raise KernelError(f"a kernel has no *{extra.arg}", allowed="named parameters", at=parser.source.span(extra))
+    if args.defaults or (args.kw_defaults and not constants and any(args.kw_defaults)):
+        raise KernelError("the parameters of a kernel have no defaults")
+    parser.builder.reserve(arg.arg for arg in named)
+    for arg in sorted(named, key=lambda arg: arg.arg not in constants):  # extents may be constants
+        _located_parameter(parser, arg, constants)
+
+
+def _located_parameter(parser: Parser, arg: ast.arg, constants: Mapping[str, object]) -> None:
+    try:
+        _parameter(parser, arg, constants)
+    except TilewrightError as error:
+        error.located(parser.source.span(arg))
+        raise
+
+
+def _parameter(parser: Parser, arg: ast.arg, constants: Mapping[str, object]) -> None:
+    builder, env, name = parser.builder, parser.env, arg.arg
+    kind = None if arg.annotation is None else parser.eval(arg.annotation)
+    if name in constants and kind == constexpr:
+        env.define(name, constants[name], "python")
+    elif isinstance(kind, TypeName):
+        var = Var(name, dtype(str(kind)))
+        builder.params.append(var)
+        env.define(name, var, "parameter")
+    elif isinstance(kind, BufferType):
+        pointer = Var(builder.unique(f"{name}_ptr"), HANDLE)
+        builder.params.append(pointer)
+        made = new_buffer(
+            builder, name, kind.shape, kind.dtype, kind.scope, kind.layout, data=pointer, align=kind.align
+        )
+        env.define(name, bind_parameter(builder, pointer, made), "buffer")
+    else:
+        given = ast.unparse(arg)
+        hint = "@T.jit with keyword-only constants" if isinstance(kind, Marker) else None
+        allowed = 'T.handle, T.Buffer(shape, "float16"), a scalar such as T.float32'
+        raise KernelError(f"parameter {name} needs a type", given=given, allowed=allowed, hint=hint)
+
+
+class Inline:
+    """A function that is parsed into the kernel at each call, with its parameters bound to the values of the call."""
+
+    def __init__(self, source: Source, env: Environment, signature: inspect.Signature) -> None:
+        self._source, self._env, self._signature = source, env, signature
+        self.__name__ = source.function.name
+
+    @classmethod
+    def inside(cls, parser: Parser, node: ast.FunctionDef) -> Inline:
+        """One that is defined in a kernel and sees its names."""
+        defaults = [parser.eval(value) for value in node.args.defaults]
+        source = Source(parser.source.file, parser.source.offset, node)
+        return cls(source, parser.env, _signature(node.args, defaults))
+
+    def __get__(self, instance: object, owner: type) -> object:
+        return self if instance is None else MethodType(self, instance)
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Parse the function here; its result is what it returns."""
+        builder = current(f"a call of {self.__name__}")
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            given = f"{len(args)} positional, {', '.join(kwargs) or 'no'} keywords"
+            raise KernelError(
+                f"{self.__name__}: {error}", given=given, allowed=f"{self.__name__}{self._signature}"
+            ) from None
+        bound.apply_defaults()
+        parser = builder.parser
+        values = {name: _once(parser, name, value) for name, value in bound.arguments.items()}
+        env = Environment(self._env.outer, [*self._env.frames, {}])
+        with parser.inside(self._source, env):
+            for name, value in values.items():
+                env.define(name, value, "parameter")
+            return parser.function(self._source.function.body)
+
+
+def _once(parser: Parser, name: str, value: object) -> object:
+    """The value of a parameter; one that calls an instruction is computed once, before the call."""
+    if not isinstance(value, Expr) or not any(isinstance(part, Call) for part in walk(value)):
+        return value
+    builder = parser.builder
+    var = Var(builder.unique(name), value.dtype)
+    builder.emit(Bind(var, value, mutable=False, at=builder.at))
+    return var
+
+
+def _signature(args: ast.arguments, defaults: list[object]) -> inspect.Signature:
+    """The signature of a function that Python has not made."""
+    kinds = inspect.Parameter
+    names = [*args.posonlyargs, *args.args]
+    values = [inspect.Parameter.empty] * (len(names) - len(defaults)) + defaults
+    return inspect.Signature(
+        [
+            *(
+                kinds(arg.arg, kinds.POSITIONAL_OR_KEYWORD, default=value)
+                for arg, value in zip(names, values, strict=True)
+            ),
+            *(kinds(arg.arg, kinds.KEYWORD_ONLY) for arg in args.kwonlyargs),
+        ]
+    )
+
+
+def inline(function: FunctionType) -> Inline:
+    """A function that is parsed into the kernel at each call: its loops, branches and stores run on the device."""
+    frame = dict(sys._getframe(1).f_locals)
+    return Inline(read(function), Environment(around(function, frame), []), inspect.signature(function))
+
+
+EXPORTS: dict[str, object] = {"prim_func": prim_func, "jit": jit, "inline": inline}
+"""What ``T`` has of this file, by its name there."""

@@ -1,0 +1,59 @@
+"""``T.ptx``, ``T.cuda`` and the math functions: every row of the instruction table by its dotted name."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tilewright.errors import choices
+from tilewright.ir import Call, Expr
+from tilewright.isa import INSTRUCTIONS, bind, call, lookup
+from tilewright.lang.builder import building
+from tilewright.lang.types import UnknownInstruction
+
+__all__ = ["Instructions", "instructions"]
+
+
+class Instructions:
+    """A dotted name of the table: a row to call, a namespace of rows, or both (``T.ptx.mbarrier.arrive``)."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.__doc__ = INSTRUCTIONS[name].doc if name in INSTRUCTIONS else f"The instructions T.{name}.*"
+
+    def __getattr__(self, name: str) -> Instructions:
+        if name.startswith("__"):  # Python's own protocols ask for these
+            raise AttributeError(name)
+        return instructions(f"{self._name}.{name}")
+
+    def __dir__(self) -> list[str]:
+        depth = self._name.count(".") + 1
+        return sorted({name.split(".")[depth] for name in INSTRUCTIONS if name.startswith(self._name + ".")})
+
+    def __repr__(self) -> str:
+        return f"T.{self._name}"
+
+    def __call__(self, *args: object, **kwargs: object) -> Expr:
+        """The call as an expression; in a kernel, one without a value is a statement."""
+        made = call(self._name, *args, **kwargs)
+        builder = building()
+        if builder is not None and isinstance(made, Call):
+            builder.made(made, has_effect=_has_effect(made))
+        return made
+
+
+def _has_effect(made: Call) -> bool:
+    form = bind(made).form
+    return form.sync is not None or any(access.write for access in form.accesses)
+
+
+@cache
+def instructions(name: str) -> Instructions:
+    """The row or namespace ``name`` ("ptx.ldmatrix", "ptx"). Raises InstructionError with the nearest name."""
+    if name in INSTRUCTIONS or any(row.startswith(name + ".") for row in INSTRUCTIONS):
+        return Instructions(name)
+    space, _, last = name.rpartition(".")
+    if not any(row.startswith(space + ".") for row in INSTRUCTIONS):
+        lookup(name)
+    raise UnknownInstruction(
+        f"T.{name} is not an instruction", given=f"T.{name}", allowed=choices(last, dir(Instructions(space)))
+    )

@@ -1,0 +1,95 @@
+"""Loops that run: ``T.serial``, ``T.unroll``, ``T.vectorized``, ``T.grid``, and ``range`` in a ``for``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tilewright.errors import KernelError
+from tilewright.ir import Argument, Value, const_value
+from tilewright.lang.settings import argument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["EXPORTS", "Loop", "Loops", "loops_of", "run_time_range"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop: its bounds, the kind of its `ir.For`, and its annotations."""
+
+    start: Value
+    stop: Value
+    step: int = 1
+    kind: str = "serial"
+    annotations: tuple[tuple[str, Argument], ...] = ()
+
+
+Loops = tuple[Loop, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Nested loops, the outermost first: what a ``for`` goes over."""
+
+    loops: Loops
+
+
+def _loop(bounds: tuple[Value, ...], kind: str, step: Value | None, annotations: Mapping[str, object] | None) -> Grid:
+    if not 1 <= len(bounds) <= 3 or (len(bounds) == 3 and step is not None):
+        raise KernelError(
+            f"a {kind} loop has bounds", given=f"{len(bounds)} values", allowed="stop; start, stop; start, stop, step"
+        )
+    start, stop, *rest = bounds if len(bounds) > 1 else (0, *bounds)
+    stride = const_value(rest[0] if rest else 1 if step is None else step)
+    if not isinstance(stride, int) or stride == 0:
+        raise KernelError("the step of a loop is a constant other than 0", given=str(rest[0] if rest else step))
+    settings = tuple((key, argument(value)) for key, value in (annotations or {}).items())
+    return Grid((Loop(start, stop, stride, kind, settings),))
+
+
+def serial(
+    *bounds: Value, step: Value | None = None, unroll: object = None, annotations: Mapping[str, object] | None = None
+) -> Grid:
+    """A loop. ``unroll=4`` and ``annotations={...}`` are kept for the back ends."""
+    extra = {} if unroll is None else {"unroll": unroll}
+    return _loop(bounds, "serial", step, {**(annotations or {}), **extra})
+
+
+def unrolled(*bounds: Value, step: Value | None = None, annotations: Mapping[str, object] | None = None) -> Grid:
+    """A loop whose rounds are written out."""
+    return _loop(bounds, "unroll", step, annotations)
+
+
+def vectorized(*bounds: Value, step: Value | None = None, annotations: Mapping[str, object] | None = None) -> Grid:
+    """A loop whose rounds may run at once."""
+    return _loop(bounds, "vectorized", step, annotations)
+
+
+def grid(*extents: Value) -> Grid:
+    """Nested loops: ``for i, j in T.grid(8, 4)``."""
+    if not extents:
+        raise KernelError("T.grid has extents", given="none", allowed="one for each loop")
+    return Grid(tuple(Loop(0, extent) for extent in extents))
+
+
+def run_time_range(*bounds: Value) -> Grid:
+    """Python's ``range`` with an expression among its bounds."""
+    return _loop(bounds, "serial", None, None)
+
+
+def loops_of(value: object) -> Loops | None:
+    """The loops that a ``for`` over ``value`` makes; None for a Python iterable, gone through while parsing."""
+    if isinstance(value, range):
+        return (replace(Loop(value.start, value.stop), step=value.step),)
+    return value.loops if isinstance(value, Grid) else None
+
+
+EXPORTS: dict[str, object] = {
+    "serial": serial,
+    "unroll": unrolled,
+    "vectorized": vectorized,
+    "grid": grid,
+}
+"""What ``T`` has of this file, by its name there."""

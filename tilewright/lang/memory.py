@@ -1,0 +1,231 @@
+"""The functions of ``T`` that name memory: parameters, allocations, and views of memory that exists."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.dtypes import dtype
+from tilewright.errors import KernelError, choices
+from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, Var, as_expr, binary, const_value, row_major
+from tilewright.lang.builder import Builder, current
+from tilewright.lang.types import BufferType
+from tilewright.layout import Layout, TileLayout
+
+__all__ = ["EXPORTS", "bind_parameter", "extents", "new_buffer"]
+
+_ALLOCATED = ("local", "shared", "shared.dyn")
+
+
+def extents(shape: object, what: str) -> tuple[Value, ...]:
+    """A shape as IR holds it: ints where they are known. Raises KernelError for what is no extent."""
+    values = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    made: list[Value] = []
+    for value in values:
+        number = const_value(value)
+        if number is None and hasattr(value, "__index__"):
+            number = int(value)
+        if number is None and isinstance(value, Expr) and value.dtype.is_integer:
+            made.append(value)
+        elif isinstance(number, int) and not isinstance(number, bool) and number > 0:
+            made.append(number)
+        else:
+            raise KernelError(
+                f"the shape of {what}", given=f"({', '.join(map(str, values))})", allowed="positive integers"
+            )
+    return tuple(made)
+
+
+def new_buffer(
+    builder: Builder,
+    name: str,
+    shape: object,
+    kind: str,
+    space: str,
+    layout: Layout | None,
+    *,
+    flat: bool = False,
+    **fields: object,
+) -> Buffer:
+    """A buffer that is not declared yet; row major without a layout, flat in the lowered stage."""
+    shape = extents(shape, name)
+    if not isinstance(kind, str):
+        raise KernelError(f"the dtype of {name}", given=repr(kind), allowed='a name such as "float16", or T.float16')
+    if layout is not None and not isinstance(layout, Layout):
+        raise KernelError(
+            f"the layout of {name}", given=repr(layout), allowed="S[...], TileLayout, SwizzleLayout, ComposeLayout"
+        )
+    if layout is None and not flat and builder.stage != "lowered":
+        layout = row_major(shape)
+    _check_size(name, shape, layout)
+    return Buffer(name, dtype(str(kind)), shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
+
+
+def _check_size(name: str, shape: tuple[Value, ...], layout: Layout | None) -> None:
+    if not isinstance(layout, TileLayout):
+        return
+    size, count = layout.size(), prod(shape)
+    if isinstance(size, int) and isinstance(count, int) and size != count:
+        raise KernelError(
+            f"the layout of {name} does not fit its shape",
+            given=f"{count} elements in ({', '.join(map(str, shape))}), {size} in {layout}",
+            allowed="as many elements in both",
+        )
+
+
+def bind_parameter(builder: Builder, pointer: Var, made: Buffer) -> Buffer:
+    """Make ``made`` the array that a call passes for ``pointer``."""
+    if any(other.data is pointer for other in builder.buffers):
+        raise KernelError(f"{pointer.name} is matched already", allowed="one T.match_buffer for each handle")
+    builder.buffers.append(builder.register(made))
+    return made
+
+
+def match_buffer(
+    param: Var,
+    shape: object,
+    dtype: str = "float32",
+    *,
+    layout: Layout | None = None,
+    scope: str = "global",
+    elem_offset: Value = 0,
+    align: int = 0,
+    flat: bool = False,
+) -> Buffer:
+    """The array behind a handle parameter. Symbolic extents (``n = T.int32()``) take their values from the call."""
+    builder = current("T.match_buffer")
+    if not isinstance(param, Var) or param not in builder.params or param.dtype != "handle":
+        handles = [var.name for var in builder.params if var.dtype == "handle"]
+        raise KernelError(
+            "T.match_buffer takes a parameter", given=str(param), allowed=choices(param, handles) or "a T.handle"
+        )
+    name = builder.named("buffer")
+    made = new_buffer(
+        builder, name, shape, dtype, scope, layout, data=param, elem_offset=_number(elem_offset), align=align, flat=flat
+    )
+    return bind_parameter(builder, param, made)
+
+
+def alloc_buffer(
+    shape: object,
+    dtype: str = "float32",
+    *,
+    scope: str = "",
+    layout: Layout | None = None,
+    align: int = 0,
+    offset: int | None = None,
+    flat: bool = False,
+) -> Buffer:
+    """Storage for a tile of a logical shape. A local one whose layout has thread axes holds a part in each thread.
+
+    scope: local, shared or shared.dyn. align: bytes. offset: the place in shared memory, in bytes, once it is planned.
+    """
+    builder = current("T.alloc_buffer")
+    if scope not in _ALLOCATED:
+        raise KernelError(
+            "T.alloc_buffer needs a scope to allocate in",
+            given=repr(scope) if scope else "none",
+            allowed=choices(scope, _ALLOCATED),
+            hint='a view of tensor memory is T.decl_buffer(..., scope="tmem", allocated_addr=...)'
+            if scope == "tmem"
+            else None,
+        )
+    made = new_buffer(builder, builder.named("buffer"), shape, dtype, scope, layout, align=align, flat=flat)
+    for extent in made.shape:
+        if isinstance(extent, Expr):
+            raise KernelError(
+                f"the shape of {made.name} must be constant",
+                given=f"extent {extent}",
+                allowed="Python ints, known while the kernel is parsed",
+                hint="a name assigned in the kernel is a scalar of run time; T.meta_var(16) keeps a Python value",
+            )
+    return builder.allocate(made, offset)
+
+
+def alloc_shared(shape: object, dtype: str = "float32", *, layout: Layout | None = None, align: int = 0) -> Buffer:
+    """`alloc_buffer` in shared memory."""
+    return alloc_buffer(shape, dtype, scope="shared", layout=layout, align=align)
+
+
+def alloc_local(shape: object, dtype: str = "float32", *, layout: Layout | None = None, align: int = 0) -> Buffer:
+    """`alloc_buffer` in registers."""
+    return alloc_buffer(shape, dtype, scope="local", layout=layout, align=align)
+
+
+def shared_scalar(dtype: str = "float32") -> Load:
+    """One value in shared memory: a name for it reads and assigns that value."""
+    return _scalar(alloc_shared((1,), dtype))
+
+
+def local_scalar(dtype: str = "float32") -> Load:
+    """One value in registers: a name for it reads and assigns that value."""
+    return _scalar(alloc_local((1,), dtype))
+
+
+def _scalar(storage: Buffer) -> Load:
+    current("a scalar").fresh.add(storage.name)
+    return Load(storage, (as_expr(0),))
+
+
+def decl_buffer(
+    shape: object,
+    dtype: str | None = None,
+    data: Expr | Buffer | None = None,
+    *,
+    elem_offset: Value = 0,
+    byte_offset: Value | None = None,
+    scope: str | None = None,
+    layout: Layout | None = None,
+    align: int = 0,
+    allocated_addr: Value | None = None,
+    flat: bool = False,
+) -> Buffer:
+    """A view of memory that exists: ``data`` points to it, an offset in elements or bytes leads to its first element.
+
+    dtype and scope are those of what ``data`` points into, if left out. Tensor memory is named by ``allocated_addr``.
+    """
+    builder = current("T.decl_buffer")
+    if isinstance(data, Buffer):
+        data = data.pointer
+    root = data.buffer if isinstance(data, AddressOf) else None
+    kind: str = dtype or (root.dtype if root else "float32")
+    space = scope or (root.space if root else "tmem" if allocated_addr is not None else "global")
+    if data is None and allocated_addr is None:
+        raise KernelError(
+            "T.decl_buffer views memory that exists", given="neither data nor allocated_addr", hint="T.alloc_buffer"
+        )
+    name = builder.named("buffer")
+    if byte_offset is not None:
+        elem_offset = _elements(byte_offset, kind)
+    made = new_buffer(
+        builder, name, shape, kind, space, layout, data=data, elem_offset=_number(elem_offset), align=align,
+        allocated_addr=None if allocated_addr is None else as_expr(allocated_addr), flat=flat,
+    )  # fmt: skip
+    return builder.declare(made)
+
+
+def _elements(byte_offset: Value, kind: str) -> Value:
+    nbytes = max(1, dtype(str(kind)).bits // 8)
+    number = const_value(byte_offset)
+    if number is not None and number % nbytes:
+        raise KernelError(
+            "byte_offset cuts an element", given=f"{number} bytes", allowed=f"a multiple of {nbytes} bytes ({kind})"
+        )
+    return binary("//", byte_offset, nbytes)
+
+
+def _number(value: Value) -> Value:
+    known = const_value(value)
+    return value if known is None else known
+
+
+EXPORTS: dict[str, object] = {
+    "Buffer": BufferType,
+    "match_buffer": match_buffer,
+    "alloc_buffer": alloc_buffer,
+    "alloc_shared": alloc_shared,
+    "alloc_local": alloc_local,
+    "shared_scalar": shared_scalar,
+    "local_scalar": local_scalar,
+    "decl_buffer": decl_buffer,
+}
+"""What ``T`` has of this file, by its name there."""

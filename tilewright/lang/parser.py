@@ -1,0 +1,176 @@
+"""The parser: walks the syntax tree of a kernel, evaluates what Python knows, and builds IR from the rest.
+
+Each kind of syntax node has a handler in one of the two tables here, filled by `expressions`, `statements` and
+`assignments`. An expression's handler returns a Python value: an IR expression, a buffer, or anything else that Python
+code may hold while it runs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from tilewright.errors import KernelError, TilewrightError
+from tilewright.ir import Stmt
+from tilewright.lang.builder import Builder
+from tilewright.lang.environment import Environment
+from tilewright.lang.source import Source
+
+__all__ = ["EXPRESSIONS", "STATEMENTS", "LoopSignal", "Parser", "Return", "expression", "statement"]
+
+EXPRESSIONS: dict[type[ast.AST], Callable[[Parser, ast.expr], object]] = {}
+STATEMENTS: dict[type[ast.AST], Callable[[Parser, ast.stmt], None]] = {}
+_ALLOWED_STATEMENTS = "assignments, for, while, if, break, continue, pass, assert, calls, @T.inline functions"
+_ALLOWED_EXPRESSIONS = (
+    "operators, comparisons, `a if c else b`, calls, indices, tuples, lists, dicts, comprehensions, lambda"
+)
+
+_DEEPEST = 64
+
+Handler = TypeVar("Handler", bound="Callable[..., object]")
+
+
+def expression(*kinds: type[ast.expr]) -> Callable[[Handler], Handler]:
+    """Registers the handler of these kinds of expressions."""
+
+    def register(handler: Handler) -> Handler:
+        EXPRESSIONS.update(dict.fromkeys(kinds, handler))
+        return handler
+
+    return register
+
+
+def statement(*kinds: type[ast.stmt]) -> Callable[[Handler], Handler]:
+    """Registers the handler of these kinds of statements."""
+
+    def register(handler: Handler) -> Handler:
+        STATEMENTS.update(dict.fromkeys(kinds, handler))  # type: ignore[arg-type]
+        return handler
+
+    return register
+
+
+class Return(BaseException):
+    """``return`` on its way to the function that it ends; never leaves this room."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+class LoopSignal(BaseException):
+    """``break`` (``ends``) or ``continue`` on its way to a loop that is gone through while parsing."""
+
+    def __init__(self, *, ends: bool) -> None:
+        self.ends = ends
+
+
+class Parser:
+    """One kernel being parsed; mutable. source and env change while an inline function is parsed at its call."""
+
+    def __init__(self, source: Source, env: Environment, *, stage: str = "tile", exact: bool = False) -> None:
+        self.source = source
+        self.env = env
+        self.builder = Builder(self, stage, exact=exact)
+        self.loops: list[tuple[str, int]] = []  # the kind of each loop at work, and the depth of its body
+        self.keeps_meta: ast.expr | None = None  # the call whose T.meta_var an assignment wants to see
+        self.calls: list[int] = [1]  # the depth of each function at work
+
+    def eval(self, node: ast.expr) -> object:
+        """The value of an expression; an error gets the place of the innermost expression that caused it."""
+        try:
+            return EXPRESSIONS.get(type(node), _refuse_expression)(self, node)
+        except TilewrightError as error:
+            error.located(self.source.span(node))
+            raise
+        except Exception as error:  # raised by the user's own Python code, or by an operator on its values
+            raise self.failed(node, error) from error
+
+    def failed(self, node: ast.AST, error: Exception) -> KernelError:
+        """The error for an exception of Python's own, with what raised it."""
+        return KernelError(
+            f"`{ast.unparse(node)}` fails: {error}", given=type(error).__name__, at=self.source.span(node)
+        )
+
+    def run(self, body: Sequence[ast.stmt]) -> None:
+        """Parse statements into the current block."""
+        builder = self.builder
+        for node in body:
+            builder.at = self.source.span(node)
+            builder.hints = ()
+            builder.fresh.clear()
+            try:
+                STATEMENTS.get(type(node), _refuse_statement)(self, node)
+            except TilewrightError as error:
+                error.located(self.source.span(node))
+                raise
+
+    @contextmanager
+    def block(self, start: ast.AST) -> Iterator[list[Stmt]]:
+        """A block of run-time control flow: statements of its own, and names that end with it."""
+        with self.frame(start), self.builder.block() as made:
+            yield made
+
+    @contextmanager
+    def frame(self, start: ast.AST) -> Iterator[None]:
+        """A frame of names."""
+        env = self.env
+        env.frames.append({})
+        try:
+            yield
+        finally:
+            env.leave(getattr(start, "lineno", 0) + self.source.offset)
+
+    @contextmanager
+    def loop(self, kind: str) -> Iterator[None]:
+        """While the body of a loop is parsed. kind: run, grid (one of several at once) or python."""
+        self.loops.append((kind, self.builder.depth))
+        try:
+            yield
+        finally:
+            self.loops.pop()
+
+    @contextmanager
+    def inside(self, source: Source, env: Environment) -> Iterator[None]:
+        """While the text of another function is parsed into this kernel."""
+        builder = self.builder
+        if len(self.calls) > _DEEPEST:
+            raise KernelError("inline functions call each other without end", given=f"{_DEEPEST} calls deep")
+        saved = self.source, self.env, self.loops, builder.at, builder.hints, builder.fresh
+        self.source, self.env, self.loops, builder.fresh = source, env, [], set()
+        self.calls.append(builder.depth)
+        try:
+            yield
+        finally:
+            self.calls.pop()
+            fresh = builder.fresh
+            self.source, self.env, self.loops, builder.at, builder.hints, builder.fresh = saved
+            builder.fresh |= fresh
+
+    def function(self, body: Sequence[ast.stmt]) -> object:
+        """Parse the body of a function; what it returns."""
+        try:
+            self.run(body)
+        except Return as result:
+            return result.value
+        return None
+
+
+def _refuse_expression(parser: Parser, node: ast.expr) -> object:
+    raise KernelError(
+        f"a kernel has no {_words(node)} expression", given=ast.unparse(node), allowed=_ALLOWED_EXPRESSIONS
+    )
+
+
+def _refuse_statement(parser: Parser, node: ast.stmt) -> None:
+    raise KernelError(
+        f"a kernel has no `{_words(node)}` statement",
+        given=ast.unparse(node).splitlines()[0],
+        allowed=_ALLOWED_STATEMENTS,
+    )
+
+
+def _words(node: ast.AST) -> str:
+    """What Python calls a node: ``With`` is "with", ``NamedExpr`` is "named"."""
+    return type(node).__name__.removesuffix("Expr").lower()

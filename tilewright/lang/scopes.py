@@ -1,0 +1,75 @@
+"""Scope ids: the functions of ``T`` that name where a thread stands. One row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.dtypes import INT32
+from tilewright.errors import KernelError
+from tilewright.ir import Attr, ScopeId, Value, Var
+from tilewright.lang.builder import current
+from tilewright.lang.memory import extents
+from tilewright.lang.settings import argument
+
+__all__ = ["EXPORTS", "SCOPE_IDS"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """name: of the function. extents: how many it may have. fixed: the only extent that the hardware has."""
+
+    name: str
+    meaning: str
+    extents: int = 1
+    fixed: int | None = None
+
+
+SCOPE_IDS = (
+    Row("cta_id", "CTA of the grid", extents=3),
+    Row("cluster_id", "cluster of the grid", extents=3),
+    Row("cta_id_in_cluster", "CTA of its cluster", extents=3),
+    Row("warpgroup_id", "warpgroup of its CTA"),
+    Row("warp_id", "warp of its CTA"),
+    Row("warp_id_in_wg", "warp of its warpgroup", fixed=4),
+    Row("lane_id", "lane of its warp", fixed=32),
+    Row("thread_id_in_wg", "thread of its warpgroup", fixed=128),
+    Row("thread_id", "thread of its CTA"),
+)
+
+
+def _function(row: Row) -> Callable[..., Var | tuple[Var, ...]]:
+    def scope_id(counts: object = None, *more: Value, preferred: object = None) -> Var | tuple[Var, ...]:
+        builder = current(f"T.{row.name}")
+        asked = _extents(row, counts, more) or (None,) * max(1, len(builder.hints))
+        if len(asked) > row.extents:
+            raise KernelError(
+                f"T.{row.name} has too many extents", given=f"{len(asked)}", allowed=f"1 to {row.extents}"
+            )
+        made = tuple(Var(builder.named(row.name), INT32) for _ in asked)
+        builder.fresh.update(var.name for var in made)
+        builder.emit(ScopeId(row.name, made, asked, at=builder.at))
+        if preferred is not None:
+            builder.emit(Attr((("preferred_cluster", argument(preferred)),), at=builder.at))
+        return made if len(made) > 1 else made[0]
+
+    scope_id.__name__ = row.name
+    scope_id.__doc__ = (
+        f"The {row.meaning}: 0 up to its extents, which may be left out where they follow from other ids."
+    )
+    return scope_id
+
+
+def _extents(row: Row, counts: object, more: tuple[Value, ...]) -> tuple[Value | None, ...]:
+    """The extents as written: ``[4, 8]``, ``(4, 8)``, ``4, 8``, or none."""
+    if counts is None:
+        return ()
+    listed = counts if isinstance(counts, (list, tuple)) else (counts, *more)
+    asked = tuple(None if value is None else extents(value, f"T.{row.name}")[0] for value in listed)
+    if row.fixed and asked not in ((row.fixed,), (None,)):
+        raise KernelError(f"T.{row.name} counts the {row.meaning}", given=f"{list(asked)}", allowed=f"[{row.fixed}]")
+    return asked
+
+
+EXPORTS: dict[str, object] = {row.name: _function(row) for row in SCOPE_IDS}
+"""What ``T`` has of this file, by its name there."""

@@ -1,0 +1,206 @@
+"""Statements: control flow of run time and of parse time, calls, and what is defined inside a kernel."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from tilewright.dtypes import BOOL
+from tilewright.errors import KernelError
+from tilewright.ir import (
+    Break,
+    Buffer,
+    Call,
+    Continue,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    Var,
+    While,
+    as_expr,
+    cast,
+    common_dtype,
+    const_value,
+)
+from tilewright.lang.expressions import define, known_truth
+from tilewright.lang.functions import Inline, inline
+from tilewright.lang.loops import Loop, loops_of
+from tilewright.lang.parser import LoopSignal, Parser, Return, statement
+
+__all__: list[str] = []
+
+
+@statement(ast.Expr)
+def expression_statement(parser: Parser, node: ast.Expr) -> None:
+    value = parser.eval(node.value)
+    if isinstance(value, Call):
+        if value.dtype != "void":  # a call without a value is a statement since it was made
+            parser.builder.emit(Evaluate(value, at=parser.builder.at))
+    elif isinstance(value, Expr) and not isinstance(node.value, ast.Call):
+        raise KernelError(f"the value of `{value}` is not used", hint="assign it, or T.evaluate it")
+
+
+@statement(ast.Pass)
+def nothing(parser: Parser, node: ast.Pass) -> None:
+    pass
+
+
+@statement(ast.Assert)
+def check(parser: Parser, node: ast.Assert) -> None:
+    known = known_truth(parser, parser.eval(node.test))
+    if known is None:
+        raise KernelError(
+            "`assert` checks while the kernel is parsed",
+            given=f"`{ast.unparse(node.test)}`, known at run time only",
+            hint="T.assume states a fact about the arguments",
+        )
+    if not known:
+        message = "" if node.msg is None else f": {parser.eval(node.msg)}"
+        raise KernelError(f"`assert {ast.unparse(node.test)}` fails{message}")
+
+
+@statement(ast.If)
+def branch(parser: Parser, node: ast.If) -> None:
+    """On a Python value decides now, in the same block; on one of run time makes an `ir.If`."""
+    cond = parser.eval(node.test)
+    known = known_truth(parser, cond)
+    if known is not None:
+        parser.run(node.body if known else node.orelse)
+        return
+    builder = parser.builder
+    at, test = builder.at, builder.settled(cast(cond, BOOL))  # type: ignore[arg-type]  # an expression, or a bool
+    with parser.block(node) as then:
+        parser.run(node.body)
+    with parser.block(node) as orelse:
+        parser.run(node.orelse)
+    builder.emit(If(test, tuple(then), tuple(orelse), at=at))
+
+
+@statement(ast.While)
+def loop_while(parser: Parser, node: ast.While) -> None:
+    _no_else(parser, node.orelse, "while")
+    cond = parser.eval(node.test)
+    if known_truth(parser, cond) is False:
+        return
+    builder = parser.builder
+    at = builder.at
+    test = builder.settled(cast(cond if isinstance(cond, Expr) else bool(cond), BOOL))
+    with parser.block(node) as body, parser.loop("run"):
+        parser.run(node.body)
+    builder.emit(While(test, tuple(body), at=at))
+
+
+@statement(ast.For)
+def loop(parser: Parser, node: ast.For) -> None:
+    """Over ``range`` and the loops of ``T`` a loop of run time; over other Python values one round for each, now."""
+    _no_else(parser, node.orelse, "for")
+    values = parser.eval(node.iter)
+    loops = loops_of(values)
+    if loops is None:
+        _go_through(parser, node, values)
+        return
+    targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    if len(names) != len(loops):
+        raise KernelError(
+            "a loop has one counter for each extent",
+            given=ast.unparse(node.target),
+            allowed=f"{len(loops)} names",
+            at=parser.source.span(node.target),
+        )
+    _nest(parser, list(zip(names, loops, strict=True)), node.body)
+
+
+def _nest(parser: Parser, loops: list[tuple[str, Loop]], body: Sequence[ast.stmt], kind: str = "run") -> None:
+    """The loops, the first outermost, around the body."""
+    builder = parser.builder
+    (name, first), *rest = loops
+    at = builder.at
+    start, stop = map(builder.settled, _bounds(first))
+    var = Var(builder.unique(name), start.dtype)
+    with parser.block(body[0]) as made:
+        parser.env.define(name, var, "loop")
+        if rest:
+            _nest(parser, rest, body, kind="grid")
+        else:
+            with parser.loop(kind):
+                parser.run(body)
+    builder.emit(For(var, start, stop, tuple(made), first.kind, first.step, first.annotations, at=at))
+
+
+def _bounds(loop: Loop) -> tuple[Expr, Expr]:
+    """Start and stop as expressions of one integer dtype, which is the counter's."""
+    start, stop = as_expr(loop.start), as_expr(loop.stop)
+    for bound in (start, stop):
+        if not bound.dtype.is_integer:
+            raise KernelError("the bounds of a loop are integers", given=f"`{bound}` of {bound.dtype}")
+    if const_value(start) is not None:
+        kind = stop.dtype
+    else:
+        kind = start.dtype if const_value(stop) is not None else common_dtype(start.dtype, stop.dtype)
+    return cast(start, kind), cast(stop, kind)
+
+
+def _go_through(parser: Parser, node: ast.For, values: object) -> None:
+    """The body once for each Python value."""
+    if isinstance(values, (Expr, Buffer)) or not hasattr(values, "__iter__"):
+        raise KernelError(
+            f"`{ast.unparse(node.iter)}` is nothing to loop over",
+            given=type(values).__name__,
+            allowed="range, T.serial, T.unroll, T.vectorized, T.grid, or a Python list or tuple",
+            at=parser.source.span(node.iter),
+        )
+    with parser.loop("python"):
+        for value in values:
+            define(parser, node.target, value)
+            try:
+                parser.run(node.body)
+            except LoopSignal as signal:
+                if signal.ends:
+                    break
+
+
+def _no_else(parser: Parser, orelse: Sequence[ast.stmt], word: str) -> None:
+    if orelse:
+        raise KernelError(f"a kernel has no `else` of `{word}`", at=parser.source.span(orelse[0]))
+
+
+@statement(ast.Break, ast.Continue)
+def leave(parser: Parser, node: ast.Break | ast.Continue) -> None:
+    word = "break" if isinstance(node, ast.Break) else "continue"
+    if not parser.loops:
+        raise KernelError(f"`{word}` outside a loop")
+    kind, depth = parser.loops[-1]
+    if kind == "python":
+        if parser.builder.depth != depth:
+            raise KernelError(
+                f"`{word}` under a condition of run time, in a loop over Python values",
+                allowed=f"`{word}` under a condition on Python values",
+                hint="range or T.unroll makes a loop of run time",
+            )
+        raise LoopSignal(ends=word == "break")
+    if kind == "grid" and word == "break":
+        raise KernelError("`break` leaves one loop, T.grid makes several", hint="nested `for ... in range(...)`")
+    builder = parser.builder
+    builder.emit(Break(at=builder.at) if word == "break" else Continue(at=builder.at))
+
+
+@statement(ast.Return)
+def give_back(parser: Parser, node: ast.Return) -> None:
+    """Ends the parse of an inline function, or of the kernel: nothing of run time jumps."""
+    if parser.builder.depth != parser.calls[-1]:
+        raise KernelError(
+            "`return` under run-time control flow", allowed="as the last statement", hint="if/else around what follows"
+        )
+    raise Return(None if node.value is None else parser.eval(node.value))
+
+
+@statement(ast.FunctionDef)
+def inner_function(parser: Parser, node: ast.FunctionDef) -> None:
+    """``@T.inline`` inside a kernel: sees the kernel's names."""
+    if [parser.eval(decorator) for decorator in node.decorator_list] != [inline]:
+        raise KernelError(
+            f"{node.name} is a function inside a kernel", allowed="@T.inline", hint="or a Python function outside"
+        )
+    parser.env.define(node.name, Inline.inside(parser, node), "python")

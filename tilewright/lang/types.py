@@ -1,0 +1,112 @@
+"""Types as a kernel writes them: ``T.float16``, ``T.float32[8]``, ``T.let``, ``T.constexpr``, ``T.Buffer(...)``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.dtypes import DType, dtype
+from tilewright.errors import InstructionError, KernelError
+from tilewright.ir import Expr, cast
+from tilewright.lang.builder import current
+
+if TYPE_CHECKING:
+    from tilewright.layout import Layout
+
+__all__ = [
+    "ArrayType",
+    "BufferType",
+    "LetType",
+    "Marker",
+    "TypeName",
+    "UnknownInstruction",
+    "UnknownName",
+    "constexpr",
+    "let",
+]
+
+_NOTHING = object()
+
+
+class UnknownName(KernelError, AttributeError):
+    """A name that ``T`` or ``Tx`` lacks. Also an AttributeError, so that hasattr and getattr with a default work."""
+
+
+class UnknownInstruction(InstructionError, AttributeError):
+    """A name that ``T.ptx`` and its like lack."""
+
+
+class TypeName(DType):
+    """``T.float16``: a dtype that also builds values of it, ``T.float16(x)``, and array types, ``T.float16[8]``.
+
+    ``n = T.int32()`` without a value is a symbolic extent of the arguments.
+    """
+
+    def __call__(self, value: object = _NOTHING) -> Expr:
+        kind = dtype(str(self))
+        if value is _NOTHING:
+            return current(f"T.{self}()").symbol(kind)
+        if isinstance(value, str):  # "inf", "-inf", "nan"
+            value = float(value)
+        return cast(value, kind)  # type: ignore[arg-type]  # cast refuses what is no value
+
+    def __getitem__(self, shape: object) -> ArrayType:  # type: ignore[override]  # a dtype's letters are of no use
+        return ArrayType(dtype(str(self)), shape if isinstance(shape, tuple) else (shape,))
+
+    def __repr__(self) -> str:
+        return f"T.{self}"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """``v: T.float32[8]``: a local array."""
+
+    dtype: DType
+    shape: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LetType:
+    """``y: T.let = value`` is never assigned again; ``T.let[T.int64]`` converts the value first."""
+
+    dtype: DType | None = None
+
+    def __getitem__(self, kind: str) -> LetType:
+        return LetType(dtype(str(kind)))
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """An annotation without parts, such as ``T.constexpr``."""
+
+    name: str
+
+
+let = LetType()
+constexpr = Marker("T.constexpr")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class BufferType:
+    """``A: T.Buffer((128, 64), "float16")``: a parameter that is an array in global memory."""
+
+    shape: tuple[object, ...]
+    dtype: str
+    layout: Layout | None
+    scope: str
+    align: int
+
+    def __init__(
+        self,
+        shape: object,
+        dtype: str = "float32",
+        *,
+        layout: Layout | None = None,
+        scope: str = "global",
+        align: int = 0,
+    ) -> None:
+        if not isinstance(shape, (tuple, list)):
+            shape = (shape,)
+        values = {"shape": tuple(shape), "dtype": dtype, "layout": layout, "scope": scope, "align": align}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)

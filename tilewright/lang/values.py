@@ -1,0 +1,176 @@
+"""The functions of ``T`` that compute: conversions, choices, C's division, addresses, and what is exact as printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+from tilewright.dtypes import BOOL, DType, dtype
+from tilewright.errors import KernelError, choices
+from tilewright.ir import (
+    SPECIALS,
+    AddressOf,
+    Binary,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Region,
+    Reinterpret,
+    Select,
+    Special,
+    Unary,
+    Value,
+    as_expr,
+    binary,
+    select,
+    special,
+)
+from tilewright.ir import cast as convert
+from tilewright.isa import call
+
+__all__ = ["EXPORTS", "MetaValue", "absolute", "maximum", "minimum"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetaValue:
+    """What ``T.meta_var`` gives to the assignment around it."""
+
+    value: object
+
+
+def meta_var(value: object) -> MetaValue:
+    """Bind a name to a Python value or an expression itself: no scalar is made."""
+    return MetaValue(value)
+
+
+def cast(value: Value, kind: str) -> Expr:
+    """``value`` converted as C does; float to int truncates and saturates, NaN becomes 0."""
+    return convert(value, _dtype(kind))
+
+
+def reinterpret(kind: str, value: Value) -> Expr:
+    """The bits of ``value`` as another dtype of the same size."""
+    expr, target = as_expr(value), _dtype(kind)
+    if expr.dtype.bits != target.bits:
+        raise KernelError(
+            f"T.reinterpret keeps the bits of `{expr}`",
+            given=f"{expr.dtype.bits} bits as {target}",
+            allowed=f"a dtype of {expr.dtype.bits} bits",
+            hint="T.cast converts the value",
+        )
+    return expr if expr.dtype == target else Reinterpret(expr, target)
+
+
+def _dtype(kind: object) -> DType:
+    if not isinstance(kind, str):
+        raise KernelError("not a dtype", given=f"`{kind}`", allowed='a name such as "float16", or T.float16')
+    return dtype(str(kind))
+
+
+def _operator(op: str) -> Callable[[Value, Value], Expr]:
+    """A function of two operands for an operator without a symbol in Python, or with another meaning there."""
+
+    def apply(a: Value, b: Value) -> Expr:
+        return binary(op, a, b)
+
+    apply.__name__ = op
+    apply.__doc__ = f"``a {op} b``"
+    return apply
+
+
+def minimum(*values: Value) -> Expr:
+    """The smallest of the values."""
+    return reduce(lambda a, b: binary("min", a, b), map(as_expr, values) if len(values) == 1 else values)  # type: ignore[return-value]
+
+
+def maximum(*values: Value) -> Expr:
+    """The largest of the values."""
+    return reduce(lambda a, b: binary("max", a, b), map(as_expr, values) if len(values) == 1 else values)  # type: ignore[return-value]
+
+
+def absolute(value: Value) -> Expr:
+    """The value without its sign."""
+    return call("abs", value)
+
+
+def ceildiv(a: Value, b: Value) -> Expr:
+    """How many times ``b`` it takes to cover ``a``, for a positive ``b``."""
+    return binary("//", binary("-", binary("+", a, b), 1), b)
+
+
+def address_of(place: Buffer | Load | Region) -> AddressOf:
+    """A pointer to an element; to the first one of a buffer or region."""
+    if isinstance(place, Buffer):
+        return AddressOf(place, tuple(as_expr(0) for _ in place.shape))
+    if isinstance(place, Region):
+        return AddressOf(place.buffer, tuple(as_expr(start) for start, _ in place.box))
+    if isinstance(place, Load):
+        return AddressOf(place.buffer, place.indices)
+    raise KernelError(
+        f"`{place}` has no address",
+        given=type(place).__name__,
+        allowed="a buffer, or an element of one",
+        hint="a scalar has an address as an array of one: x: T.int32[1]",
+    )
+
+
+def infinity(kind: str) -> Const:
+    """The positive infinity of a float dtype."""
+    return Const(float("inf"), _dtype(kind))
+
+
+def special_register(name: str) -> Special:
+    """A special register by its name, as the lowered stage has them: ``T.special("ctaid.x")`` or ``T.ctaid.x``."""
+    if name not in SPECIALS:
+        raise KernelError(f"unknown special register {name!r}", given=name, allowed=choices(name, SPECIALS))
+    return special(name)
+
+
+def exactly(op: str, *operands: Value, kind: str | None = None) -> Expr:
+    """The node itself, unfolded: how a printed script writes what building it again would simplify."""
+    values = tuple(as_expr(value) for value in operands)
+    if op == "cast":
+        return Cast(values[0], _dtype(kind))
+    if op == "select":
+        return Select(values[0], values[1], values[2], values[1].dtype)
+    if len(values) == 1:
+        return Unary(op, values[0], values[0].dtype)
+    compares = op in (*Binary.COMPARISONS, *Binary.LOGIC)
+    return Binary(op, values[0], values[1], BOOL if compares else values[0].dtype)
+
+
+def region(buffer: Buffer, *box: tuple[Value, Value]) -> Region:
+    """The box of a buffer with (start, extent) for each dimension: where slices would simplify the extent."""
+    return Region(buffer, box)
+
+
+EXPORTS: dict[str, object] = {
+    "meta_var": meta_var,
+    "cast": cast,
+    "reinterpret": reinterpret,
+    "select": select,
+    "if_then_else": select,
+    "min": minimum,
+    "max": maximum,
+    "floordiv": _operator("//"),
+    "floormod": _operator("%"),
+    "truncdiv": _operator("truncdiv"),
+    "truncmod": _operator("truncmod"),
+    "shift_left": _operator("<<"),
+    "shift_right": _operator(">>"),
+    "bitwise_and": _operator("&"),
+    "bitwise_or": _operator("|"),
+    "bitwise_xor": _operator("^"),
+    "And": _operator("and"),
+    "Or": _operator("or"),
+    "ceildiv": ceildiv,
+    "address_of": address_of,
+    "infinity": infinity,
+    "special": special_register,
+    "exactly": exactly,
+    "region": region,
+}
+"""What ``T`` has of this file, by its name there."""

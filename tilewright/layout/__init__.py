@@ -1,0 +1,57 @@
+"""Where an element lives: axes, layouts, their algebra and notation. Geometry only.
+
+``S[extents : strides]`` writes a `TileLayout`; ``+ R[...]`` replicates it, ``+ 5 @ warpid`` moves it. A `SwizzleLayout`
+permutes addresses, a `ComposeLayout` does so after a tile layout. Every operation that has to decide something about
+symbolic values takes ``facts=``; `INTS` knows ints.
+"""
+
+from __future__ import annotations
+
+from tilewright.layout import axes
+from tilewright.layout.axes import *  # noqa: F403  every axis is public: a row of axes.py is all that one adds
+from tilewright.layout.base import Layout, Region, Table
+from tilewright.layout.compose import ComposeLayout
+from tilewright.layout.cute import cute_shape, from_cute, to_cute
+from tilewright.layout.facts import INTS, Facts, Value
+from tilewright.layout.iters import Iter
+from tilewright.layout.linear import LinearLayout
+from tilewright.layout.notation import R, S, parse_layout
+from tilewright.layout.ready import (
+    SwizzleMode,
+    mma_atom_layout,
+    mma_shared_layout,
+    tma_shared_layout,
+    tmem_datapath_layout,
+    wg_local_layout,
+)
+from tilewright.layout.swizzle import SwizzleLayout
+from tilewright.layout.thread_axes import threads
+from tilewright.layout.tile import TileLayout
+
+__all__ = [
+    "INTS",
+    "ComposeLayout",
+    "Facts",
+    "Iter",
+    "Layout",
+    "LinearLayout",
+    "R",
+    "Region",
+    "S",
+    "SwizzleLayout",
+    "SwizzleMode",
+    "Table",
+    "TileLayout",
+    "Value",
+    "cute_shape",
+    "from_cute",
+    "mma_atom_layout",
+    "mma_shared_layout",
+    "parse_layout",
+    "threads",
+    "tma_shared_layout",
+    "tmem_datapath_layout",
+    "to_cute",
+    "wg_local_layout",
+]
+__all__ += axes.__all__

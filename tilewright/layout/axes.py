@@ -1,0 +1,189 @@
+"""The table of axes: what a physical coordinate can be counted in, and how thread axes compose.
+
+A row is an axis: add one here (and its name to ``__all__``) and it has its name, its notation and its scopes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from tilewright.errors import LayoutError, choices
+from tilewright.layout.facts import Value, as_int, checked
+
+__all__ = [
+    "AXES", "COMPOSITIONS", "SCOPES", "Axis", "Composition", "F", "Offset", "OnAxis", "P", "TCol", "TLane",
+    "bank", "bx", "by", "bz", "cbx", "cby", "cbz", "laneid", "m", "pid", "tid_in_wg",
+    "tx", "warpid", "wgid", "wid_in_wg",
+]  # fmt: skip
+
+AXES: dict[str, Axis] = {}
+"""Every axis by its name, filled by the rows below."""
+
+SCOPES = ("thread", "warp", "warpgroup", "cta", "cluster", "kernel", "world")
+"""Execution scopes, the narrowest first."""
+
+
+class UnknownAxis(LayoutError, AttributeError):
+    """A name that no axis has. Also an AttributeError, so that hasattr and getattr with a default work."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"unknown axis {name!r}", given=name, allowed=choices(name, AXES))
+
+
+class _ByName(type):
+    """Lets ``Axis.laneid`` find the row called laneid."""
+
+    def __getattr__(cls, name: str) -> Axis:
+        if name in AXES:
+            return AXES[name]
+        raise UnknownAxis(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis(metaclass=_ByName):
+    """A named direction of physical coordinates. ``4 @ laneid`` is a distance of 4 along one.
+
+    kind: memory, thread, block or device. scope and subscope: the axis counts the subscopes inside one scope
+    (laneid: the threads of a warp); empty for memory. bound: how many there are, where hardware fixes it.
+
+    >>> Axis.laneid.get_scope(), Axis.get("laneid").get_subscope()
+    ('warp', 'thread')
+    """
+
+    name: str
+    kind: str = "memory"
+    scope: str = ""
+    subscope: str = ""
+    bound: int | None = None
+
+    __array_ufunc__: ClassVar[None] = None  # so that NumPy integers leave `@` to us
+
+    @staticmethod
+    def get(name: str | Axis) -> Axis:
+        """The axis of that name. Raises LayoutError for a name that is not in the table."""
+        if isinstance(name, Axis):
+            return name
+        if name not in AXES:
+            raise UnknownAxis(name)
+        return AXES[name]
+
+    def is_thread(self) -> bool:
+        """Does it count threads, or groups of them, inside a CTA?"""
+        return self.kind == "thread"
+
+    def is_memory(self) -> bool:
+        """Does it count places in a memory?"""
+        return self.kind == "memory"
+
+    def get_scope(self) -> str:
+        """The execution scope inside which it counts; empty for memory."""
+        return self.scope
+
+    def get_subscope(self) -> str:
+        """What it counts; empty for memory."""
+        return self.subscope
+
+    def __rmatmul__(self, value: Value) -> OnAxis:
+        return OnAxis(value, self)
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class OnAxis:
+    """A distance along an axis: a stride, or an offset.
+
+    >>> 4 @ laneid, 64 @ m
+    (4@laneid, 64)
+    """
+
+    value: Value
+    axis: Axis
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", checked(self.value, f"a distance along {self.axis}"))
+
+    def __add__(self, other: OnAxis | Offset | int) -> Offset:
+        return Offset((self,)) + other
+
+    def __radd__(self, other: int) -> Offset:
+        return Offset((self,)) + other
+
+    def __str__(self) -> str:
+        text = str(self.value)
+        if not text.lstrip("-").isalnum():
+            text = f"({text})"
+        return text if self.axis.name == "m" else f"{text}@{self.axis}"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A sum of distances, waiting for the layout that it moves.
+
+    >>> 2 @ warpid + 64
+    2@warpid + 64
+    """
+
+    terms: tuple[OnAxis, ...]
+
+    def __add__(self, other: OnAxis | Offset | int) -> Offset:
+        if isinstance(other, Offset):
+            return Offset((*self.terms, *other.terms))
+        if isinstance(other, OnAxis):
+            return Offset((*self.terms, other))
+        return NotImplemented if as_int(other) is None else Offset((*self.terms, OnAxis(other, m)))
+
+    def __radd__(self, other: int) -> Offset:
+        return self + other
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, self.terms))
+
+    __repr__ = __str__
+
+
+class Composition(NamedTuple):
+    """``whole = factor * outer + inner``, with ``0 <= inner < factor``."""
+
+    whole: Axis
+    outer: Axis
+    factor: int
+    inner: Axis
+
+
+def _axis(name: str, kind: str = "memory", scope: str = "", subscope: str = "", bound: int | None = None) -> Axis:
+    return AXES.setdefault(name, Axis(name, kind, scope, subscope, bound))
+
+
+m = _axis("m")
+TLane = _axis("TLane", bound=128)  # lane of tensor memory
+TCol = _axis("TCol")  # column of tensor memory, in elements of the buffer
+P = _axis("P")  # partition of a two-dimensional scratch memory
+F = _axis("F")  # place within its partition
+bank = _axis("bank")
+laneid = _axis("laneid", "thread", "warp", "thread", bound=32)
+wid_in_wg = _axis("wid_in_wg", "thread", "warpgroup", "warp", bound=4)
+tid_in_wg = _axis("tid_in_wg", "thread", "warpgroup", "thread", bound=128)
+warpid = _axis("warpid", "thread", "cta", "warp")
+wgid = _axis("wgid", "thread", "cta", "warpgroup")
+tx = _axis("tx", "thread", "cta", "thread")
+cbx = _axis("cbx", "block", "cluster", "cta")
+cby = _axis("cby", "block", "cluster", "cta")
+cbz = _axis("cbz", "block", "cluster", "cta")
+bx = _axis("bx", "block", "kernel", "cta")
+by = _axis("by", "block", "kernel", "cta")
+bz = _axis("bz", "block", "kernel", "cta")
+pid = _axis("pid", "device", "world", "kernel")
+
+COMPOSITIONS = (
+    Composition(tid_in_wg, wid_in_wg, 32, laneid),
+    Composition(warpid, wgid, 4, wid_in_wg),
+    Composition(tx, warpid, 32, laneid),
+    Composition(tx, wgid, 128, tid_in_wg),
+)

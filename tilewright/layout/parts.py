@@ -1,0 +1,111 @@
+"""What a tile layout is made of, how it is written, and what can be counted on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tilewright.errors import LayoutError
+from tilewright.layout.axes import Axis, OnAxis, m
+from tilewright.layout.base import Layout
+from tilewright.layout.facts import Value, as_int, plus, product, times
+from tilewright.layout.iters import Iter, Iters, merged, spell
+
+__all__ = ["IterLayout"]
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class IterLayout(Layout):
+    """Shard iters, replica iters and offsets: the parts of a `TileLayout`, without its algebra."""
+
+    shard: Iters
+    replica: Iters
+    offset: tuple[OnAxis, ...]  # at most one per axis, by the axes' names, without zeros
+
+    def __init__(
+        self,
+        shard: IterLayout | Iterable[Iter] = (),
+        replica: Iterable[Iter] = (),
+        offset: Iterable[OnAxis] | Mapping[Axis | str, Value] = (),
+    ) -> None:
+        terms = _terms(offset)
+        if isinstance(shard, IterLayout):
+            replica, terms = (*shard.replica, *replica), [*shard.offset, *terms]
+            shard = shard.shard
+        object.__setattr__(self, "shard", tuple(shard))
+        object.__setattr__(self, "replica", tuple(replica))
+        object.__setattr__(self, "offset", merged(terms))
+        if wrong := [it for it in (*self.shard, *self.replica) if not isinstance(it, Iter)]:
+            raise LayoutError("a layout is made of iters", given=repr(wrong[0]), allowed="Iter(extent, stride, axis)")
+
+    def __str__(self) -> str:
+        replica = [f"R[{spell(self.replica)}]"] if self.replica else []
+        return " + ".join([f"S[{spell(self.shard)}]", *replica, *map(str, self.offset)])
+
+    __repr__ = __str__
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes that occur, shard first, then replica, then offset."""
+        used = [it.axis for it in (*self.shard, *self.replica)] + [term.axis for term in self.offset]
+        return tuple(dict.fromkeys(used))
+
+    @property
+    def extents(self) -> tuple[Value, ...]:
+        """The extents of the shard iters."""
+        return tuple(it.extent for it in self.shard)
+
+    def offset_on(self, axis: str | Axis) -> Value:
+        """The offset on an axis, 0 for none."""
+        wanted = Axis.get(axis)
+        return next((term.value for term in self.offset if term.axis == wanted), 0)
+
+    def size(self, axis: str | Axis | None = None) -> Value:
+        """Logical elements: the product of the shard extents, of those on ``axis`` if one is given.
+
+        >>> from tilewright.layout import S, laneid
+        >>> S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].size(), S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].size(laneid)
+        (64, 32)
+        """
+        wanted = None if axis is None else Axis.get(axis)
+        return product(it.extent for it in self.shard if wanted in (None, it.axis))
+
+    def span(self, axis: str | Axis | None = None) -> Value:
+        """Places from the first to the last on an axis, gaps counted, offsets not; without an axis, the product over
+        the memory axes, which is the storage that a thread needs. Symbolic strides are taken to be non-negative.
+
+        >>> from tilewright.layout import S, laneid
+        >>> S[(8, 4, 2) : (4 @ laneid, 16, 1)].span()
+        50
+        """
+        if axis is None:
+            return product(self.span(each) for each in self.axes if each.is_memory())
+        low, high = self._ends(Axis.get(axis))
+        return plus(plus(high, 1), times(-1, low)) if as_int(low) else plus(high, 1)
+
+    def cosize(self, axis: str | Axis = m) -> Value:
+        """One more than the largest coordinate on an axis, offsets and replicas included.
+
+        >>> from tilewright.layout import S
+        >>> (S[(4, 8) : (16, 1)] + 64).cosize()
+        120
+        """
+        wanted = Axis.get(axis)
+        return plus(plus(self._ends(wanted)[1], self.offset_on(wanted)), 1)
+
+    def _ends(self, axis: Axis) -> tuple[Value, Value]:
+        """The smallest and largest coordinate without the offset, symbolic strides taken to be non-negative."""
+        low: Value = 0
+        high: Value = 0
+        for it in (*self.shard, *self.replica):
+            if it.axis == axis:
+                reach = times(it.extent - 1, it.stride)
+                negative = (as_int(it.stride) or 0) < 0
+                low, high = (plus(low, reach), high) if negative else (low, plus(high, reach))
+        return low, high
+
+
+def _terms(offset: Iterable[OnAxis] | Mapping[Axis | str, Value]) -> list[OnAxis]:
+    if isinstance(offset, Mapping):
+        return [OnAxis(value, Axis.get(axis)) for axis, value in offset.items()]
+    return list(offset)

@@ -1,0 +1,137 @@
+"""Layouts made of layouts: tiling, direct sums, and finding the missing factor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from tilewright.errors import LayoutError
+from tilewright.layout.axes import OnAxis
+from tilewright.layout.facts import Facts, Value, listed, times
+from tilewright.layout.iters import Iter, Iters, merged, regroup
+
+if TYPE_CHECKING:
+    from tilewright.layout.tile import TileLayout
+
+__all__ = ["combine", "find_inner", "find_outer"]
+
+
+def combine(
+    outer: TileLayout, inner: TileLayout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts,
+    *, scaled: bool,
+) -> TileLayout:  # fmt: skip
+    """Element ``o * inner_shape + i`` at ``inner(i) + outer(o)``; scaled: ``outer`` counts spans of ``inner``."""
+    _check_ranks(outer_shape, inner_shape)
+    far, near = regroup(outer.shard, outer_shape, facts), regroup(inner.shard, inner_shape, facts)
+    if scaled:
+        far = tuple(_scaled(group, inner, facts) for group in far)
+    replica = _scaled(outer.replica, inner, facts) if scaled else outer.replica
+    offset = [OnAxis(times(o.value, inner.span(o.axis)), o.axis) for o in outer.offset] if scaled else outer.offset
+    return replace(
+        inner,
+        shard=tuple(it for a, b in zip(far, near, strict=True) for it in (*a, *b)),
+        replica=(*replica, *inner.replica),
+        offset=merged((*offset, *inner.offset)),
+    )
+
+
+def _check_ranks(a: Sequence[Value], b: Sequence[Value]) -> None:
+    if len(a) != len(b):
+        raise LayoutError(
+            "shapes of different rank", given=f"{listed(a)} and {listed(b)}", allowed="as many entries on both sides"
+        )
+
+
+def _scaled(iters: Iters, inner: TileLayout, facts: Facts) -> Iters:
+    return tuple(Iter(it.extent, facts.simplify(times(it.stride, inner.span(it.axis))), it.axis) for it in iters)
+
+
+def find_outer(
+    inner: TileLayout, whole: TileLayout, shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts,
+    *, scaled: bool,
+) -> TileLayout | None:  # fmt: skip
+    """The layout which, combined with ``inner``, means ``whole``; None if there is none."""
+    parts = _parted(whole, shape, inner_shape, facts)
+    if parts is None:
+        return None
+    _, outer_shape, shard = parts
+    for replica in _without(whole.replica, inner.replica):
+        far = _differ(replace(whole, shard=shard, replica=replica), inner)
+        found = _unscaled(far, inner, facts) if scaled else far
+        if found and combine(found, inner, outer_shape, inner_shape, facts, scaled=scaled).equivalent(whole, facts):
+            return found
+    return None
+
+
+def find_inner(
+    outer: TileLayout, whole: TileLayout, shape: Sequence[Value], outer_shape: Sequence[Value], facts: Facts,
+    *, scaled: bool,
+) -> TileLayout | None:  # fmt: skip
+    """The layout which, combined below ``outer``, means ``whole``; None if there is none."""
+    inner_shape = _quotient(shape, outer_shape, facts)
+    parts = inner_shape and _parted(whole, shape, inner_shape, facts)
+    if not inner_shape or not parts:
+        return None
+    for count in range(len(whole.replica) + 1):
+        for replica in combinations(whole.replica, count):
+            near = replace(whole, shard=parts[0], replica=replica, offset=())
+            spans = {o.axis: near.span(o.axis) if scaled else 1 for o in outer.offset}
+            shifts = [OnAxis(times(-o.value, spans[o.axis]), o.axis) for o in outer.offset]
+            found = replace(near, offset=merged((*whole.offset, *shifts)))
+            if combine(outer, found, outer_shape, inner_shape, facts, scaled=scaled).equivalent(whole, facts):
+                return found
+    return None
+
+
+def _parted(
+    whole: TileLayout, shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts
+) -> tuple[Iters, list[Value], Iters] | None:
+    """The iters inside the tiles, the shape of the grid of tiles, and the iters across it."""
+    _check_ranks(shape, inner_shape)
+    outer_shape = _quotient(shape, inner_shape, facts)
+    if outer_shape is None:
+        return None
+    mixed = [extent for pair in zip(outer_shape, inner_shape, strict=True) for extent in pair]
+    try:
+        groups = regroup(whole.shard, mixed, facts)
+    except LayoutError:
+        return None
+    far, near = groups[0::2], groups[1::2]
+    return tuple(it for group in near for it in group), outer_shape, tuple(it for group in far for it in group)
+
+
+def _quotient(shape: Sequence[Value], by: Sequence[Value], facts: Facts) -> list[Value] | None:
+    _check_ranks(shape, by)
+    if not all(facts.divides(b, a) for a, b in zip(shape, by, strict=True)):
+        return None
+    return [1 if facts.equal(a, b) else facts.simplify(a // b) for a, b in zip(shape, by, strict=True)]
+
+
+def _without(whole: Iters, part: Iters) -> Iterator[Iters]:
+    """What is left of ``whole`` when an equal of each of ``part`` is taken away: nothing or one choice."""
+    rest = list(whole)
+    for it in part:
+        if it not in rest:
+            return
+        rest.remove(it)
+    yield tuple(rest)
+
+
+def _differ(whole: TileLayout, inner: TileLayout) -> TileLayout:
+    shifts = [OnAxis(times(-1, o.value), o.axis) for o in inner.offset]
+    return replace(whole, offset=merged((*whole.offset, *shifts)))
+
+
+def _unscaled(far: TileLayout, inner: TileLayout, facts: Facts) -> TileLayout | None:
+    """Divide the strides across tiles by the spans of a tile; None where one does not divide."""
+    moves = [(it.step, it.extent) for it in (*far.shard, *far.replica)] + [(o, 2) for o in far.offset]
+    if not all(facts.equal(e, 1) or facts.divides(inner.span(o.axis), o.value) for o, e in moves):
+        return None
+
+    def divided(iters: Iters) -> Iters:
+        return tuple(Iter(it.extent, facts.simplify(it.stride // inner.span(it.axis)), it.axis) for it in iters)
+
+    offset = [OnAxis(facts.simplify(o.value // inner.span(o.axis)), o.axis) for o in far.offset]
+    return replace(far, shard=divided(far.shard), replica=divided(far.replica), offset=merged(offset))

@@ -1,0 +1,149 @@
+"""Ready-made layouts: the warpgroup row, tensor-memory datapaths, and the swizzled tiles of shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from tilewright.dtypes import dtype
+from tilewright.errors import LayoutError, choices
+from tilewright.layout.axes import OnAxis, TCol, TLane, tid_in_wg
+from tilewright.layout.base import Layout
+from tilewright.layout.compose import ComposeLayout
+from tilewright.layout.facts import INTS, Facts, Value, listed, product
+from tilewright.layout.iters import Iter, fuse, regroup
+from tilewright.layout.swizzle import SwizzleLayout
+from tilewright.layout.tile import TileLayout
+
+__all__ = [
+    "SwizzleMode",
+    "mma_atom_layout",
+    "mma_shared_layout",
+    "tma_shared_layout",
+    "tmem_datapath_layout",
+    "wg_local_layout",
+]
+
+
+class SwizzleMode(IntEnum):
+    """How the 16-byte units of a row of shared memory are permuted; the value is the number of address bits XORed."""
+
+    SWIZZLE_NONE = 0
+    SWIZZLE_32B_ATOM = 1
+    SWIZZLE_64B_ATOM = 2
+    SWIZZLE_128B_ATOM = 3
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row of the pattern."""
+        return 16 << self.value
+
+
+def wg_local_layout(cols: int, rows: int = 128) -> TileLayout:
+    """Row r in thread r of a warpgroup, its columns in registers; taller tiles take further turns of 128 rows.
+
+    >>> wg_local_layout(64)
+    S[(128, 64):(1@tid_in_wg, 1)]
+    """
+    if rows > 128 and rows % 128:
+        raise LayoutError(f"{rows} rows for a warpgroup", given=rows, allowed="at most 128, or a multiple of 128")
+    lanes = min(rows, 128)
+    turns = [Iter(rows // 128, cols)] if rows > 128 else []
+    return TileLayout([*turns, Iter(lanes, 1, tid_in_wg), Iter(cols, 1)])
+
+
+DATAPATHS: dict[str, tuple[tuple[int, OnAxis], ...]] = {
+    "D": ((128, OnAxis(1, TLane)),),
+    "F": ((4, OnAxis(32, TLane)), (16, OnAxis(1, TLane))),
+}
+"""Accumulator rows to lanes of tensor memory. Source: PTX ISA, "Data path layout organization": D is M = 128 of one CTA
+(lane = row), F is M = 64 (lane = row % 16 + 32 * (row / 16))."""
+
+
+def tmem_datapath_layout(datapath: str, rows: int, cols: int) -> TileLayout:
+    """Where an accumulator of ``rows`` by ``cols`` lies in tensor memory; columns count elements.
+
+    D: 128 rows, row r in lane r. F: 64 rows, row r in lane ``r % 16 + 32 * (r // 16)``.
+
+    >>> tmem_datapath_layout("F", 64, 256)
+    S[(4, 16, 256):(32@TLane, 1@TLane, 1@TCol)]
+    """
+    if datapath not in DATAPATHS:
+        raise LayoutError(f"unknown datapath {datapath!r}", given=datapath, allowed=choices(datapath, DATAPATHS))
+    lanes = [Iter(extent, step.value, step.axis) for extent, step in DATAPATHS[datapath]]
+    height = product(it.extent for it in lanes)
+    if rows != height:
+        raise LayoutError(f"datapath {datapath} with {rows} rows", given=rows, allowed=f"{height} rows")
+    return TileLayout([*lanes, Iter(cols, 1, TCol)])
+
+
+def mma_atom_layout(element: str, mode: SwizzleMode | int) -> Layout:
+    """The K-major atom that mma instructions read: 8 rows of 16, 32, 64 or 128 bytes, their 16-byte units swizzled.
+
+    Source: PTX ISA, "Canonical layouts" and "Swizzling modes": byte address ``a ^= (a >> 3) & 0x10, 0x30, 0x70``.
+
+    >>> mma_atom_layout("float16", SwizzleMode.SWIZZLE_128B_ATOM)
+    ComposeLayout(SwizzleLayout(per_element=3, swizzle_len=3, atom_len=3), S[(8, 64):(64, 1)])
+    """
+    swizzle = _mode(mode)
+    unit = _elements(element, 16)
+    row = unit << swizzle
+    rows = TileLayout([Iter(8, row), Iter(row, 1)])
+    return ComposeLayout(SwizzleLayout(unit.bit_length() - 1, swizzle, 3), rows) if swizzle else rows
+
+
+def mma_shared_layout(element: str, mode: SwizzleMode | int, shape: Sequence[Value], facts: Facts = INTS) -> Layout:
+    """A K-major tile of shared memory as mma instructions read it and the tensor memory accelerator writes it.
+
+    The last two entries of ``shape`` are rows and columns. Columns are cut into stripes as wide as the swizzle row
+    (16, 32, 64 or 128 bytes); the rows of a stripe follow one another, then the next stripe; leading dimensions are
+    outermost. Mode 0 has stripes of 16 bytes, the unswizzled core matrices; a single stripe is plain row major.
+
+    >>> mma_shared_layout("float16", 3, (64, 128)).tile
+    S[(64, 2, 64):(64, 4096, 1)]
+
+    Raises LayoutError unless rows are a multiple of 8 and columns of the swizzle row.
+    """
+    swizzle = _mode(mode)
+    width = _elements(element, swizzle.row_bytes)
+    if len(shape) < 2 or not facts.divides(8, shape[-2]) or not facts.divides(width, shape[-1]):
+        raise LayoutError(
+            f"shape {listed(shape)} of {element} does not admit {swizzle.name}",
+            given=f"{listed(shape)}",
+            allowed=f"rows a multiple of 8, columns a multiple of {width} elements ({swizzle.row_bytes} bytes)",
+        )
+    ones = [1] * (len(shape) - 2)
+    stripe = [*ones, shape[-2], width]
+    layout = mma_atom_layout(element, swizzle).tile_to(stripe, [*ones, 8, width], facts)
+    return _compact(layout.tile_to(shape, stripe, facts), shape, facts)
+
+
+tma_shared_layout = mma_shared_layout
+
+
+def _compact(layout: Layout, shape: Sequence[Value], facts: Facts) -> Layout:
+    """The layout with each dimension's iters fused, dimensions kept apart."""
+    if isinstance(layout, ComposeLayout):
+        return ComposeLayout(layout.swizzle, _compact_tile(layout.tile, shape, facts))
+    assert isinstance(layout, TileLayout)
+    return _compact_tile(layout, shape, facts)
+
+
+def _compact_tile(layout: TileLayout, shape: Sequence[Value], facts: Facts) -> TileLayout:
+    groups = regroup(layout.shard, shape, facts)
+    return TileLayout([it for group in groups for it in fuse(group, facts) or group[-1:]])
+
+
+def _mode(mode: SwizzleMode | int) -> SwizzleMode:
+    if mode not in list(SwizzleMode):
+        raise LayoutError(
+            f"unknown swizzle mode {mode}",
+            given=mode,
+            allowed=", ".join(f"{each.name} = {each}" for each in SwizzleMode),
+        )
+    return SwizzleMode(mode)
+
+
+def _elements(element: str, nbytes: int) -> int:
+    """Elements in so many bytes; 16 bytes are a power of two of them for every type in the table."""
+    return nbytes * 8 // dtype(element).bits

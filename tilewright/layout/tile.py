@@ -1,0 +1,371 @@
+"""TileLayout: shard iters, replica iters and offsets, and the algebra on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.errors import LayoutError
+from tilewright.layout.axes import AXES, Axis, Offset, OnAxis, m
+from tilewright.layout.base import Layout, Region, Table
+from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, times
+from tilewright.layout.iters import Iter, Iters, fuse, point, regroup, row_major
+from tilewright.layout.packing import inverse_iters, packed, stretched, unpacked
+from tilewright.layout.parts import IterLayout
+from tilewright.layout.products import combine, find_inner, find_outer
+from tilewright.layout.regions import slice_tile
+from tilewright.layout.tables import table_of
+from tilewright.layout.thread_axes import check_scopes, compose_threads, expand_threads, extremes, scope_of
+
+__all__ = ["TileLayout"]
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class TileLayout(IterLayout):
+    """A logical index, split row-major over the shard iters, leads to the sum of digit times stride on each axis, plus
+    the offset; each combination of replica digits adds its own distance, so that an element may be in several places.
+
+    `S`, `R` and ``+`` write one; ``TileLayout(spec)`` takes it as it is.
+
+    >>> from tilewright.layout import R, S, TLane, laneid, warpid
+    >>> layout = TileLayout(S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)] + 5 @ warpid)
+    >>> layout.apply(3, 2, 1)
+    {'laneid': 14, 'm': 1, 'warpid': 5}
+    >>> layout
+    S[(8, 4, 2):(4@laneid, 1@laneid, 1)] + 5@warpid
+    """
+
+    @classmethod
+    def from_iters(
+        cls,
+        shard: Iterable[Iter],
+        replica: Iterable[Iter] = (),
+        offset: Iterable[OnAxis] | Mapping[Axis | str, Value] = (),
+    ) -> TileLayout:
+        """The layout of these iters; the offset as terms ``5 @ warpid`` or as a mapping from axis to value."""
+        return cls(shard, replica, offset)
+
+    def __add__(self, other: TileLayout | Offset | OnAxis | Value) -> TileLayout:
+        if isinstance(other, TileLayout):
+            return TileLayout(
+                (*self.shard, *other.shard), (*self.replica, *other.replica), (*self.offset, *other.offset)
+            )
+        if isinstance(other, Offset):
+            return replace(self, offset=(*self.offset, *other.terms))
+        term = other if isinstance(other, OnAxis) else OnAxis(checked(other, "an offset"), m)
+        return replace(self, offset=(*self.offset, term))
+
+    def __radd__(self, other: Offset | OnAxis | Value) -> TileLayout:
+        return self + other
+
+    def apply(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
+        """Where a logical coordinate is (its first replica): a value for the name of each axis that occurs.
+
+        One coordinate is the row-major index; several are of ``shape``, which is the shard's extents if left out. Ints,
+        NumPy arrays and expressions alike. Coordinates are taken to be inside the shape.
+
+        >>> from tilewright.layout import S, laneid
+        >>> layout = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]
+        >>> layout.apply(3, 5, shape=(8, 8)), layout.apply(29)
+        ({'laneid': 14, 'm': 1}, {'laneid': 14, 'm': 1})
+
+        Raises LayoutError where the coordinate has another rank than the shape, or the shape another size.
+        """
+        out: dict[str, Value] = {axis.name: self.offset_on(axis) for axis in self.axes}
+        for iters, index in self._digits(coord, shape, facts):
+            for term in point(iters, index, facts):
+                out[term.axis.name] = plus(out[term.axis.name], term.value)
+        return {name: facts.simplify(value) for name, value in out.items()}
+
+    def _digits(
+        self, coord: Sequence[Value], shape: Sequence[Value] | None, facts: Facts
+    ) -> list[tuple[Sequence[Iter], Value]]:
+        """Runs of iters, each with its own row-major index: one per dimension where the shape groups the iters."""
+        if shape is None and len(coord) == 1:
+            return [(self.shard, coord[0])]
+        dims = self.extents if shape is None else shape
+        if len(dims) != len(coord):
+            raise LayoutError(
+                f"a coordinate of rank {len(coord)} in a shape of rank {len(dims)}",
+                given=f"{listed(coord)} in {listed(dims)}",
+                allowed="one index for each dimension, or a single row-major index without shape=",
+                hint=None if shape else "say what the coordinate counts: apply(i, j, shape=(rows, columns))",
+            )
+        try:
+            return list(zip(regroup(self.shard, dims, facts), coord, strict=True))
+        except LayoutError:
+            if not facts.equal(product(dims), self.size()):
+                raise
+        index: Value = 0
+        for extent, digit in zip(dims, coord, strict=True):
+            index = plus(times(index, extent), digit)
+        return [(self.shard, index)]
+
+    def table(self, shape: Sequence[int]) -> Table:
+        """Every place of every element of a tile of this shape: for the name of each axis an int64 array of shape
+        ``(*shape, replicas)``.
+
+        >>> from tilewright.layout import R, S, laneid
+        >>> (S[(2, 2) : (1 @ laneid, 1)] + R[2 : 8 @ laneid]).table((2, 2))["laneid"][1, 0]
+        array([1, 9])
+
+        Raises LayoutError for expressions, and for a shape of another size.
+        """
+        return table_of(self, shape)
+
+    def canonicalize(self, facts: Facts = INTS) -> TileLayout:
+        """The simplest layout of the same meaning: unit iters dropped, contiguous iters fused, replicas sorted, thread
+        axes composed (`wid_in_wg` and `laneid` to `tid_in_wg`) where the inner one is proven to stay below its bound.
+
+        >>> from tilewright.layout import S, laneid, wid_in_wg
+        >>> S[(4, 8, 4, 1, 2) : (1 @ wid_in_wg, 4 @ laneid, 1 @ laneid, 7, 1)].canonicalize()
+        S[(128, 2):(1@tid_in_wg, 1)]
+        """
+        dropped = replace(self, shard=fuse(self.shard, facts), replica=fuse(_sorted(self.replica, facts), facts))
+        whole = compose_threads(dropped, facts)
+        return TileLayout(
+            fuse(whole.shard, facts),
+            fuse(_sorted(whole.replica, facts), facts),
+            [OnAxis(facts.simplify(term.value), term.axis) for term in whole.offset],
+        )
+
+    def equivalent(self, other: Layout, facts: Facts = INTS) -> bool:
+        """Equality by meaning: are the canonical forms equal, value by value?
+
+        >>> from tilewright.layout import S
+        >>> S[4, 8].equivalent(S[(2, 16) : (16, 1)])
+        True
+        """
+        if not isinstance(other, TileLayout):
+            return other.equivalent(self, facts)
+        a, b = self.canonicalize(facts), other.canonicalize(facts)
+        parts = ((a.shard, b.shard), (a.replica, b.replica))
+        if a.axes != b.axes or any(len(x) != len(y) for x, y in parts):
+            return False
+        pairs = [(x, y) for xs, ys in parts for x, y in zip(xs, ys, strict=True)]
+        return all(
+            x.axis == y.axis and facts.equal(x.extent, y.extent) and facts.equal(x.stride, y.stride) for x, y in pairs
+        ) and all(facts.equal(a.offset_on(axis), b.offset_on(axis)) for axis in a.axes)
+
+    def is_trivial(self, facts: Facts = INTS) -> bool:
+        """Is it the identity on axis m: element i at address i?"""
+        plain = self.canonicalize(facts)
+        rows = len(plain.shard) < 2 and all(it.axis == m and facts.equal(it.stride, 1) for it in plain.shard)
+        return rows and not plain.replica and not plain.offset
+
+    def group(self, shape: Sequence[Value], facts: Facts = INTS) -> tuple[TileLayout, tuple[int, ...]]:
+        """Split (and where needed fuse) shard iters so that they fall into one group for each entry of ``shape``.
+
+        Returns the layout and the separators: group k is ``shard[separators[k]:separators[k + 1]]``, so they begin with
+        0 and end with the number of iters. A group holds at least one iter; an entry of 1 may get a unit iter.
+
+        >>> from tilewright.layout import S
+        >>> S[(4, 16) : (16, 1)].group((2, 4, 8))
+        (S[(2, 2, 2, 8):(32, 16, 8, 1)], (0, 1, 3, 4))
+
+        Raises LayoutError where an entry would cut an iter.
+        """
+        groups = regroup(self.shard, shape, facts)
+        separators = [0]
+        for group in groups:
+            separators.append(separators[-1] + len(group))
+        return replace(self, shard=tuple(it for group in groups for it in group)), tuple(separators)
+
+    def slice(self, shape: Sequence[Value], region: Region, facts: Facts = INTS) -> TileLayout:
+        """The layout of a region, ``(start, extent)`` for each dimension of ``shape``; its origin goes into the offset.
+
+        An axis on which only coordinate 0 is left keeps a unit iter, so that a slice still says which lane holds it.
+
+        >>> from tilewright.layout import S
+        >>> S[8, 64].slice((8, 64), [(2, 4), (16, 16)])
+        S[(4, 16):(64, 1)] + 144
+
+        Starts may be expressions. Raises LayoutError where the region lies outside, or cuts an iter in a way that no
+        layout describes, or is not proven not to: the error names the fact that is missing.
+        """
+        return slice_tile(self, shape, region, facts)
+
+    def tile(
+        self, outer: TileLayout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
+    ) -> TileLayout:
+        """Repeat this layout of ``inner_shape`` as ``outer`` says, whose strides count whole spans of this one.
+
+        >>> from tilewright.layout import S
+        >>> S[4, 4].tile(S[2, 2], (2, 2), (4, 4))
+        S[(2, 4, 2, 4):(32, 4, 16, 1)]
+        """
+        return combine(outer, self, outer_shape, inner_shape, facts, scaled=True)
+
+    def tile_to(self, to_shape: Sequence[Value], from_shape: Sequence[Value], facts: Facts = INTS) -> TileLayout:
+        """Repeat this layout of ``from_shape`` in row-major order until it fills ``to_shape``.
+
+        >>> from tilewright.layout import S
+        >>> S[4, 4].tile_to((4, 8), (4, 4))
+        S[(1, 4, 2, 4):(32, 4, 16, 1)]
+        """
+        ranks = len(to_shape) == len(from_shape)
+        if not ranks or not all(facts.divides(a, b) for a, b in zip(from_shape, to_shape, strict=True)):
+            raise LayoutError(
+                f"tiles of {listed(from_shape)} do not fill {listed(to_shape)}",
+                given=f"{listed(to_shape)}",
+                allowed=f"as many dimensions, each a multiple of those of {listed(from_shape)}",
+            )
+        grid = [facts.simplify(a // b) for a, b in zip(to_shape, from_shape, strict=True)]
+        return self.tile(TileLayout(row_major(grid)), grid, from_shape, facts)
+
+    def direct_sum(
+        self, left: TileLayout, left_shape: Sequence[Value], right_shape: Sequence[Value], facts: Facts = INTS
+    ) -> TileLayout:
+        """Like `tile`, with the strides of ``left`` as they are: element ``l * right + r`` is at ``left(l) + self(r)``.
+
+        >>> from tilewright.layout import S
+        >>> S[4:2].direct_sum(S[2:1], (2,), (4,))
+        S[(2, 4):(1, 2)]
+        """
+        return combine(left, self, left_shape, right_shape, facts, scaled=False)
+
+    def is_tile_inner(
+        self, tiled: TileLayout, tiled_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
+    ) -> TileLayout | None:
+        """The ``outer`` with which ``self.tile(outer, ..)`` means ``tiled``, or None."""
+        return find_outer(self, tiled, tiled_shape, inner_shape, facts, scaled=True)
+
+    def is_tile_outer(
+        self, tiled: TileLayout, tiled_shape: Sequence[Value], outer_shape: Sequence[Value], facts: Facts = INTS
+    ) -> TileLayout | None:
+        """The ``inner`` with which ``inner.tile(self, ..)`` means ``tiled``, or None."""
+        return find_inner(self, tiled, tiled_shape, outer_shape, facts, scaled=True)
+
+    def is_direct_sum_right(
+        self, total: TileLayout, shape: Sequence[Value], right_shape: Sequence[Value], facts: Facts = INTS
+    ) -> TileLayout | None:
+        """The ``left`` with which ``self.direct_sum(left, ..)`` means ``total``, or None."""
+        return find_outer(self, total, shape, right_shape, facts, scaled=False)
+
+    def is_direct_sum_left(
+        self, total: TileLayout, shape: Sequence[Value], left_shape: Sequence[Value], facts: Facts = INTS
+    ) -> TileLayout | None:
+        """The ``right`` with which ``right.direct_sum(self, ..)`` means ``total``, or None."""
+        return find_inner(self, total, shape, left_shape, facts, scaled=False)
+
+    def permute_dims(self, perm: Sequence[int]) -> TileLayout:
+        """The shard iters in another order: new iter k is old iter ``perm[k]``.
+
+        >>> from tilewright.layout import S
+        >>> S[2, 3, 4].permute_dims((2, 0, 1))
+        S[(4, 2, 3):(1, 12, 4)]
+        """
+        return self.permute_by_groups(range(len(self.shard) + 1), perm)
+
+    def permute_by_groups(self, separators: Sequence[int], perm: Sequence[int]) -> TileLayout:
+        """The groups of shard iters, as `group` separates them, in another order.
+
+        >>> from tilewright.layout import S
+        >>> S[2, 3, 4].permute_by_groups((0, 2, 3), (1, 0))
+        S[(4, 2, 3):(1, 12, 4)]
+        """
+        cuts = list(separators)
+        if cuts[:1] != [0] or cuts[-1] != len(self.shard) or sorted(cuts) != cuts:
+            raise LayoutError(
+                f"{self} has no groups {tuple(cuts)}", given=tuple(cuts), allowed=f"rising from 0 to {len(self.shard)}"
+            )
+        if sorted(perm) != list(range(len(cuts) - 1)):
+            raise LayoutError(
+                f"{tuple(perm)} is no permutation of {len(cuts) - 1} groups",
+                given=tuple(perm),
+                allowed=f"each of 0..{len(cuts) - 2} once",
+            )
+        return replace(self, shard=tuple(it for k in perm for it in self.shard[cuts[k] : cuts[k + 1]]))
+
+    def storage(self) -> TileLayout:
+        """What one thread holds: the layout without its thread, block and device axes.
+
+        >>> from tilewright.layout import S, laneid
+        >>> S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].storage()
+        S[2:1]
+        """
+        shard, replica = ([it for it in iters if it.axis.is_memory()] for iters in (self.shard, self.replica))
+        return TileLayout(shard, replica, [term for term in self.offset if term.axis.is_memory()])
+
+    def broadcast(self, shape: Sequence[Value], to_shape: Sequence[Value], facts: Facts = INTS) -> TileLayout:
+        """View a layout of ``shape`` as one of ``to_shape``, as NumPy broadcasts: entries of 1, and missing leading
+        ones, are repeated; every repetition is the same place.
+
+        >>> from tilewright.layout import S
+        >>> S[8, 1].broadcast((8, 1), (8, 4))
+        S[(8, 4):(1, 0)]
+        """
+        return replace(self, shard=stretched(self.shard, shape, to_shape, facts))
+
+    def pack(self, n: int, facts: Facts = INTS) -> TileLayout:
+        """View every ``n`` neighbouring elements as one wider element, as a vector access does.
+
+        ``n`` and all strides are in elements before, in packs after; iters on other axes stay as they are.
+
+        >>> from tilewright.layout import S, laneid
+        >>> S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].pack(2)
+        S[(8, 4, 1):(4@laneid, 1@laneid, 1)]
+
+        Raises LayoutError where a pack would be cut or not contiguous. Inverse: `unpack`.
+        """
+        return packed(self, n, facts)
+
+    def unpack(self, n: int) -> TileLayout:
+        """View every element as ``n`` narrower neighbours on the axis of the innermost iter (m if that is no memory).
+
+        >>> from tilewright.layout import S, laneid
+        >>> S[(8, 4) : (1 @ laneid, 1)].unpack(2)
+        S[(8, 4, 2):(1@laneid, 2, 1)]
+        """
+        return unpacked(self, n)
+
+    def inverse(self, facts: Facts = INTS) -> TileLayout:
+        """The layout that leads from an address back to the row-major index.
+
+        >>> from tilewright.layout import S
+        >>> S[(8, 4) : (1, 8)].inverse()
+        S[(4, 8):(1, 4)]
+
+        Raises LayoutError unless the layout is a permutation of ``0 .. size`` on axis m.
+        """
+        return TileLayout(inverse_iters(self, facts))
+
+    def get_scope(self) -> tuple[str, str]:
+        """The widest scope and the narrowest subscope of the thread axes: lanes and warps give ("cta", "thread").
+
+        Without thread axes each thread holds everything: ("thread", "thread").
+        """
+        return scope_of(self)
+
+    def expand_threads(self, facts: Facts = INTS) -> TileLayout:
+        """The same layout in warps and lanes: tid_in_wg and tx split, (wgid, wid_in_wg) joined to warpid.
+
+        >>> from tilewright.layout import S, tid_in_wg
+        >>> S[(128, 4) : (1 @ tid_in_wg, 1)].expand_threads()
+        S[(4, 32, 4):(1@wid_in_wg, 1@laneid, 1)]
+        """
+        return expand_threads(self, facts)
+
+    def verify_well_formed(self, facts: Facts = INTS) -> bool:
+        """True, or LayoutError: thread axes divide each level at most once and without a gap, and no coordinate lies
+        outside an axis whose length the hardware fixes (32 lanes, 4 warps of a warpgroup, 128 lanes of tensor memory).
+        """
+        check_scopes(self)
+        for axis in self.axes:
+            ends = extremes(self, axis, facts)
+            if axis.bound is None or ends is None:
+                continue
+            if facts.less(ends[0], 0) or facts.less(axis.bound - 1, ends[1]):
+                raise LayoutError(
+                    f"{self} leaves axis {axis}",
+                    given=f"coordinates {ends[0]} to {ends[1]}",
+                    allowed=f"0 to {axis.bound - 1}",
+                )
+        return True
+
+
+def _sorted(replica: Iters, facts: Facts) -> Iters:
+    """Replicas in the order of axis and falling stride: their order means nothing. A replica of stride 0 is none."""
+    order = list(AXES.values())
+    live = [it for it in replica if not facts.equal(it.stride, 0)]
+    return tuple(sorted(live, key=lambda it: (order.index(it.axis), -(as_int(it.stride) or 0))))

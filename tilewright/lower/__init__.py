@@ -1,0 +1,29 @@
+"""From authored to flat: scope ids become special registers, layouts addresses, shared buffers offsets in one arena."""
+
+from dataclasses import replace
+
+from tilewright.ir import AllocBuffer, DeclBuffer, Kernel, statements
+from tilewright.ir.launch import launch_of, scope_id_exprs
+from tilewright.ir.ranges import RangeFacts
+from tilewright.lower.flatten import flatten
+from tilewright.lower.shared import place, plan_shared, shared_alignment, storage_bytes
+
+__all__ = ["lower", "plan_shared", "shared_alignment", "storage_bytes"]
+
+
+def lower(kernel: Kernel) -> Kernel:
+    """The lowered stage of a kernel whose tile calls are resolved.
+
+    Before: buffers have layouts, scope ids are names. After: storage is flat, every access is one offset, scope ids are
+    special registers, shared buffers have their offsets, and ``launch`` says how to start it.
+    """
+    facts = RangeFacts.of_kernel(kernel)
+    offsets, shared_bytes = plan_shared(kernel.body)
+    body = flatten(place(kernel.body, offsets), scope_id_exprs(kernel), facts)
+    launch = replace(launch_of(kernel), shared_bytes=shared_bytes)
+    authored = (
+        *kernel.buffers,
+        *(s.buffer for s in statements(kernel.body) if isinstance(s, (AllocBuffer, DeclBuffer))),
+    )
+    buffers = tuple(replace(buffer.flat(), elem_offset=0) for buffer in kernel.buffers)
+    return replace(kernel, buffers=buffers, body=body, stage="lowered", launch=launch, authored=authored)

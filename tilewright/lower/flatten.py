@@ -1,0 +1,192 @@
+"""The lowering pass: scope ids become special registers, layouts become offsets, and every expression is simplified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tilewright.errors import TilewrightError
+from tilewright.ir import (
+    AddressOf,
+    AllocBuffer,
+    Assign,
+    Assume,
+    Attr,
+    Bind,
+    Body,
+    Buffer,
+    DeclBuffer,
+    DeviceEntry,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    Load,
+    ScopeId,
+    Stmt,
+    Store,
+    Var,
+    While,
+    as_expr,
+    assigned,
+    const_value,
+    rewrite,
+    special,
+    walk,
+)
+from tilewright.ir.ranges import RangeFacts
+from tilewright.lower.storage import Storage, offset_of, owner_coordinates, storage_of
+
+__all__ = ["flatten"]
+
+OWNERS = {  # the thread axes of a register layout, by what a thread is there
+    "laneid": special("laneid"),
+    "warpid": special("warpid"),
+    "tx": special("tid"),
+    "wgid": special("warpid") // 4,
+    "wid_in_wg": special("warpid") % 4,
+    "tid_in_wg": special("tid") % 128,
+}
+
+
+def flatten(body: Body, ids: Mapping[str, Expr], facts: RangeFacts) -> Body:
+    """``body`` on flat storage. Before: tile calls are resolved. After: the invariants of the lowered stage hold."""
+    return _Flattener(ids, assigned(body)).body(body, facts)
+
+
+class _Flattener:
+    """One walk over a kernel. Holds the scope ids, the scalars that change, and the views declared on the way."""
+
+    def __init__(self, ids: Mapping[str, Expr], changing: frozenset[str]) -> None:
+        self.ids = ids
+        self.changing = changing
+        self.storages: dict[str, Storage] = {}
+
+    def body(self, body: Body, facts: RangeFacts) -> Body:
+        result: list[Stmt] = []
+        for stmt in body:
+            try:
+                new = _RULES.get(type(stmt), _Flattener.other)(self, stmt, facts)
+            except TilewrightError as error:
+                raise error.located(stmt.at) from None
+            result += new
+            if new and isinstance(new[-1], Bind) and not new[-1].mutable:
+                facts = facts.with_binding(new[-1].var, new[-1].value)
+        return tuple(result)
+
+    # Expressions
+
+    def expr(self, expr: Expr, facts: RangeFacts) -> Expr:
+        return as_expr(facts.simplify(self.lowered(expr, facts)))
+
+    def lowered(self, expr: Expr, facts: RangeFacts) -> Expr:
+        def change(node: Expr) -> Expr | None:
+            if isinstance(node, Var):
+                return self.ids.get(node.name)
+            if isinstance(node, (Load, AddressOf)):
+                return replace(node, **self.place(node, facts))  # type: ignore[arg-type]  # its two fields
+            return None
+
+        return rewrite(expr, change)
+
+    def place(self, node: Load | AddressOf, facts: RangeFacts) -> dict[str, object]:
+        storage = self.storage(node.buffer, facts)
+        if isinstance(node, AddressOf) and not node.indices and const_value(storage.offset) == 0:
+            return {"buffer": storage.flat, "indices": ()}
+        offset = storage.offset + offset_of(node.buffer, node.indices, facts)
+        return {"buffer": storage.flat, "indices": (as_expr(facts.simplify(offset)),)}
+
+    def storage(self, buffer: Buffer, facts: RangeFacts) -> Storage:
+        if buffer.name not in self.storages:
+            self.storages[buffer.name] = storage_of(buffer, facts)
+        return self.storages[buffer.name]
+
+    # Statements: each rule gives the statements that stand for one
+
+    def dropped(self, stmt: Stmt, facts: RangeFacts) -> Body:
+        return ()
+
+    def other(self, stmt: Stmt, facts: RangeFacts) -> Body:
+        return (stmt,)
+
+    def alloc(self, stmt: AllocBuffer, facts: RangeFacts) -> Body:
+        return (replace(stmt, buffer=self.storage(stmt.buffer, facts).flat),)
+
+    def decl(self, stmt: DeclBuffer, facts: RangeFacts) -> Body:
+        buffer = rewrite(stmt.buffer, lambda node: self.ids.get(node.name) if isinstance(node, Var) else None)
+        storage = self.storages[buffer.name] = storage_of(buffer, facts)
+        own = [view for view in storage.views if view.name == buffer.name]
+        return tuple(DeclBuffer(replace(view, data=self.pointer(view, facts)), at=stmt.at) for view in own)
+
+    def pointer(self, view: Buffer, facts: RangeFacts) -> Expr | None:
+        return self.expr(view.data, facts) if view.data is not None else None
+
+    def values(self, stmt: Bind | Assign | Evaluate, facts: RangeFacts) -> Body:
+        checks = self.owner_checks(stmt.value, stmt, facts)
+        return (*checks, replace(stmt, value=self.expr(stmt.value, facts)))
+
+    def bind(self, stmt: Bind, facts: RangeFacts) -> Body:
+        """A scalar that nothing assigns again is as good as a `T.let`: its range stays known."""
+        return self.values(replace(stmt, mutable=stmt.var.name in self.changing), facts)
+
+    def store(self, stmt: Store, facts: RangeFacts) -> Body:
+        checks = (*self.owner_checks(stmt.place, stmt, facts), *self.owner_checks(stmt.value, stmt, facts))
+        place = self.lowered(stmt.place, facts)
+        assert isinstance(place, Load)
+        place = replace(place, indices=tuple(as_expr(facts.simplify(index)) for index in place.indices))
+        return (*checks, replace(stmt, place=place, value=self.expr(stmt.value, facts)))
+
+    def owner_checks(self, value: Expr, stmt: Stmt, facts: RangeFacts) -> Body:
+        """``R[i, j]`` is right only in the thread that holds it: an `Assume` that the simulator checks."""
+        checks: list[Stmt] = []
+        for node in walk(value):
+            if not (isinstance(node, Load) and node.indices):
+                continue
+            for axis, coordinate in owner_coordinates(node.buffer, node.indices, facts).items():
+                if axis not in OWNERS:
+                    continue
+                holds = self.expr(as_expr(coordinate), facts) == OWNERS[axis]
+                if const_value(facts.simplify(holds)) is not True:
+                    checks.append(Assume(holds, at=stmt.at))
+        return tuple(checks)
+
+    def loop(self, stmt: For, facts: RangeFacts) -> Body:
+        start, stop = self.expr(stmt.start, facts), self.expr(stmt.stop, facts)
+        inner = facts.with_loop(stmt.var, start, stop, stmt.step)
+        kind = "unroll" if stmt.kind == "vectorized" else stmt.kind
+        return (replace(stmt, start=start, stop=stop, kind=kind, body=self.body(stmt.body, inner)),)
+
+    def while_(self, stmt: While, facts: RangeFacts) -> Body:
+        return (replace(stmt, cond=self.expr(stmt.cond, facts), body=self.body(stmt.body, facts)),)
+
+    def if_(self, stmt: If, facts: RangeFacts) -> Body:
+        cond = self.expr(stmt.cond, facts)
+        known = const_value(cond)
+        if known is not None:
+            return self.body(stmt.then if known else stmt.orelse, facts)
+        then = self.body(stmt.then, facts.with_condition(cond))
+        return (replace(stmt, cond=cond, then=then, orelse=self.body(stmt.orelse, facts)),)
+
+    def attr(self, stmt: Attr, facts: RangeFacts) -> Body:
+        comments = tuple(setting for setting in stmt.settings if setting[0] == "comment")
+        return (replace(stmt, settings=comments),) if comments else ()
+
+    def assume(self, stmt: Assume, facts: RangeFacts) -> Body:
+        return (replace(stmt, cond=self.lowered(stmt.cond, facts)),)
+
+
+_RULES: dict[type, Callable[..., Body]] = {
+    DeviceEntry: _Flattener.dropped,
+    ScopeId: _Flattener.dropped,
+    AllocBuffer: _Flattener.alloc,
+    DeclBuffer: _Flattener.decl,
+    Bind: _Flattener.bind,
+    Assign: _Flattener.values,
+    Evaluate: _Flattener.values,
+    Store: _Flattener.store,
+    For: _Flattener.loop,
+    While: _Flattener.while_,
+    If: _Flattener.if_,
+    Attr: _Flattener.attr,
+    Assume: _Flattener.assume,
+}

@@ -1,0 +1,87 @@
+"""The shared-memory plan: one arena per CTA, an offset in it for every shared buffer.
+
+Both back ends use these offsets, so that bank counts, swizzles on address bits and matrix descriptors agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tilewright.errors import KernelError
+from tilewright.ir import AllocBuffer, Body, Buffer, Stmt, map_body, statements
+from tilewright.layout import ComposeLayout, Layout, SwizzleLayout
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+
+__all__ = ["MOST_SHARED_BYTES", "plan_shared", "shared_alignment", "storage_bytes"]
+
+MOST_SHARED_BYTES = 227 * 1024  # of a CTA on sm_90 and sm_100; the target's own limit is checked when it is known
+LEAST_ALIGNMENT = 16  # bytes: a row of ldmatrix, a 128-bit vector
+
+
+def _swizzle_period(layout: Layout | None) -> int:
+    """Elements after which a swizzle repeats: its pattern must start at a multiple of that."""
+    swizzle = layout.swizzle if isinstance(layout, ComposeLayout) else layout
+    if not isinstance(swizzle, SwizzleLayout):
+        return 1
+    return 1 << (swizzle.per_element + swizzle.swizzle_len + swizzle.atom_len)
+
+
+def storage_bytes(buffer: Buffer) -> int:
+    """Bytes of storage, 4-bit elements packed two to a byte."""
+    return -(-buffer.storage_size() * buffer.dtype.bits // 8)
+
+
+def shared_alignment(buffer: Buffer) -> int:
+    """Bytes: the largest of what was declared, the swizzle's period, and 16."""
+    period = _swizzle_period(buffer.layout) * buffer.dtype.bits // 8
+    return max(buffer.align, period, LEAST_ALIGNMENT)
+
+
+def plan_shared(body: Body) -> tuple[dict[str, int], int]:
+    """Offsets in bytes by buffer name, in order of allocation, and the size of the arena.
+
+    An allocation that has an offset already (of a pool) keeps it.
+    Raises KernelError where the arena outgrows every GPU.
+    """
+    offsets: dict[str, int] = {}
+    end, at = 0, None
+    for stmt in statements(body):
+        if not (isinstance(stmt, AllocBuffer) and stmt.buffer.is_shared):
+            continue
+        alignment = shared_alignment(stmt.buffer)
+        offset = stmt.offset if stmt.offset is not None else -(-end // alignment) * alignment
+        if offset % alignment:
+            raise KernelError(
+                f"{stmt.buffer.name} is not aligned in shared memory",
+                given=f"offset {offset} bytes",
+                allowed=f"a multiple of {alignment} bytes: what was declared, the swizzle's period, {LEAST_ALIGNMENT}",
+                at=stmt.at,
+            )
+        offsets[stmt.buffer.name] = offset
+        end, at = max(end, offset + storage_bytes(stmt.buffer)), stmt.at
+    _check_size(end, at)
+    return offsets, end
+
+
+def _check_size(size: int, at: Span | None) -> None:
+    if size > MOST_SHARED_BYTES:
+        raise KernelError(
+            "the kernel needs more shared memory than a CTA can have",
+            given=f"{size} bytes",
+            allowed=f"{MOST_SHARED_BYTES} bytes",
+            at=at,
+        )
+
+
+def place(body: Body, offsets: dict[str, int]) -> Body:
+    """Each shared allocation with its offset."""
+
+    def placed(stmt: Stmt) -> Body | None:
+        if isinstance(stmt, AllocBuffer) and stmt.buffer.is_shared:
+            return (replace(stmt, offset=offsets[stmt.buffer.name]),)
+        return None
+
+    return map_body(body, placed)

@@ -1,0 +1,52 @@
+"""Addresses that are no multiple of the access's width: hardware faults there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.sim.checks.base import Check, register
+from tilewright.sim.checks.coordinates import coordinate_text
+from tilewright.sim.facets import where_text
+
+if TYPE_CHECKING:
+    from tilewright.sim.address import Address
+    from tilewright.sim.batch import Batch
+    from tilewright.sim.masks import Mask
+    from tilewright.sim.sites import Hook, Site
+
+__all__ = ["Alignment"]
+
+
+class Alignment(Check):
+    def watch(self, site: Site) -> Hook | None:
+        if site.width == 1 or site.aligned:
+            return None
+        low = site.width - 1
+
+        def look(batch: Batch, mask: Mask, at: Address) -> None:
+            if at.bits & low:
+                self._find(site, batch, mask, at)
+
+        return look
+
+    def _find(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        """The guilty lane, where there is one among the active."""
+        full = np.broadcast_to(at.full(), batch.shape)
+        bad = mask.full & (full & (site.width - 1) != 0)
+        if not bad.any() or site.place is None:
+            return
+        cta, warp = map(int, np.argwhere(bad.any(-1))[0])
+        address = int(full[cta, warp][bad[cta, warp]][0])
+        raise SimulationError(
+            f"{site.op}: a misaligned address in {site.place.name}",
+            given=f"{coordinate_text(self.program, site, address)}, byte {address - site.place.start}, "
+            f"in {where_text(batch, cta, warp, bad[cta, warp])}",
+            allowed=f"a multiple of {site.width} bytes",
+            at=site.at,
+        )
+
+
+register("alignment", "addresses that are no multiple of the access's width", Alignment)

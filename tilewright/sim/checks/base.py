@@ -1,0 +1,93 @@
+"""What a check is: a name, and what it does at each event of a run.
+
+Some are always on, as a machine that cannot go on has to say so; their rows here give them a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tilewright.errors import ArgumentError, choices
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tilewright.sim.batch import Batch
+    from tilewright.sim.chunk import Chunk
+    from tilewright.sim.execution import Execution
+    from tilewright.sim.masks import Bools, Mask
+    from tilewright.sim.program import Program
+    from tilewright.sim.sites import Hook, Site
+
+__all__ = ["CHECKS", "Check", "checks_of", "parse_checks", "register"]
+
+CHECKS: dict[str, str] = {}
+"""What each check finds, by its name."""
+
+_CLASSES: dict[str, type[Check]] = {}
+DEFAULT = ("bounds", "alignment", "deadlock")
+
+
+class Check:
+    """The events of a run. A check overrides those it needs; it keeps what it knows of a chunk in ``chunk.checks``."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def watch(self, site: Site) -> Hook | None:
+        """What to call before each access at a site, or None."""
+        return None
+
+    def begin(self, run: Execution) -> None:
+        """A run starts."""
+
+    def start(self, chunk: Chunk) -> None:
+        """A chunk of CTAs starts."""
+
+    def released(self, chunk: Chunk, ctas: NDArray, warps: slice, here: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
+        """The warps ``here`` (CTAs, warps) have arrived at a barrier, kept in ``rows``."""
+
+    def acquired(self, chunk: Chunk, ctas: NDArray, waiting: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
+        """A barrier is complete: the warps ``waiting`` (CTAs, all warps) go on."""
+
+    def all_met(self, chunk: Chunk, ctas: slice, warps: slice | None) -> None:
+        """All warps of these CTAs have met at once."""
+
+    def warps_met(self, batch: Batch, mask: Mask) -> None:
+        """The lanes of each active warp have met."""
+
+    def fenced(self, batch: Batch, mask: Mask, reach: str) -> None:
+        """A thread ordered its own accesses."""
+
+    def finish(self, run: Execution) -> None:
+        """The run is over."""
+
+
+def register(name: str, finds: str, check: type[Check] | None = None) -> None:
+    """Adds a row to `CHECKS`; ``check`` where it is more than a name."""
+    CHECKS[name] = finds
+    if check is not None:
+        _CLASSES[name] = check
+
+
+def checks_of(names: Iterable[str], program: Program) -> list[Check]:
+    return [_CLASSES[name](program) for name in sorted(names) if name in _CLASSES]
+
+
+def parse_checks(given: str | Iterable[str]) -> frozenset[str]:
+    """The checks that are meant: "all", "none", "default", names with commas between them, or several names.
+
+    >>> sorted(parse_checks("default"))
+    ['alignment', 'bounds', 'deadlock']
+
+    Raises ArgumentError with the choices for a name that is none.
+    """
+    names = given.split(",") if isinstance(given, str) else list(given)
+    found: set[str] = set()
+    groups = {"all": tuple(CHECKS), "none": (), "default": DEFAULT}
+    for name in (name.strip() for name in names):
+        if name not in groups and name not in CHECKS:
+            raise ArgumentError(f"unknown check {name!r}", given=repr(name), allowed=choices(name, (*groups, *CHECKS)))
+        found.update(groups.get(name, (name,)))
+    return frozenset(found)

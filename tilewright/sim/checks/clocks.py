@@ -1,0 +1,161 @@
+"""Who has met whom: the clocks by which the race check tells what is ordered.
+
+Each warp has an epoch, which grows at every meeting, and knows the latest epoch of every other warp that lies before
+it. An access is remembered as a tag, a 32-bit number: epoch, two flags, thread of the CTA. It is ordered before a later
+one of warp w when w has seen its epoch; two of one warp are when it has met in between; two of one thread always are.
+While all CTAs of a chunk do the same, one row of clocks stands for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.sim.batch import numbers
+
+if TYPE_CHECKING:
+    from tilewright.sim.batch import Look
+    from tilewright.sim.chunk import Chunk
+    from tilewright.sim.masks import Bools
+
+__all__ = ["ATOMIC", "COLLECTIVE", "EPOCH", "THREAD_BITS", "Clocks", "Tags"]
+
+Tags = NDArray[np.uint32]
+Numbers = NDArray[np.int64]
+
+THREAD_BITS = 10
+COLLECTIVE, ATOMIC = 1 << 10, 1 << 11  # made by a warp together; ordered by itself
+EPOCH = 12  # bits below the epoch
+
+
+class Clocks:
+    """epoch: (rows, warps). seen: (rows, warps, warps), the last known epoch of each warp; of itself the one before."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        warps = chunk.run.warps
+        self.epoch = np.ones((1, warps), np.int64)
+        self.seen = np.zeros((1, warps, warps), np.int64)
+        self.arriving: dict[tuple[int, int], Numbers] = {}  # (barrier, its row): epochs released there, (CTA, warp)
+        self.latest = 1  # the largest epoch of any warp
+        self._cache: dict[object, Any] = {}
+
+    @property
+    def is_collapsed(self) -> bool:
+        return len(self.epoch) == 1
+
+    def _changed(self) -> None:
+        self.latest = int(self.epoch.max())
+        self._cache.clear()
+
+    def expand(self) -> None:
+        if self.is_collapsed and self.chunk.ctas > 1:
+            self.epoch = np.repeat(self.epoch, self.chunk.ctas, axis=0)
+            self.seen = np.repeat(self.seen, self.chunk.ctas, axis=0)
+            self._changed()
+
+    # What an access asks
+
+    def tags(self, look: Look, flags: int) -> Tags:
+        """The tag of each lane's access now, (rows, warps, 32)."""
+        key = (flags, look.key)
+        if key not in self._cache:
+            warps = np.array(numbers(look.warps)).reshape(1, -1, 1)
+            thread = warps * 32 + np.arange(32)
+            epoch = self.epoch[self._rows(look), look.warps][..., None]
+            self._cache[key] = (epoch << EPOCH | flags | thread).astype(np.uint32)
+        found: Tags = self._cache[key]
+        return found
+
+    def bound(self, look: Look) -> Tags:
+        """Tags below this one are surely ordered, (rows, warps, 1)."""
+        key = ("bound", look.key)
+        if key not in self._cache:
+            floor = self.seen[self._rows(look), look.warps].min(-1)[..., None]
+            self._cache[key] = (floor + 1 << EPOCH).astype(np.uint32)
+        found: Tags = self._cache[key]
+        return found
+
+    def unseen(self, look: Look) -> int:
+        """Every access of an earlier epoch is surely ordered."""
+        key = ("unseen", look.key)
+        if key not in self._cache:
+            self._cache[key] = int(self.bound(look).min()) >> EPOCH
+        found: int = self._cache[key]
+        return found
+
+    def unordered(self, look: Look, tags: Tags, flags: int) -> Bools:
+        """Which earlier accesses, (rows or CTAs, warps, 32, n) tags of the same CTA, race with one now."""
+        mine = self.tags(look, flags)[..., None]
+        thread = tags & (1 << THREAD_BITS) - 1
+        seen = self.seen[self._rows(look), look.warps]
+        spread = np.broadcast_to(seen[:, :, None, :], (*seen.shape[:2], 32, seen.shape[-1]))
+        warp = np.broadcast_to(
+            (thread >> 5).astype(np.int64), np.broadcast_shapes(tags.shape, (*seen.shape[:2], 32, 1))
+        )
+        spread = np.broadcast_to(spread, (*warp.shape[:3], seen.shape[-1]))
+        ordered = (tags >> EPOCH) <= np.take_along_axis(spread, np.minimum(warp, seen.shape[-1] - 1), axis=-1)
+        same = (thread == mine & (1 << THREAD_BITS) - 1) & (((tags | mine) & COLLECTIVE) == 0)
+        atomic = (tags & mine & ATOMIC) != 0
+        racing: Bools = (tags != 0) & ~ordered & ~same & ~atomic
+        return racing
+
+    def _rows(self, look: Look) -> slice:
+        return slice(0, 1) if self.is_collapsed else look.ctas
+
+    # Meetings
+
+    def all_met(self, ctas: slice) -> None:
+        """All warps of these CTAs."""
+        if len(numbers(ctas)) < self.chunk.ctas:
+            self.expand()
+        rows = slice(0, 1) if self.is_collapsed else ctas
+        latest = self.epoch[rows].max(-1)
+        self.seen[rows] = latest[:, None, None]
+        self.epoch[rows] = latest[:, None] + 1
+        self._changed()
+
+    def warps_met(self, look: Look, active: Bools, *, alike: bool) -> None:
+        """The lanes of each warp with active lanes."""
+        if not alike:
+            self.expand()
+        rows = self._rows(look)
+        here = np.asarray(active.any((0, 2)))[None] if self.is_collapsed else np.asarray(active.any(-1))
+        own_numbers = np.array(numbers(look.warps))
+        epoch = self.epoch[rows, look.warps]
+        window = self.seen[rows, look.warps]
+        own = (slice(None), np.arange(len(own_numbers)), own_numbers)
+        window[own] = np.where(here, epoch, window[own])
+        epoch += here
+        self._changed()
+
+    def released(self, ctas: Numbers, warps: slice, here: Bools, barrier: int, rows: Numbers) -> None:
+        """Warps arrive at a barrier: what they did until now will be seen by those who wait there."""
+        self.expand()
+        total = np.arange(self.epoch.shape[1])[warps]
+        for cta, row, lanes in zip(ctas, rows, here, strict=True):
+            for warp in total[lanes]:
+                known = self.arriving.setdefault(
+                    (barrier, int(row)), np.zeros((self.chunk.ctas, self.epoch.shape[1]), np.int64)
+                )
+                self.seen[cta, warp, warp] = self.epoch[cta, warp]
+                known[cta] = np.maximum(known[cta], self.seen[cta, warp])
+                self.epoch[cta, warp] += 1
+        self._changed()
+
+    def acquired(self, ctas: Numbers, waiting: Bools, barrier: int, rows: Numbers) -> None:
+        """A barrier is complete: those who waited there see all that was released."""
+        self.expand()
+        for cta, row, lanes in zip(ctas, rows, waiting, strict=True):
+            known = self.arriving.get((barrier, int(row)))
+            if known is None:
+                continue
+            for warp in np.flatnonzero(lanes):
+                own = self.seen[cta, warp, warp]
+                self.seen[cta, warp] = np.maximum(self.seen[cta, warp], known[cta])
+                self.seen[cta, warp, warp] = own
+        for row in np.unique(rows):
+            self.arriving.pop((barrier, int(row)), None)
+        self._changed()

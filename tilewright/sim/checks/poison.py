@@ -1,0 +1,129 @@
+"""Values that nobody has written. Memories start poisoned; moves carry poison along; looking at it is the error.
+
+Each byte of shared memory and of registers has a flag, 1 once it is initialised, in memory of the same kind: a
+*shadow*. What copies bits copies flags in the same way, by the same code. While all CTAs of a chunk do the same at the
+same places, one row of flags stands for all of them; it is expanded at the first statement that tells them apart.
+Arrays from the host are initialised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.sim.checks.base import Check, register
+from tilewright.sim.checks.coordinates import coordinate_text
+from tilewright.sim.facets import where_text
+from tilewright.sim.memory import UNITS, Bits, Block
+from tilewright.sim.registers import Registers
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.address import Address
+    from tilewright.sim.batch import Batch, Look
+    from tilewright.sim.chunk import Chunk, Storage
+    from tilewright.sim.masks import Bools, Mask
+    from tilewright.sim.places import Place
+    from tilewright.sim.sites import Hook, Site
+
+__all__ = ["Need", "Poison", "Shadows"]
+
+
+class Shadows:
+    """The flags of a chunk's shared memory and registers."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        self.shared = Block.zeros(1, chunk.run.shared_bytes)
+        places = chunk.run.places.locals
+        self.registers = {p.name: Registers(1, chunk.run.warps, p.nbytes, p.unit, p.start) for p in places}
+
+    @staticmethod
+    def valid(width: int) -> Bits:
+        """The flags of an initialised item."""
+        return np.full((1, 1, 1, width), 1, np.uint8).view(UNITS[width])[..., 0]
+
+    @property
+    def is_collapsed(self) -> bool:
+        return self.shared.rows == 1
+
+    def view(self, batch: Batch, mask: Mask, *at: Address) -> tuple[Look, Mask]:
+        """How to look at the flags: as one CTA while that stands for all, else as the batch itself."""
+        alike = batch.is_whole_chunk and not mask.varies_by_cta and not any(address.varies_by_cta for address in at)
+        if self.is_collapsed and alike:
+            return batch.single, mask.single
+        if self.is_collapsed and self.chunk.ctas > 1:
+            self.shared = self.shared.expanded(self.chunk.ctas)
+            self.registers = {name: r.expanded(self.chunk.ctas) for name, r in self.registers.items()}
+        return batch, mask
+
+    def storage(self, place: Place) -> Storage:
+        return self.shared if place.space == "shared" else self.registers[place.name]
+
+    def finder(self, look: Look, place: Place) -> Storage:
+        """For facets: the flags instead of the bytes."""
+        return self.storage(place)
+
+    def require(
+        self, batch: Batch, mask: Mask, flags: Bits, use: str, at: Span | None, what: str = "a value", *origin: Any
+    ) -> None:
+        """Raises SimulationError where an active lane's value has a byte without its flag.
+
+        origin: the site and the address that it was loaded from, where that is known.
+        """
+        octets = np.ascontiguousarray(np.atleast_3d(flags))[..., None].view(np.uint8)
+        if octets.all():
+            return
+        bad = mask.full & ~octets.all(-1)
+        if bad.any():
+            self._report(batch, bad, use, at, what, *origin)
+
+    @staticmethod
+    def _report(
+        batch: Batch, bad: Bools, use: str, at: Span | None, what: str, site: Site | None = None, address: Any = None
+    ) -> None:
+        cta, warp, lane = map(int, np.argwhere(bad)[0])
+        if site is not None and site.place is not None:
+            byte = int(np.broadcast_to(address.full(), batch.shape)[cta, warp, lane])
+            what = coordinate_text(batch.chunk.run.program, site, byte)
+        raise SimulationError(
+            f"{what} is uninitialised",
+            given=f"{use}, in {where_text(batch, cta, warp, bad[cta, warp])}",
+            allowed="moving it; what is computed with, branched on, used as an address or stored to an argument "
+            "must have been written",
+            at=at,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Need:
+    """A place where a value is looked at. what: its expression; use: for what."""
+
+    what: str
+    use: str
+    at: Span | None
+
+    def __call__(self, batch: Batch, mask: Mask, flags: Bits, *origin: Any) -> None:
+        batch.chunk.shadows.require(batch, mask, flags, self.use, self.at, self.what, *origin)
+
+
+class Poison(Check):
+    def start(self, chunk: Chunk) -> None:
+        chunk.shadows = Shadows(chunk)
+
+    def watch(self, site: Site) -> Hook | None:
+        """Instructions that look at memory, such as atomics, need it initialised."""
+        if site.write or site.shifts or site.place is None or site.place.space == "global":
+            return None
+
+        def look(batch: Batch, mask: Mask, at: Address) -> None:
+            flags = site.shadow_bits(batch, mask, at)
+            batch.chunk.shadows.require(batch, mask, flags, f"an operand of {site.op}", site.at, "memory", site, at)
+
+        return look
+
+
+register("poison", "uninitialised values that are computed with, branched on, used as an address or returned", Poison)

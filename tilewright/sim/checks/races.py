@@ -1,0 +1,148 @@
+"""Races: two accesses to one place, one of them a write, that no barrier orders.
+
+Running all warps together hides a missing barrier; this check finds it. Every place of shared memory remembers its last
+writer and, for each warp, its last reader; every place of a global buffer that the kernel writes its last writer and
+its last two readers. A place is as wide as the narrowest access of the kernel there. Different CTAs are ordered only
+by a fence, an atomic, and a later atomic of the other; atomics do not race among themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.sim.address import Address
+from tilewright.sim.batch import numbers
+from tilewright.sim.checks.base import Check, register
+from tilewright.sim.checks.clocks import ATOMIC, COLLECTIVE, Clocks
+from tilewright.sim.checks.global_places import GlobalPlaces
+from tilewright.sim.checks.reports import Clash, report, warning
+from tilewright.sim.checks.shared_places import SharedPlaces
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tilewright.sim.batch import Batch
+    from tilewright.sim.chunk import Chunk
+    from tilewright.sim.execution import Execution
+    from tilewright.sim.masks import Bools, Mask
+    from tilewright.sim.program import Program
+    from tilewright.sim.sites import Hook, Site
+
+__all__ = ["Races"]
+
+ANYWHERE = ""  # where pointers of run time write
+
+
+class Races(Check):
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.globals: dict[str, GlobalPlaces] = {}
+        self.order = 0  # of atomics on global memory
+
+    def begin(self, run: Execution) -> None:
+        self.globals = {}
+        self.order = 0
+        self.written = {site.place.name if site.place else ANYWHERE for site in self.program.sites if site.write}
+        self.warned: set[tuple[str, str]] = set()
+        self.releases: dict[int, list[tuple[int, int]]] = {}  # CTA -> (epoch, order) of each
+        self.acquires: dict[int, int] = {}
+        self.fences: set[int] = set()
+
+    def start(self, chunk: Chunk) -> None:
+        clocks = Clocks(chunk)
+        chunk.checks["races"] = SharedPlaces(chunk, clocks, self._grain("shared", ""))
+
+    def _grain(self, space: str, name: str) -> int:
+        """The narrowest access that may touch a place, in bytes."""
+        widths = [
+            site.width
+            for site in self.program.sites
+            if site.place is None or (site.place.space == space and (not name or site.place.name == name))
+        ]
+        return min(widths, default=4)
+
+    def watch(self, site: Site) -> Hook | None:
+        assert site.place is not None
+        if site.place.space == "local":
+            return None
+        flags = (ATOMIC if site.atomic else 0) | (COLLECTIVE if site.collective else 0)
+
+        def shared(batch: Batch, mask: Mask, at: Address) -> None:
+            batch.chunk.checks["races"].touch(self, site, batch, mask, at, flags)
+
+        def everywhere(batch: Batch, mask: Mask, at: Address) -> None:
+            name = site.place.name if site.place else ""
+            if not self.written & {name, ANYWHERE}:
+                return
+            if site.atomic and site.write:
+                self._atomic(batch, mask)
+            if name not in self.globals:
+                self.globals[name] = GlobalPlaces(batch.chunk.run.blocks[name].nbytes, self._grain("global", name))
+            self.globals[name].touch(self, site, batch, mask, at, flags)
+
+        return shared if site.place.space == "shared" else everywhere
+
+    # Order between CTAs
+
+    def fenced(self, batch: Batch, mask: Mask, reach: str) -> None:
+        if reach in ("gpu", "sys"):
+            self.fences |= {batch.chunk.first + int(row) for row in _active_rows(batch, mask)}
+
+    def _atomic(self, batch: Batch, mask: Mask) -> None:
+        """An atomic after a fence publishes what its CTA did; it also takes over what others have published."""
+        clocks: Clocks = batch.chunk.checks["races"].clocks
+        for row in _active_rows(batch, mask):
+            cta = batch.chunk.first + int(row)
+            self.order += 1
+            self.acquires[cta] = self.order
+            if cta in self.fences:
+                epoch = int(clocks.epoch[0 if clocks.is_collapsed else row].max())
+                self.releases.setdefault(cta, []).append((epoch, self.order))
+
+    def published(self, cta: int, epoch: int, to: int) -> bool:
+        """Has CTA ``to`` taken over what CTA ``cta`` did in ``epoch``?"""
+        until = self.acquires.get(to, 0)
+        return any(epoch <= released and order < until for released, order in self.releases.get(cta, ()))
+
+    # Meetings
+
+    def released(self, chunk: Chunk, ctas: NDArray, warps: slice, here: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
+        chunk.checks["races"].expand()
+        chunk.checks["races"].clocks.released(ctas, warps, here, barrier, rows)
+
+    def acquired(self, chunk: Chunk, ctas: NDArray, waiting: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
+        chunk.checks["races"].clocks.acquired(ctas, waiting, barrier, rows)
+
+    def all_met(self, chunk: Chunk, ctas: slice, warps: slice | None) -> None:
+        places: SharedPlaces = chunk.checks["races"]
+        if len(numbers(ctas)) < chunk.ctas:
+            places.expand()
+        places.clocks.all_met(ctas)
+
+    def warps_met(self, batch: Batch, mask: Mask) -> None:
+        places: SharedPlaces = batch.chunk.checks["races"]
+        alike = batch.is_whole_chunk and not mask.varies_by_cta
+        if not alike:
+            places.expand()
+        places.clocks.warps_met(batch, mask.full, alike=alike)
+
+    # What was found
+
+    def clash(self, clash: Clash) -> None:
+        """Raises SimulationError; warns where both wrote the same."""
+        if clash.equal_values:
+            key = (str(clash.site.at), clash.site.line.buffer)
+            if key not in self.warned:
+                self.warned.add(key)
+                clash.batch.chunk.run.warnings.append(warning(self.program, clash))
+            return
+        raise report(self.program, clash)
+
+
+def _active_rows(batch: Batch, mask: Mask) -> Any:
+    return np.array(numbers(batch.ctas))[mask.full.any((1, 2))]
+
+
+register("races", "accesses to one place, one of them a write, that nothing orders", Races)

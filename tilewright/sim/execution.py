@@ -1,0 +1,188 @@
+"""One run of a program: its arguments, its chunks of CTAs, and what it leaves behind."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.sim.batch import Batch
+from tilewright.sim.chunk import Chunk
+from tilewright.sim.counts import Counts
+from tilewright.sim.masks import Mask
+from tilewright.sim.schedule import Scheduler
+from tilewright.sim.sync import Barriers
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.isa import Sync
+    from tilewright.sim.address import Part
+    from tilewright.sim.batch import Look
+    from tilewright.sim.checks import Check
+    from tilewright.sim.chunk import Storage
+    from tilewright.sim.masks import Value
+    from tilewright.sim.places import Place
+    from tilewright.sim.program import Program
+
+__all__ = ["Execution", "Run"]
+
+CHUNK_BYTES = 3 << 20  # shared memory, registers and temporaries of the CTAs that run together
+LEAST_LANES = 8192  # fewer, and the cost of a statement is that of Python
+MOST_LANES = 1 << 17
+LANE_BYTES = 24  # of temporaries, for each lane
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run leaves besides its arrays. output: what ``printf`` wrote."""
+
+    counts: Counts
+    warnings: list[str] = field(default_factory=list)
+    output: str = ""
+
+
+class Execution:
+    """A run while it goes on."""
+
+    def __init__(
+        self,
+        program: Program,
+        arrays: Mapping[str, np.ndarray[Any, Any]],
+        scalars: Mapping[str, Any],
+        checks: list[Check],
+    ) -> None:
+        self.program = program
+        self.places = program.places
+        self.scalars = program.bound_scalars(scalars)
+        self.blocks = program.bound_arrays(arrays)
+        self.checks = checks
+        launch = program.launch
+        self.grid: tuple[int, int, int] = tuple(program.number(extent, self.scalars) for extent in launch.grid)  # type: ignore[assignment]
+        self.cluster = launch.cluster
+        self.threads = launch.threads
+        self.warps = launch.warps
+        self.shared_bytes = launch.shared_bytes
+        self.exists = (np.arange(self.warps * 32) < self.threads).reshape(1, self.warps, 32)
+        self.warnings: list[str] = []
+        self.output: list[str] = []
+        self.steps = 0
+        self.tally = [0] * len(program.tallies)
+        self.scheduler = Scheduler(self, program.pieces, program.live)
+        self._next = 0
+        self._open: list[Chunk] = []  # chunks that run
+
+    @property
+    def ctas(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    # Running
+
+    def run(self, progress: Callable[[int, int], None] | None) -> None:
+        """The whole grid, a chunk at a time."""
+        for check in self.checks:
+            check.begin(self)
+        while self.admit():
+            self.scheduler.run_all()
+            while self._open:
+                self._open.pop().close()
+            if progress is not None:
+                progress(self._next, self.ctas)
+        for check in self.checks:
+            check.finish(self)
+
+    def admit(self) -> bool:
+        """Starts the next chunk; False where no CTA is left."""
+        size = min(self._chunk_ctas(), self.ctas - self._next)
+        if size <= 0:
+            return False
+        chunk = Chunk(self, self._next, size)
+        chunk.barriers = Barriers(chunk)
+        self._open.append(chunk)
+        for check in self.checks:
+            check.start(chunk)
+        self._next += size
+        shape = (size, self.warps, 32)
+        mask = Mask(shape, None if self.exists.all() else self.exists)
+        self.scheduler.ready.append(Batch(chunk, slice(0, size, 1), slice(0, self.warps, 1), mask))
+        return True
+
+    def _chunk_ctas(self) -> int:
+        """As many CTAs as cache well, never under 8192 lanes, whole clusters."""
+        lanes = self.warps * 32
+        registers = sum(place.nbytes for place in self.places.locals)
+        each = self.shared_bytes + lanes * (registers + LANE_BYTES)
+        size = max(LEAST_LANES // lanes, min(CHUNK_BYTES // each, MOST_LANES // lanes), 1)
+        cluster = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        return -(-size // cluster) * cluster
+
+    def thread_parts(self, warps: slice) -> dict[int, Part]:
+        """Address parts that depend on thread numbers only, kept for all runs of the program."""
+        return self.program.thread_parts.setdefault((warps.start, warps.stop, warps.step), {})
+
+    # What generated code and instructions ask
+
+    @staticmethod
+    def plain(batch: Look, place: Place) -> Storage:
+        """The bytes of a place themselves."""
+        return batch.chunk.storage(place)
+
+    def ordered(self, batch: Batch, mask: Mask, what: Sync | str, at: Span | None) -> None:
+        """A fence, or the lanes of whole warps meeting where none of them can be elsewhere."""
+        if isinstance(what, str):
+            for check in self.checks:
+                check.fenced(batch, mask, what)
+            return
+        active = mask.full
+        if (
+            mask.array is not None
+            and not (active == (self.exists[:, batch.warps] & active.any(-1, keepdims=True))).all()
+        ):
+            raise SimulationError(
+                "divergence: a warp meets without all of its lanes",
+                given=f"{mask.lanes} of {mask.warps * 32} lanes active",
+                allowed="all lanes of the warp",
+                at=at,
+            )
+        for check in self.checks:
+            check.warps_met(batch, mask)
+
+    def assumed(self, batch: Batch, mask: Mask, holds: Value, text: str, at: Span | None) -> None:
+        """An assumption of the kernel, or of a layout about which thread it is."""
+        fails = mask.narrowed(~holds if isinstance(holds, np.ndarray | np.bool_) else not holds)
+        if fails is not None:
+            from tilewright.sim.facets import Facet
+
+            Facet(batch, mask, at, self.plain).fault(f"`{text}` does not hold", fails.full)
+
+    def fingerprint(self, polling: list[Batch]) -> int:
+        """A number that changes when anything does that a poll could see."""
+        memories = [block.data for block in self.blocks.values()] + [batch.chunk.shared.data for batch in polling]
+        values = [batch.env[name] for batch in polling for name in sorted(batch.env)]
+        total = zlib.crc32(repr([(batch.piece, batch.shape) for batch in polling]).encode())
+        for array in (*memories, *values):
+            total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
+        return total
+
+    # Results
+
+    def result(self) -> Run:
+        counts = Counts()
+        for name, warps in zip(self.program.tallies, self.tally, strict=True):
+            if warps:
+                counts.instructions[name] = counts.instructions.get(name, 0) + warps
+        for site in self.program.sites:
+            for line in site.lines():
+                line.nbytes = line.accesses * site.width
+                if line.space == "local" and line.op == "register":
+                    continue
+                counts.lines.append(line)
+                into = counts.bytes_written if line.write else counts.bytes_read
+                into[line.space] = into.get(line.space, 0) + line.nbytes
+                if line.op in ("load", "store"):
+                    name = f"{line.op} {line.space}"
+                    counts.instructions[name] = counts.instructions.get(name, 0) + line.warps
+        return Run(counts, self.warnings, "".join(self.output))

@@ -1,0 +1,188 @@
+"""The machine as one instruction sees it: `tilewright.isa.machine`'s protocols for one batch and mask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.errors import SimulationError
+from tilewright.sim.address import Address, Part
+from tilewright.sim.batch import lanes_text, numbers
+from tilewright.sim.masks import Bools, Mask
+from tilewright.sim.memory import UNITS
+from tilewright.sim.places import SHARED_WINDOW, WINDOW_BITS
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.batch import Look
+    from tilewright.sim.chunk import Storage
+    from tilewright.sim.places import Place
+
+__all__ = ["Facet", "MemoryFacet", "SharedFacet"]
+
+Array = NDArray[Any]
+
+
+def _lanes_of(mask: Mask, count: int) -> Mask:
+    """The mask of the first ``count`` lanes of each warp."""
+    return (
+        mask if count == 32 else Mask((*mask.shape[:2], count), None if mask.array is None else mask.full[..., :count])
+    )
+
+
+class SharedFacet:
+    """`Memory` of the CTAs' arenas; ``storage`` finds the bytes (or their shadow)."""
+
+    def __init__(self, batch: Look, mask: Mask, storage: Callable[[Look, Place], Storage]) -> None:
+        self.batch = batch
+        self.mask = mask
+        self.storage = storage
+
+    def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
+        mask = _lanes_of(self.mask, address.shape[-1])
+        at = Address(0, Part.of_lanes(_safe(address, mask)))
+        block = self.storage(self.batch, self.batch.chunk.run.places.arena)
+        found = np.ascontiguousarray(block.load(self.batch, at, nbytes))
+        return found[..., None].view(np.uint8)
+
+    def store_rows(self, address: Array, data: NDArray[np.uint8]) -> None:
+        mask = _lanes_of(self.mask, address.shape[-1])
+        bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
+        block = self.storage(self.batch, self.batch.chunk.run.places.arena)
+        block.store(
+            self.batch.of_lanes(mask.shape[2]),
+            Address(0, Part.of_lanes(_safe(address, mask))),
+            data.shape[-1],
+            bits,
+            mask,
+        )
+
+    def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
+        return MemoryFacet(self.batch, self.mask, self.storage).atomic(
+            address + (SHARED_WINDOW << WINDOW_BITS), combine, *values
+        )
+
+
+def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
+    """The addresses, those of inactive lanes replaced by an active one's."""
+    full = address.astype(np.int64, copy=False)
+    if mask.array is None:
+        return full
+    spread = np.broadcast_to(full, mask.shape)
+    return np.where(mask.full, full, spread[mask.full][0] if mask.full.any() else 0)
+
+
+class MemoryFacet:
+    """`Memory` of everything, by generic addresses."""
+
+    def __init__(self, batch: Look, mask: Mask, storage: Callable[[Look, Place], Storage]) -> None:
+        self.batch = batch
+        self.mask = mask
+        self.storage = storage
+
+    def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
+        """For each buffer: its bytes, the lanes that point there, and where."""
+        places = self.batch.chunk.run.places
+        full = _safe(address, self.mask)
+        found = []
+        for window in np.unique(full >> WINDOW_BITS):
+            lanes = self.mask.narrowed(full >> WINDOW_BITS == window)
+            if lanes is not None:
+                at = Address(0, Part(_safe(full - (int(window) << WINDOW_BITS), lanes)))
+                found.append((self.storage(self.batch, places.at(int(window), at.lo)), lanes, at))
+        return found
+
+    def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
+        found: Any = None
+        for storage, lanes, at in self._split(address):
+            bits = np.ascontiguousarray(storage.load(self.batch, at, nbytes))[..., None].view(np.uint8)
+            found = bits if found is None else np.where(lanes.full[..., None], bits, found)
+        return found  # type: ignore[no-any-return]
+
+    def store_rows(self, address: Array, data: NDArray[np.uint8]) -> None:
+        bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
+        for storage, lanes, at in self._split(address):
+            storage.store(self.batch, at, data.shape[-1], bits, lanes)
+
+    def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
+        """Lane by lane where lanes meet, all others at once."""
+        kind = values[0].dtype
+        shape = self.mask.shape
+        olds = np.zeros(shape, kind)
+        for storage, lanes, at in self._split(address):
+            where = np.broadcast_to(at.full(), shape)
+            key = where + self.batch.rows(1 << WINDOW_BITS) if storage.rows > 1 else where
+            for turn in _turns(key.reshape(-1), lanes.flat):
+                now = np.zeros(shape, np.bool_)
+                now.reshape(-1)[turn] = True
+                mask = Mask(shape, now)
+                there = Address(0, Part(np.where(now, where, where.reshape(-1)[turn[0]])))
+                bits = storage.load(self.batch, there, kind.itemsize)
+                old = np.broadcast_to(np.ascontiguousarray(bits).view(kind), shape)
+                new = np.asarray(combine(old, *values)).astype(kind)
+                olds = np.where(now, old, olds)
+                storage.store(self.batch, there, kind.itemsize, new.view(UNITS[kind.itemsize]), mask)
+        return olds
+
+
+def _turns(address: NDArray[np.int64], lanes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """``lanes`` in groups without a common address, in the order in which each address is met."""
+    order = np.argsort(address[lanes], kind="stable")
+    ordered = address[lanes][order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    rank = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
+    by_rank = np.argsort(rank, kind="stable")
+    ends = np.cumsum(np.bincount(rank))
+    return np.split(lanes[order][by_rank], ends[:-1])
+
+
+class Facet:
+    """`Machine` for one call."""
+
+    def __init__(self, batch: Look, mask: Mask, at: Span | None, storage: Callable[[Look, Place], Storage]) -> None:
+        self.batch = batch
+        self.mask = mask
+        self.at = at
+        self.storage = storage
+
+    @property
+    def shared(self) -> SharedFacet:
+        return SharedFacet(self.batch, self.mask, self.storage)
+
+    @property
+    def memory(self) -> MemoryFacet:
+        return MemoryFacet(self.batch, self.mask, self.storage)
+
+    @property
+    def machine(self) -> Facet:
+        return self
+
+    @property
+    def active(self) -> Bools:
+        return self.mask.full
+
+    def to_shared(self, address: Array) -> Array:
+        return address - (SHARED_WINDOW << WINDOW_BITS)
+
+    def clock(self) -> int:
+        self.batch.chunk.run.steps += 1
+        return self.batch.chunk.run.steps
+
+    def write_text(self, lines: list[str]) -> None:
+        self.batch.chunk.run.output += lines
+
+    def fault(self, what: str, lanes: Bools) -> None:
+        """Stops the kernel, naming the first CTA and warp with such lanes."""
+        shown = np.broadcast_to(lanes, self.batch.shape)
+        cta, warp = map(int, np.argwhere(shown.any(-1))[0])
+        raise SimulationError(what, given=where_text(self.batch, cta, warp, shown[cta, warp]), at=self.at)
+
+
+def where_text(batch: Look, cta: int, warp: int, lanes: Bools) -> str:
+    """``CTA (0, 0, 0), warp 2, lanes 0..15``: cta and warp count in the batch."""
+    row = numbers(batch.ctas)[cta]
+    number = numbers(batch.warps)[warp]
+    return f"CTA {batch.chunk.cta_name(row)}, warp {number}, {lanes_text(lanes)}"

@@ -1,0 +1,261 @@
+"""Running rows of the instruction table: operands in, the row's meaning, results out; the same for every row.
+
+A row that only moves bits is run a second time on the shadows, so that uninitialised bits go where the bits go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.dtypes import DType
+from tilewright.errors import SimulationError
+from tilewright.isa import BY_MASK, WHOLE_WARP, Bound
+from tilewright.sim.address import Address, Part
+from tilewright.sim.batch import lanes_text
+from tilewright.sim.facets import Facet, where_text
+from tilewright.sim.memory import UNITS, Bits
+from tilewright.sim.places import SHARED_WINDOW, WINDOW_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tilewright.errors import Span
+    from tilewright.sim.batch import Batch, Look
+    from tilewright.sim.masks import Mask, Value
+    from tilewright.sim.places import Place
+    from tilewright.sim.sites import Site
+
+__all__ = ["ADDRESSES", "Instruction", "Move", "RegisterFile", "lanes", "stacked", "to_shared"]
+
+ADDRESSES = ("shared", "global", "generic")
+FLOATS = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+
+
+def lanes(value: Value) -> Any:
+    """A value as an array (CTAs, warps, 32)."""
+    array = np.atleast_3d(value) if np.ndim(value) < 3 else value
+    return array if array.shape[2] == 32 else np.broadcast_to(array, (*array.shape[:2], 32, *array.shape[3:]))
+
+
+def stacked(*values: Any) -> Any:
+    """Registers of a vector as (CTAs, warps, registers, 32)."""
+    return np.stack(np.broadcast_arrays(*values), axis=2)
+
+
+def to_shared(at: Address) -> Address:
+    """A generic address as an offset in the shared window."""
+    return at.shifted(-(SHARED_WINDOW << WINDOW_BITS))
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A plain copy: the bytes that the read access finds go where the write access says."""
+
+    source: Site
+    target: Site
+    with_shadows: bool
+
+    def __call__(self, batch: Batch, mask: Mask, source: Address, target: Address) -> None:
+        bits = self.source.load(batch, mask, source)
+        if self.with_shadows:
+            flags = self.source.flags(batch, mask, source)
+            self.target.store(batch, mask, target, bits)
+            self.target.store_flags(batch, mask, target, flags, self.source, source)
+        else:
+            self.target.store(batch, mask, target, bits)
+
+
+@dataclass(frozen=True, eq=False)
+class RegisterFile:
+    """An operand in registers. run: they follow each other, and one address says where; else there is one for each."""
+
+    places: tuple[Place, ...]
+    width: int
+    count: int
+    many: bool
+    run: bool
+    sites: tuple[Site, ...]
+    kind: str
+
+    def _check(self, batch: Batch, mask: Mask, at: Any) -> None:
+        if self.run and not at.parts and self._is_inside(at.start):
+            return
+        if self.run:
+            self.sites[0].reach(batch, mask, at)
+            if self.count > 1:
+                self.sites[0].reach(batch, mask, at.shifted((self.count - 1) * self.width))
+        else:
+            for one in at:
+                self.sites[0].reach(batch, mask, one)
+
+    def _is_inside(self, start: int) -> bool:
+        place = self.places[0]
+        inside = place.start <= start <= place.start + place.nbytes - self.count * self.width
+        return inside and not start & (self.width - 1)
+
+    def load(self, batch: Batch, mask: Mask, at: Any) -> Any:
+        """(CTAs, warps, registers, 32) bits, or (CTAs, warps, 32) of an operand that is no vector."""
+        self._check(batch, mask, at)
+        bits = self._read(batch, at, batch.chunk.registers)
+        return bits.view(FLOATS[self.kind]) if self.kind in FLOATS else bits
+
+    def flags(self, batch: Batch, mask: Mask, at: Any) -> Any:
+        shadows = batch.chunk.shadows
+        look, _ = shadows.view(batch, mask, *self._each(at))
+        return self._read(look, at, shadows.registers)
+
+    def _read(self, batch: Look, at: Any, registers: Any) -> Any:
+        if self.run and self.width == 4 and self.many and not at.parts:
+            return registers[self.places[0].name].words(batch, at.start, self.count)
+        found = [
+            registers[place.name].load(batch, one, self.width)
+            for place, one in zip(self.places, self._each(at), strict=True)
+        ]
+        return stacked(*found) if self.many else found[0]
+
+    def _each(self, at: Any) -> list[Address]:
+        return [at.shifted(k * self.width) for k in range(self.count)] if self.run else list(at)
+
+    def store(self, batch: Batch, mask: Mask, at: Any, result: Any, *, checked: bool = False) -> None:
+        if not checked:
+            self._check(batch, mask, at)
+        self._write(batch, mask, at, result, batch.chunk.registers)
+
+    def store_flags(self, batch: Batch, mask: Mask, at: Any, flags: Any) -> None:
+        if flags is None:
+            shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
+            flags = np.full((*shape, self.width), 1, np.uint8).view(UNITS[self.width])[..., 0]
+        look, active = batch.chunk.shadows.view(batch, mask, *self._each(at))
+        self._write(look, active, at, flags, batch.chunk.shadows.registers)
+
+    def _write(self, batch: Look, mask: Mask, at: Any, result: Any, registers: Any) -> None:
+        bits = np.asarray(result)
+        bits = bits.view(UNITS[self.width]) if bits.dtype.itemsize == self.width else bits.astype(UNITS[self.width])
+        if self.run and self.width == 4 and self.many and not at.parts:
+            registers[self.places[0].name].store_words(batch, at.start, bits, mask)
+            return
+        for k, (place, one) in enumerate(zip(self.places, self._each(at), strict=True)):
+            registers[place.name].store(batch, one, self.width, bits[..., k, :] if self.many else bits, mask)
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """A row with a meaning. accesses: (operand number, site) of memory that it touches; sinks: registers it writes."""
+
+    bound: Bound
+    at: Span | None
+    accesses: tuple[tuple[int, Site], ...]
+    sinks: tuple[RegisterFile, ...]
+    with_shadows: bool
+    result: str
+
+    def __call__(
+        self, batch: Batch, mask: Mask, values: tuple[Any, ...], sinks: tuple[Any, ...], flags: Any = None
+    ) -> Any:
+        self._check_lanes(batch, mask, values)
+        for number, site in self.accesses:
+            site.touch(batch, mask, values[number])
+        arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
+        found = self._run(batch, mask, arguments, batch.chunk.run.plain)
+        for register, at, part in self._delivered(sinks, found):
+            register.store(batch, mask, at, part)
+        if not self.with_shadows:
+            return self._typed(found)
+        return self._shadowed(batch, mask, arguments, sinks, flags, found)
+
+    def _shadowed(self, batch: Batch, mask: Mask, arguments: Any, sinks: Any, flags: Any, found: Any) -> Any:
+        form = self.bound.form
+        shadow: Any = None
+        if form.moves:
+            shadows = batch.chunk.shadows
+            kinds = zip(arguments, self._read_kinds, strict=True)
+            addresses = [Address(0, Part(argument)) for argument, (kind, _) in kinds if kind in ADDRESSES]
+            look, active = shadows.view(batch, mask, *addresses)
+            given = tuple(
+                self._flags(argument, flag) if data else self._sound(batch, mask, argument, flag)
+                for argument, flag, (_, data) in zip(arguments, flags, self._read_kinds, strict=True)
+            )
+            shadow = self._run(look, active, given, shadows.finder, form.validity)
+        else:
+            for number, site in self.accesses:
+                if site.write:
+                    site.mark(batch, mask, arguments[number])
+        for register, at, part in self._delivered(sinks, shadow):
+            register.store_flags(batch, mask, at, part)
+        if form.moves and self.result != "void":
+            return self._typed(found), _bits_of(shadow)
+        return self._typed(found)
+
+    def _delivered(self, sinks: tuple[Any, ...], found: Any) -> Iterator[tuple[RegisterFile, Any, Any]]:
+        """What goes into which registers, and where those are."""
+        results = found if len(self.sinks) > 1 else [found] * len(self.sinks)
+        yield from zip(self.sinks, sinks, results, strict=True)
+
+    @cached_property
+    def _keywords(self) -> dict[str, Any]:
+        return {name: self.bound.mods[name] for name in self.bound.form.passes}
+
+    @cached_property
+    def _read_kinds(self) -> tuple[tuple[str, bool], ...]:
+        """For each operand that is read: its kind, and whether it is what moves rather than says how."""
+        read = [row for row in self.bound.instruction.operands if not row.written]
+        movable = [row.kind == "typed" or row.many for row in read]
+        if not any(movable):
+            movable = [row.kind in ("b16", "b32", "b64") for row in read]
+        return tuple((row.kind, moves) for row, moves in zip(read, movable, strict=True))
+
+    def _sound(self, batch: Batch, mask: Mask, argument: Any, flags: Any) -> Any:
+        if flags is not None:
+            use = f"an operand of {self.bound.instruction.name}"
+            batch.chunk.shadows.require(batch, mask, flags, use, self.at)
+        return argument
+
+    def _flags(self, argument: Any, flags: Any) -> Any:
+        if flags is None:
+            width = argument.dtype.itemsize
+            return np.broadcast_to(np.full(width, 1, np.uint8).view(UNITS[width])[0], argument.shape)
+        return flags if flags.shape[-1] == 32 else np.broadcast_to(flags, np.broadcast_shapes(flags.shape, (1, 1, 32)))
+
+    def _run(self, batch: Look, mask: Mask, arguments: tuple[Any, ...], storage: Any, meaning: Any = None) -> Any:
+        form = self.bound.form
+        execute = meaning or form.execute
+        assert execute is not None
+        first = (getattr(Facet(batch, mask, self.at, storage), form.on),) if form.on else ()
+        return execute(*first, *arguments, **self._keywords)
+
+    def _typed(self, found: Any) -> Any:
+        if found is None or self.result == "void":
+            return None
+        return np.asarray(found).astype(DType(self.result).numpy, copy=False)
+
+    def _check_lanes(self, batch: Batch, mask: Mask, values: tuple[Any, ...]) -> None:
+        needs = self.bound.instruction.lanes
+        if needs == WHOLE_WARP and not mask.has_whole_warps:
+            self._divergence(batch, mask, np.ones((1, 1, 32), np.bool_))
+        elif needs == BY_MASK and mask.array is not None:
+            names = [row.name for row in self.bound.instruction.operands if not row.written]
+            named = values[names.index("mask")].astype(np.int64) >> np.arange(32) & 1 != 0
+            if (mask.full.any(-1, keepdims=True) & named & ~mask.full).any():
+                self._divergence(batch, mask, named)
+
+    def _divergence(self, batch: Batch, mask: Mask, wanted: Any) -> None:
+        active = mask.full
+        wanted = np.broadcast_to(wanted, mask.shape)
+        missing = active.any(-1, keepdims=True) & wanted & ~active
+        cta, warp = map(int, np.argwhere(missing.any(-1))[0])
+        raise SimulationError(
+            f"divergence: {self.bound.instruction.name} without {lanes_text(missing[cta, warp])}",
+            given=where_text(batch, cta, warp, active[cta, warp]),
+            allowed=f"{lanes_text(wanted[cta, warp])} of the warp, together",
+            hint="move it out of the condition that splits the warp",
+            at=self.at,
+        )
+
+
+def _bits_of(shadow: Any) -> Bits:
+    found = np.asarray(shadow)
+    return found.view(UNITS[found.dtype.itemsize])

@@ -1,0 +1,58 @@
+"""What a `while` waits for: somebody's store, or nothing at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.ir import Assign, Bind, Break, Evaluate, Expr, For, If, Load, Stmt, Store, Var, While, statements, walk
+from tilewright.isa import bind
+from tilewright.sim.prepare import calls_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["changed_names", "is_closed", "polls"]
+
+
+def polls(loop: Stmt) -> bool:
+    """Does this loop ask memory again and again until somebody else has written there?
+
+    A `while` with an atomic in it, or one that ends when a place says so that does not move from turn to turn.
+    """
+    if not isinstance(loop, While):
+        return False
+    inner = [call for stmt in (loop, *statements(loop.body)) for call in calls_of(stmt)]
+    if any(access.atomic for call in inner for access in bind(call).form.accesses):
+        return True
+    changing = changed_names(loop)
+    exits = list(_exits(loop))
+    deciding = {node.name for cond in exits for node in walk(cond) if isinstance(node, Var)}
+    exits += [s.value for s in statements(loop.body) if isinstance(s, (Assign, Bind)) and s.var.name in deciding]
+    return any(_asks_memory(cond, changing) for cond in exits)
+
+
+def _exits(loop: While) -> Iterator[Expr]:
+    """The conditions that end a loop."""
+    yield loop.cond
+    for stmt in statements(loop.body):
+        if isinstance(stmt, If) and any(isinstance(part, Break) for part in statements((*stmt.then, *stmt.orelse))):
+            yield stmt.cond
+
+
+def _asks_memory(expr: Expr, changing: set[str]) -> bool:
+    for node in walk(expr):
+        if isinstance(node, Load) and node.buffer.space != "local":
+            names = {part.name for part in walk(node.indices) if isinstance(part, Var)}
+            if not names & changing:
+                return True
+    return False
+
+
+def changed_names(loop: While) -> set[str]:
+    """The variables that a turn of the loop may change."""
+    return {stmt.var.name for stmt in statements(loop.body) if isinstance(stmt, (Assign, For))}
+
+
+def is_closed(loop: While) -> bool:
+    """Does a turn depend on nothing but the loop's own variables, and change nothing else?"""
+    return not any(isinstance(stmt, (Store, Evaluate)) or calls_of(stmt) for stmt in statements(loop.body))

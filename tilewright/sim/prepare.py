@@ -1,0 +1,120 @@
+"""What is done to a lowered kernel before it is cut: named pointers and indices are put in where they are used.
+
+A name for ``address_of(A[4 * tid])`` would hide from the addressing code what a pointer points into and how it varies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tilewright.dtypes import BOOL
+from tilewright.ir import (
+    AddressOf,
+    Assign,
+    Bind,
+    Body,
+    Break,
+    Call,
+    Const,
+    Expr,
+    For,
+    If,
+    Load,
+    Stmt,
+    Var,
+    While,
+    expressions,
+    rewrite,
+    rewrite_values,
+    statements,
+    unary,
+    walk,
+)
+from tilewright.isa import ANY_LANES, bind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["calls_of", "is_collective", "prepared"]
+
+
+def calls_of(stmt: Stmt) -> list[Call]:
+    """The calls in a statement's own expressions."""
+    return [expr for expr in expressions(stmt) if isinstance(expr, Call)]
+
+
+def is_collective(call: Call) -> bool:
+    """Does this call concern more lanes than each for itself?"""
+    bound = bind(call)
+    return bound.form.sync is not None or bound.instruction.lanes != ANY_LANES
+
+
+def prepared(body: Body) -> Body:
+    """``body`` with every statement an object of its own, collectives out of the conditions of branches, and names of
+    addresses put in where they are used.
+
+    ``if elect(): ...`` becomes ``cond = elect(); if cond: ...``, since lanes may have to gather before the call.
+    """
+    return _apart(_inlined(body, _definitions(body)))
+
+
+def _definitions(body: Body) -> dict[str, Expr]:
+    """Variables that only ever stand for one expression without memory or calls: what each stands for."""
+    assigned = {stmt.var.name for stmt in statements(body) if isinstance(stmt, Assign)}
+    found: dict[str, Expr] = {}
+    for stmt in statements(body):
+        if isinstance(stmt, Bind) and stmt.var.name not in assigned:
+            value = _put_in(stmt.value, found)
+            nodes = list(walk(value))
+            changing = any(isinstance(node, Var) and node.name in assigned for node in nodes)
+            if not changing and not any(isinstance(node, (Load, Call)) for node in nodes):
+                found[stmt.var.name] = value
+    return found
+
+
+def _put_in(expr: Expr, definitions: Mapping[str, Expr]) -> Expr:
+    return rewrite(expr, lambda node: definitions.get(node.name) if isinstance(node, Var) else None)
+
+
+def _inlined(body: Body, definitions: Mapping[str, Expr]) -> Body:
+    """Pointers everywhere, integers in indices only: elsewhere a name saves computing them again."""
+    pointers = {name: expr for name, expr in definitions.items() if expr.dtype.kind == "handle"}
+
+    def change(node: Expr) -> Expr | None:
+        if isinstance(node, Var):
+            return pointers.get(node.name)
+        if isinstance(node, (Load, AddressOf)):
+            return replace(node, indices=tuple(_put_in(index, definitions) for index in node.indices))
+        return None
+
+    result: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, Bind) and stmt.var.name in pointers:
+            continue
+        made = rewrite_values(stmt, change)
+        for part in ("body", "then", "orelse"):
+            if hasattr(made, part):
+                made = replace(made, **{part: _inlined(getattr(made, part), definitions)})  # type: ignore[arg-type]  # bodies
+        result.append(made)
+    return tuple(result)
+
+
+def _apart(body: Body) -> Body:
+    result: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, If):
+            cond = stmt.cond
+            if any(map(is_collective, calls_of(stmt))):
+                cond = Var(f"cond.{id(stmt):x}", BOOL)
+                result.append(Bind(cond, stmt.cond, mutable=False, at=stmt.at))
+            stmt = replace(stmt, cond=cond, then=_apart(stmt.then), orelse=_apart(stmt.orelse))
+        elif isinstance(stmt, While) and any(map(is_collective, calls_of(stmt))):
+            leave = If(unary("not", stmt.cond), (Break(at=stmt.at),), at=stmt.at)
+            stmt = While(Const(True, BOOL), _apart((leave, *stmt.body)), at=stmt.at)
+        elif isinstance(stmt, (For, While)):
+            stmt = replace(stmt, body=_apart(stmt.body))
+        else:
+            stmt = replace(stmt)
+        result.append(stmt)
+    return tuple(result)

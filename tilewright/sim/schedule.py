@@ -1,0 +1,290 @@
+"""Who runs next. Batches are plain data here: they go on, wait, split and merge.
+
+The batch at the lowest piece goes first, so that lanes which parted meet again where their ways do; batches that arrive
+at one piece with equal uniform values become one. A batch of which only some warps may pass a barrier stays whole while
+anything else can run. A poll (a loop that reads memory until somebody changes it) yields at each turn; when nothing is
+left but polls and a full round of them changes nothing, nothing ever will.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.sim.batch import Batch, lanes_text, merged, numbers
+from tilewright.sim.masks import Mask, Value
+from tilewright.sim.sync import Crossing, MeetingPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tilewright.errors import Span
+    from tilewright.sim.execution import Execution
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler:
+    """The batches of a run. pieces: the generated functions; live: for each piece the axes of its live variables."""
+
+    def __init__(self, run: Execution, pieces: list[Callable[[Batch], int | None]], live: list[dict[str, int]]) -> None:
+        self.run = run
+        self.pieces = pieces
+        self.live = live
+        self.ready: list[Batch] = []
+        self.waiting: list[Batch] = []  # arrived at a barrier
+        self.gathering: list[Batch] = []  # lanes of warps that wait for the rest of their warp
+        self.polling: list[Batch] = []
+        self.rounds = 0
+        self.last_round = 0
+
+    def run_all(self) -> None:
+        """Every batch to its end. Raises SimulationError where nobody can go on."""
+        while True:
+            if self.ready:
+                self._step(self._next())
+            elif not (self._release() or self._gather() or self._split() or self._poll() or self._force_gathering()):
+                break
+        self._check_finished()
+
+    # Going on
+
+    def _next(self) -> Batch:
+        if len(self.ready) == 1:
+            return self.ready.pop()
+        lowest = min(batch.piece for batch in self.ready)
+        here = [batch for batch in self.ready if batch.piece == lowest]
+        first = here[0]
+        self.ready.remove(first)
+        for other in here[1:]:
+            if other.chunk is first.chunk and (both := merged(first, other, self.live[lowest])) is not None:
+                self.ready.remove(other)
+                first = both
+        return first
+
+    def _step(self, batch: Batch) -> None:
+        """Runs pieces until the batch waits, parts, ends, or somebody else is further behind."""
+        while True:
+            self.run.steps += 1
+            to = self.pieces[batch.piece](batch)
+            if to is None:
+                return
+            batch.piece = to
+            if self.ready:
+                self.ready.append(batch)
+                return
+
+    # What pieces end with
+
+    def branch(self, batch: Batch, cond: Value, then: int, orelse: int) -> int | None:
+        """Each lane its way; the batch as a whole where all agree."""
+        holds = batch.mask.narrowed(cond)
+        if holds is None:
+            return orelse
+        fails = batch.mask.narrowed(~cond)
+        if fails is None:
+            return then
+        self.ready += [batch.narrowed(holds, then), batch.narrowed(fails, orelse)]
+        return None
+
+    def poll(self, batch: Batch, to: int) -> int | None:
+        """The back edge of a loop that may be waiting for somebody's store."""
+        batch.piece = to
+        self.polling.append(batch)
+        return None
+
+    def meet(self, batch: Batch, place: MeetingPlace, to: int, *operands: Value) -> int | None:
+        """Arrive where lanes meet, whole warps at a time."""
+        batch.piece = to
+        batch.env |= {f"meeting.{k}": operand for k, operand in enumerate(operands)}
+        batch.meeting = Crossing(place)
+        if self._is_whole(batch):
+            return self._arrive(batch)
+        self.gathering.append(batch)
+        return None
+
+    def _is_whole(self, batch: Batch) -> bool:
+        if batch.mask.has_whole_warps:
+            return True
+        there = batch.chunk.run.exists[:, batch.warps]
+        active = batch.mask.full
+        return bool((active == (there & active.any(-1, keepdims=True))).all())
+
+    def _arrive(self, batch: Batch) -> int | None:
+        place: MeetingPlace = batch.meeting.place
+        operands = [batch.env.pop(f"meeting.{k}", 0) for k in range(2)]
+        batch.meeting = None
+        if not place.is_barrier:
+            if place.sync is not None:
+                for check in self.run.checks:
+                    check.warps_met(batch, batch.mask)
+            return batch.piece
+        crossing = batch.chunk.barriers.arrive(batch, place, *operands)
+        if crossing is None:
+            return batch.piece
+        batch.meeting = crossing
+        if not batch.chunk.barriers.ready(batch)[batch.mask.full.any(-1)].all():
+            self.waiting.append(batch)
+            return None
+        batch.meeting = None
+        return batch.piece
+
+    # When nothing is ready
+
+    def _release(self) -> bool:
+        """Whole batches whose barriers are complete."""
+        passed = [b for b in self.waiting if b.chunk.barriers.ready(b)[b.mask.full.any(-1)].all()]
+        for batch in passed:
+            self._go_on(batch)
+        return bool(passed)
+
+    def _go_on(self, batch: Batch) -> None:
+        self.waiting.remove(batch)
+        batch.meeting = None
+        self.ready.append(batch)
+
+    def _gather(self) -> bool:
+        """Lanes at one place that belong together; warps that are whole then go on."""
+        for k, batch in enumerate(self.gathering):
+            for other in self.gathering[k + 1 :]:
+                if other.chunk is batch.chunk and other.meeting.place is batch.meeting.place:
+                    axes = self.live[batch.piece] | batch.meeting.place.axes
+                    both = merged(batch, other, axes)
+                    if both is not None:
+                        self.gathering.remove(batch)
+                        self.gathering.remove(other)
+                        self._gathered(both)
+                        return True
+        return self._part_whole_warps()
+
+    def _gathered(self, batch: Batch) -> None:
+        if not self._is_whole(batch):
+            self.gathering.append(batch)
+        elif (to := self._arrive(batch)) is not None:
+            batch.piece = to
+            self.ready.append(batch)
+
+    def _part_whole_warps(self) -> bool:
+        """Of a gathering batch, the warps that are whole need not wait for the others."""
+        for batch in self.gathering:
+            there = self.run.exists[:, batch.warps]
+            active = batch.mask.full
+            whole = (active == there).all(-1, keepdims=True) & active
+            if whole.any():
+                self.gathering.remove(batch)
+                for mask in (whole, active & ~whole):
+                    part = batch.narrowed(Mask(batch.shape, mask), batch.piece)
+                    part.meeting = batch.meeting
+                    self._gathered(part)
+                return True
+        return False
+
+    def _split(self) -> bool:
+        """The warps of a waiting batch that may go on, without the others."""
+        for batch in self.waiting:
+            free = batch.chunk.barriers.ready(batch)[..., None] & batch.mask.full
+            if free.any():
+                self.waiting.remove(batch)
+                self.ready.append(batch.narrowed(Mask(batch.shape, free), batch.piece))
+                rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~free), batch.piece)
+                old: Crossing = batch.meeting
+                rest.meeting = Crossing(old.place, *_rest_of(batch, rest, old))
+                self.waiting.append(rest)
+                return True
+        return False
+
+    def _poll(self) -> bool:
+        """One round of polls; False where there are none, or where a round changes nothing and only a warp can gather.
+
+        Looking at everything that could change takes time, so that only two rounds in 16 are compared.
+        """
+        if not self.polling:
+            return False
+        self.rounds += 1
+        if self.rounds % 16 == 0:
+            self.last_round = self.run.fingerprint(self.polling)
+        elif self.rounds % 16 == 1 and self.last_round == self.run.fingerprint(self.polling):
+            if self.run.admit():
+                return True
+            if self.gathering:
+                return False
+            self._stuck("livelock: every thread that is left polls, and nothing changes", self.polling)
+        self.ready, self.polling = self.polling, []
+        return True
+
+    def _force_gathering(self) -> bool:
+        """Lanes whose warp never becomes whole: a collective by mask may still be right, and says so itself."""
+        for batch in self.gathering:
+            if batch.meeting.place.sync is None:
+                self.gathering.remove(batch)
+                batch.meeting = None
+                self.ready.append(batch)
+                return True
+        return False
+
+    # The end
+
+    def _check_finished(self) -> None:
+        if self.gathering:
+            self._stuck(
+                "divergence: a warp cannot meet, its lanes are apart", [*self.gathering, *self.waiting, *self.polling]
+            )
+        if self.waiting:
+            self._stuck("deadlock: no thread can go on", self.waiting)
+
+    def _stuck(self, what: str, batches: list[Batch]) -> None:
+        others = [b for b in (*self.waiting, *self.gathering, *self.polling) if b not in batches]
+        lines = [line for batch in (*batches, *others) for line in self._places(batch)]
+        missing = self._missing(batches)
+        first = min(batches, key=lambda batch: batch.piece)
+        at = first.meeting.place.at if first.meeting else self._poll_place(first)
+        raise SimulationError(what, given="\n".join(lines[:32]), allowed=missing, at=at)
+
+    def _poll_place(self, batch: Batch) -> Span | None:
+        return self.run.program.spans.get(batch.piece)
+
+    def _places(self, batch: Batch) -> list[str]:
+        """Where a batch stands: one line for all CTAs that have the same lanes there."""
+        what = batch.meeting.place.name if batch.meeting else "a loop that polls memory"
+        at = batch.meeting.place.at if batch.meeting else self._poll_place(batch)
+        alike: dict[bytes, list[int]] = {}
+        active = batch.mask.full
+        for cta in np.flatnonzero(active.any((1, 2))):
+            alike.setdefault(active[cta].tobytes(), []).append(int(cta))
+        return [f"{at or 'somewhere'}: {what}: {self._who(batch, ctas[0], len(ctas))}" for ctas in alike.values()]
+
+    def _who(self, batch: Batch, cta: int, ctas: int) -> str:
+        row = numbers(batch.ctas)[cta]
+        active = batch.mask.full[cta]
+        own = np.array(numbers(batch.warps))
+        warps = ", ".join(map(str, own[active.any(-1)]))
+        some = active[active.any(-1)][0]
+        more = f" and {ctas - 1} more CTAs" if ctas > 1 else ""
+        return f"CTA {batch.chunk.cta_name(row)}{more}, warp {warps}, {lanes_text(some)}"
+
+    def _missing(self, batches: list[Batch]) -> str | None:
+        for batch in batches:
+            if batch.meeting and batch.meeting.has_arrived:
+                number = int(batch.meeting.barrier[0, 0])
+                row = batch.ctas.start
+                state = batch.chunk.barriers
+                expected, arrived = int(state.expected[row, number]), int(state.arrived[row, number])
+                return f"{expected} threads at barrier {number}; {arrived} have arrived"
+        return None
+
+
+def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Any, Any]:
+    """The part of a crossing that belongs to a narrowed batch."""
+    ctas = slice(*_index(batch.ctas, rest.ctas))
+    warps = slice(*_index(batch.warps, rest.warps))
+    assert old.barrier is not None
+    assert old.generation is not None
+    return old.barrier[ctas, warps], old.generation[ctas, warps]
+
+
+def _index(outer: slice, inner: slice) -> tuple[int, int, int]:
+    whole, taken = numbers(outer), numbers(inner)
+    step = taken.step // whole.step if len(taken) > 1 else 1
+    return whole.index(taken[0]), whole.index(taken[-1]) + 1, max(step, 1)

@@ -1,0 +1,180 @@
+"""Where threads meet: the barriers of a chunk's CTAs, and what a batch that waits there is waiting for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.isa import Sync
+from tilewright.sim.batch import numbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tilewright.errors import Span
+    from tilewright.sim.batch import Batch
+    from tilewright.sim.chunk import Chunk
+    from tilewright.sim.masks import Bools, Value
+
+__all__ = ["Barriers", "Crossing", "MeetingPlace"]
+
+NAMED = 16  # barriers of a CTA; one more stands for the cluster's
+WARP = 32
+
+
+@dataclass(frozen=True, eq=False)
+class MeetingPlace:
+    """A statement where lanes wait. sync: None for a collective that only needs the lanes of its warp together."""
+
+    name: str
+    at: Span | None
+    sync: Sync | None
+    axes: dict[str, int] = field(default_factory=dict)  # of the operands that travel with a waiting batch
+
+    @property
+    def is_barrier(self) -> bool:
+        return self.sync is not None and self.sync.scope != "warp"
+
+
+@dataclass(eq=False)
+class Crossing:
+    """A batch at a meeting place. barrier, generation: per (CTA, warp) of the batch, once it has arrived."""
+
+    place: MeetingPlace
+    barrier: NDArray[np.int64] | None = None
+    generation: NDArray[np.int64] | None = None
+
+    @property
+    def has_arrived(self) -> bool:
+        return self.barrier is not None
+
+
+class Barriers:
+    """The state of the barriers of a chunk: one row per CTA (per cluster: its first CTA's)."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        size = (chunk.ctas, NAMED + 1)
+        self.arrived = np.zeros(size, np.int64)
+        self.expected = np.zeros(size, np.int64)
+        self.generation = np.zeros(size, np.int64)
+        self.waiting = np.zeros((*size, chunk.run.warps), np.bool_)  # of the row's own CTA
+
+    def arrive(self, batch: Batch, place: MeetingPlace, number: Value, count: Value) -> Crossing | None:
+        """The batch, whole warps, arrives. None where it may go on at once."""
+        sync = place.sync
+        assert sync is not None
+        ids, counts = self._ids(sync, number, count)
+        if self._all_at_once(batch, sync, ids, counts):
+            return None
+        warps = batch.mask.full.any(-1)
+        barrier = np.broadcast_to(ids, warps.shape).astype(np.int64)
+        rows = self._rows(batch, sync)
+        generation = self.generation[rows[:, None], barrier]
+        for one in np.unique(barrier[warps]):
+            here = warps & (barrier == one)
+            wanted = np.unique(np.broadcast_to(counts, warps.shape)[here])
+            self._check(place, int(one), wanted)
+            self._count(batch, place, rows, int(one), here, int(wanted[0]))
+        return None if sync.arrive_only else Crossing(place, barrier, generation)
+
+    def _ids(self, sync: Sync, number: Value, count: Value) -> tuple[Any, Any]:
+        """The barrier's number and how many threads meet there, ints or (CTAs or 1, warps or 1)."""
+        threads = self.chunk.run.warps * WARP
+        if sync.scope == "cluster":
+            cluster = self.chunk.run.cluster
+            return NAMED, threads * cluster[0] * cluster[1] * cluster[2]
+        if sync.scope == "cta":
+            return 0, threads
+        ids = number if isinstance(number, int) else number[..., 0]
+        if sync.scope == "warpgroup":
+            return ids, 4 * WARP
+        return ids, count if isinstance(count, int) else count[..., 0]
+
+    def _all_at_once(self, batch: Batch, sync: Sync, ids: Any, counts: Any) -> bool:
+        """Are these all threads that meet, with nobody there yet? Then nothing need be kept."""
+        if not isinstance(ids, int) or not isinstance(counts, int) or sync.scope == "cluster":
+            return False
+        whole = batch.mask.warps == batch.shape[0] * self.chunk.run.warps and counts == self.chunk.run.warps * WARP
+        if not whole or not 0 <= ids < NAMED or self.arrived[batch.ctas, ids].any():
+            return False
+        for check in self.chunk.run.checks:
+            check.all_met(self.chunk, batch.ctas, None)
+        return True
+
+    def _rows(self, batch: Batch, sync: Sync) -> NDArray[np.int64]:
+        rows = np.array(numbers(batch.ctas))
+        if sync.scope == "cluster":
+            x, y, z = self.chunk.run.cluster
+            rows = rows // (x * y * z) * (x * y * z)
+        return rows
+
+    def _check(self, place: MeetingPlace, number: int, wanted: NDArray[np.int64]) -> None:
+        if not 0 <= number <= NAMED or (number == NAMED and place.sync and place.sync.scope != "cluster"):
+            raise SimulationError(
+                f"{place.name}: there is no barrier {number}", given=str(number), allowed="0..15", at=place.at
+            )
+        if len(wanted) != 1 or wanted[0] % WARP or wanted[0] <= 0:
+            raise SimulationError(
+                f"{place.name}: barrier {number} is for a whole number of warps",
+                given=", ".join(map(str, wanted)) + " threads",
+                allowed="one positive multiple of 32",
+                at=place.at,
+            )
+
+    def _count(
+        self, batch: Batch, place: MeetingPlace, rows: NDArray[np.int64], number: int, here: Bools, wanted: int
+    ) -> None:
+        arriving = here.sum(1) * WARP
+        pending = self.arrived[rows, number] > 0
+        if (pending & (arriving > 0) & (self.expected[rows, number] != wanted)).any():
+            raise SimulationError(
+                f"{place.name}: barrier {number} is expected by two counts",
+                given=f"{wanted} threads here, {self.expected[rows, number][pending][0]} where others wait",
+                allowed="the same count everywhere",
+                at=place.at,
+            )
+        np.add.at(self.arrived[:, number], rows, arriving)
+        self.expected[np.unique(rows[arriving > 0]), number] = wanted
+        own = np.array(numbers(batch.ctas))
+        for check in self.chunk.run.checks:
+            check.released(self.chunk, own, batch.warps, here, number, rows)
+        assert place.sync is not None
+        if not place.sync.arrive_only:
+            self.waiting[own, number, batch.warps] |= here
+        touched = np.unique(rows[arriving > 0])
+        if (self.arrived[touched, number] > wanted).any():
+            raise SimulationError(
+                f"{place.name}: more threads than barrier {number} is for",
+                given=f"{int(self.arrived[touched, number].max())} threads arrived",
+                allowed=f"{wanted} threads",
+                at=place.at,
+            )
+        self._complete(touched[self.arrived[touched, number] == wanted], number, place.sync)
+
+    def _complete(self, rows: NDArray[np.int64], number: int, sync: Sync) -> None:
+        if not len(rows):
+            return
+        self.generation[rows, number] += 1
+        self.arrived[rows, number] = 0
+        members = rows
+        if sync.scope == "cluster":
+            x, y, z = self.chunk.run.cluster
+            members = (rows[:, None] + np.arange(x * y * z)).reshape(-1)
+        for check in self.chunk.run.checks:
+            check.acquired(
+                self.chunk, members, self.waiting[members, number], number, np.repeat(rows, len(members) // len(rows))
+            )
+        self.waiting[members, number] = False
+
+    def ready(self, batch: Batch) -> Bools:
+        """(CTAs, warps): those of a waiting batch that may go on."""
+        crossing: Crossing = batch.meeting
+        assert crossing.barrier is not None
+        assert crossing.place.sync is not None
+        rows = self._rows(batch, crossing.place.sync)
+        passed: Bools = self.generation[rows[:, None], crossing.barrier] != crossing.generation
+        return passed

@@ -1,0 +1,153 @@
+"""Writing the body of a tile call: statements that know their line, names that are new to the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tilewright import isa
+from tilewright.dtypes import HANDLE, INT32
+from tilewright.errors import Span
+from tilewright.ir import (
+    AddressOf,
+    AllocBuffer,
+    Attr,
+    Bind,
+    Body,
+    Buffer,
+    DeclBuffer,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Load,
+    ScopeId,
+    Stmt,
+    Store,
+    Value,
+    Var,
+    as_expr,
+    binary,
+    select,
+    statements,
+)
+
+if TYPE_CHECKING:
+    from tilewright.layout import Facts
+    from tilewright.tile.walks import Offset
+
+__all__ = ["Builder", "Names"]
+
+
+class Names:
+    """The names of a kernel's variables and buffers; hands out new ones: ``f``, ``f_1``, ... (Mutable.)"""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._taken = {var.name for var in (*kernel.params, *kernel.symbols)} | {b.name for b in kernel.buffers}
+        self._next: dict[str, int] = {}
+        for stmt in statements(kernel.body):
+            if isinstance(stmt, (AllocBuffer, DeclBuffer)):
+                self._taken.add(stmt.buffer.name)
+            elif isinstance(stmt, (Bind, For)):
+                self._taken.add(stmt.var.name)
+            elif isinstance(stmt, ScopeId):
+                self._taken.update(var.name for var in stmt.vars)
+
+    def new(self, name: str) -> str:
+        """``name``, with the first free number behind it where it is taken."""
+        number = self._next.get(name, 0)
+        label = name if not number else f"{name}_{number}"
+        while label in self._taken:
+            number += 1
+            label = f"{name}_{number}"
+        self._next[name] = number + 1
+        self._taken.add(label)
+        return label
+
+
+def _picked(values: list[Value], index: Value) -> Value:
+    """The value with this index."""
+    *rest, total = values
+    for position, value in reversed(list(enumerate(rest))):
+        total = select(binary("==", index, position), value, total)
+    return total
+
+
+class Builder:
+    """Collects the statements of one tile call, each at the call's line. (Mutable.)"""
+
+    def __init__(self, names: Names, at: Span | None, facts: Facts) -> None:
+        self.names = names
+        self.at = at
+        self.facts = facts
+        self._bodies: list[list[Stmt]] = [[]]
+
+    @property
+    def body(self) -> Body:
+        """What has been written so far."""
+        return tuple(self._bodies[0])
+
+    def add(self, stmt: Stmt) -> None:
+        """Write a statement at the current place."""
+        self._bodies[-1].append(stmt)
+
+    def comment(self, text: str) -> None:
+        """A line for the reader of the emitted code."""
+        self.add(Attr((("comment", text),), at=self.at))
+
+    def let(self, name: str, value: Value) -> Expr:
+        """Name a value. A number stays one."""
+        expr = as_expr(value)
+        var = Var(self.names.new(name), HANDLE if expr.dtype == HANDLE else expr.dtype)
+        self.add(Bind(var, expr, mutable=False, at=self.at))
+        return var
+
+    def call(self, op: str, *args: object, **modifiers: object) -> None:
+        """Write an instruction of the table."""
+        self.add(Evaluate(isa.call(op, *args, **modifiers), at=self.at))
+
+    def store(self, buffer: Buffer, offset: Value, value: Expr) -> None:
+        """Write an element of flat storage."""
+        self.add(Store(Load(buffer, (as_expr(offset),)), value, at=self.at))
+
+    @contextmanager
+    def loop(self, name: str, count: Value, kind: str = "serial") -> Iterator[Var]:
+        """What is written inside is the body of ``for name in range(count)``."""
+        var = Var(self.names.new(name), INT32)
+        self._bodies.append([])
+        yield var
+        body = tuple(self._bodies.pop())
+        self.add(For(var, as_expr(0), as_expr(count), body, kind, at=self.at))
+
+    @contextmanager
+    def when(self, cond: Expr | None) -> Iterator[None]:
+        """What is written inside happens where ``cond`` holds; always for None."""
+        if cond is None:
+            yield
+            return
+        self._bodies.append([])
+        yield
+        body = tuple(self._bodies.pop())
+        self.add(If(cond, body, at=self.at))
+
+    def offsets(self, offset: Offset, name: str) -> Callable[[Value], Value]:
+        """Prepare an offset in front of its loop; the result gives it for a round."""
+        if offset.each:
+            rounds = [self.offsets(one, name) for one in offset.each]
+            return lambda round: _picked([one(0) for one in rounds], round)
+        if offset.through is not None:
+            side = offset.through
+            return lambda round: side.at(self.let(f"{name}_element", offset.joined(offset.fixed, round)), self.facts)
+        if offset.swizzle is None:
+            return lambda round: offset.joined(offset.fixed, round)
+        address = offset.swizzle.address
+        if offset.hoisted:
+            start = self.let(f"{name}_start", address(self.let(f"{name}_linear", offset.fixed)))
+            return lambda round: offset.joined(start, round)
+        return lambda round: address(self.let(f"{name}_linear", offset.joined(offset.fixed, round)))
+
+    def pointer(self, name: str, storage: Buffer, offset: Value) -> Expr:
+        """Name a pointer to an element of flat storage."""
+        return self.let(name, AddressOf(storage, (as_expr(offset),)))

@@ -1,0 +1,203 @@
+"""A tile call as a variant sees it: its sides with their layouts, who executes it, the target, and what is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from tilewright.dtypes import DType
+from tilewright.errors import DispatchError, LayoutError, Span
+from tilewright.ir import Argument, Buffer, Region, Value, as_expr, const_value
+from tilewright.layout import ComposeLayout, Facts, SwizzleLayout, TileLayout
+
+if TYPE_CHECKING:
+    from tilewright import ir
+    from tilewright.ir.ranges import RangeFacts
+    from tilewright.isa import Arch
+    from tilewright.tile.scope import ExecScope
+
+__all__ = ["Side", "TileCall", "call_name", "side_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """One side of a tile call: a region of a buffer, and its part of the buffer's layout.
+
+    extents: of the region. tile: the layout of the region, its origin in the offset, below ``swizzle``; None where no
+    layout describes it (``problem`` says why).
+    """
+
+    region: Region
+    extents: tuple[Value, ...]
+    tile: TileLayout | None = None
+    swizzle: SwizzleLayout | None = None
+    problem: str = ""
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.region.buffer
+
+    @property
+    def name(self) -> str:
+        return self.buffer.name
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+    @property
+    def space(self) -> str:
+        """The memory: local, shared, global or tmem. Dynamic shared memory is shared memory."""
+        return self.buffer.space.partition(".")[0]
+
+    @property
+    def size(self) -> int | None:
+        """Elements of the region; None where an extent is symbolic."""
+        known = [const_value(extent) for extent in self.extents]
+        return None if None in known else int(prod(known))  # type: ignore[arg-type]  # no None among them
+
+    @property
+    def starts(self) -> tuple[Value, ...]:
+        return tuple(start for start, _ in self.region.box)
+
+    def at(self, element: Value, facts: Facts) -> Value:
+        """The storage offset of the region's ``element`` in row-major order, by the buffer's own layout."""
+        digits: list[Value] = []
+        for position, extent in reversed(list(enumerate(self.extents))):
+            digits.insert(0, element % extent if position else element)
+            element = element // extent
+        return self.place(digits, facts).get("m", 0)
+
+    def place(self, digits: list[Value], facts: Facts) -> dict[str, Value]:
+        """The physical coordinate of the element ``digits`` past the region's origin."""
+        coords = [as_expr(start) + digit for start, digit in zip(self.starts, digits, strict=True)]
+        if self.buffer.layout is None:
+            return {"m": coords[0]}
+        return self.buffer.layout.apply(*coords, shape=self.buffer.shape, facts=facts)
+
+    def __str__(self) -> str:
+        return str(self.region)
+
+
+def side_of(region: Region, facts: Facts) -> Side:
+    """The side that a region is: its layout sliced, its extents numbers where they are known."""
+    box = tuple((facts.simplify(start), facts.simplify(extent)) for start, extent in region.box)
+    side = Side(Region(region.buffer, box), tuple(extent for _, extent in box))
+    if region.buffer.layout is None:
+        return replace(side, problem=f"{region.buffer.name} has no layout")
+    everything = all(const_value(start) == 0 for start, _ in box) and side.extents == region.buffer.shape
+    try:
+        layout = region.buffer.layout if everything else region.buffer.layout.slice(region.buffer.shape, box, facts)
+    except LayoutError as error:
+        allowed = f"; needed: {error.allowed}" if error.allowed else ""
+        return replace(side, problem=f"{region.buffer.name}: {error.what}{allowed}")
+    if isinstance(layout, SwizzleLayout):
+        layout = layout.slice(region.buffer.shape, box, facts)
+    if isinstance(layout, ComposeLayout):
+        return replace(side, tile=layout.tile, swizzle=layout.swizzle if layout.swizzle.swizzle_len else None)
+    assert isinstance(layout, TileLayout)
+    return replace(side, tile=layout)
+
+
+def call_name(stmt: ir.TileCall) -> str:
+    """``Tx.warp.copy``."""
+    scope = "" if stmt.scope == "thread" else f".{'wg' if stmt.scope == 'warpgroup' else stmt.scope}"
+    return f"Tx{scope}.{stmt.primitive}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TileCall:
+    """One call of a tile primitive, for one target. ``replace`` a field to ask what another call would get."""
+
+    stmt: ir.TileCall
+    dst: Side
+    src: Side
+    scope: ExecScope
+    arch: Arch
+    facts: RangeFacts
+    config: tuple[tuple[str, Argument], ...] = ()
+
+    @property
+    def at(self) -> Span | None:
+        return self.stmt.at
+
+    @property
+    def dtype(self) -> DType:
+        return self.dst.dtype
+
+    @property
+    def text(self) -> str:
+        """The call as the kernel has it."""
+        return f"{call_name(self.stmt)}({self.dst}, {self.src})"
+
+    @property
+    def spaces(self) -> tuple[str, str]:
+        """The memories of destination and source."""
+        return self.dst.space, self.src.space
+
+    def side(self, space: str) -> Side:
+        """The side in that memory; the destination where both are."""
+        return self.dst if self.dst.space == space else self.src
+
+    def other(self, side: Side) -> Side:
+        """The other one of the two sides."""
+        return self.src if side is self.dst else self.dst
+
+    def option(self, key: str, default: Argument = None) -> Argument:
+        """A keyword of the call that variants read."""
+        return dict(self.config).get(key, default)
+
+    def with_side(self, old: Side, new: Side) -> TileCall:
+        """This call with one side exchanged."""
+        return replace(self, dst=new) if old is self.dst else replace(self, src=new)
+
+
+def checked_copy(call: TileCall) -> TileCall:
+    """A copy moves the same elements: one dtype, equal extents (unit ones ignored), regions inside their buffers.
+
+    Raises DispatchError naming both sides.
+    """
+    dst, src = call.dst, call.src
+    if dst.dtype != src.dtype:
+        raise _invalid(call, "the dtypes differ", f"{dst.name} is {dst.dtype}, {src.name} is {src.dtype}",
+                       "one dtype on both sides", f'a loop with T.cast(x, "{dst.dtype}") converts')  # fmt: skip
+    for side in (dst, src):
+        _check_inside(call, side)
+    shapes = [[extent for extent in side.extents if const_value(extent) != 1] for side in (dst, src)]
+    equal = len(shapes[0]) == len(shapes[1]) and all(
+        call.facts.equal(a, b) or const_value(call.facts.simplify(a - b)) == 0 for a, b in zip(*shapes, strict=True)
+    )
+    if not equal:
+        raise _invalid(call, "the extents differ", f"{_shape(dst)}, {_shape(src)}",
+                       "equal extents in the same order; only extents of 1 are ignored")  # fmt: skip
+    return replace(call, dst=_numbered(dst, shapes[1]), src=_numbered(src, shapes[0]))
+
+
+def _invalid(call: TileCall, what: str, given: str, allowed: str, hint: str | None = None) -> DispatchError:
+    return DispatchError(f"{call.text}: {what}", given=given, allowed=allowed, hint=hint, at=call.at)
+
+
+def _shape(side: Side) -> str:
+    return f"{side.name} ({', '.join(map(str, side.extents))})"
+
+
+def _check_inside(call: TileCall, side: Side) -> None:
+    for dim, ((start, extent), total) in enumerate(zip(side.region.box, side.buffer.shape, strict=True)):
+        facts = call.facts
+        empty = facts.less(extent, 1)
+        if empty or facts.less(start, 0) or facts.less(total, facts.simplify(start + extent)):
+            raise _invalid(call, f"the region of {side.name} {'is empty' if empty else 'leaves the buffer'}",
+                           f"dimension {dim}: from {start}, {extent} elements", f"within 0..{total}")  # fmt: skip
+
+
+def _numbered(side: Side, theirs: list[Value]) -> Side:
+    """The side with an extent that is only known from the other side written as a number."""
+    rest = iter(theirs)
+    extents = [extent if const_value(extent) == 1 else _number(extent, next(rest)) for extent in side.extents]
+    return replace(side, extents=tuple(extents))
+
+
+def _number(mine: Value, other: Value) -> Value:
+    known = const_value(mine), const_value(other)
+    return next((int(value) for value in known if value is not None), mine)

@@ -1,0 +1,75 @@
+"""What variants ask of a call before they look at its layouts: each a sentence and a check."""
+
+from __future__ import annotations
+
+from tilewright.ir import const_value
+from tilewright.tile.call import TileCall
+from tilewright.tile.dispatch import Condition, condition
+
+__all__ = [
+    "between",
+    "constant_extents",
+    "element_bits",
+    "one_place_each",
+    "plain_registers",
+    "whole_warps",
+    "within_a_cta",
+]
+
+
+def between(one: str, other: str) -> Condition:
+    """The two sides are in these memories, in either order."""
+
+    @condition(f"one side is in {one} memory, the other in {other}")
+    def check(call: TileCall) -> str | None:
+        if sorted(call.spaces) == sorted((one, other)):
+            return None
+        given = f"{call.src.name} is in {call.src.space} memory and {call.dst.name} in {call.dst.space}"
+        return f"{given}, not {one} and {other}"
+
+    return check
+
+
+def element_bits(*widths: int) -> Condition:
+    """Elements of one of these widths."""
+    listed = " or ".join(map(str, widths))
+
+    @condition(f"elements have {listed} bits")
+    def check(call: TileCall) -> str | None:
+        return None if call.dtype.bits in widths else f"{call.dtype} has {call.dtype.bits} bits, not {listed}"
+
+    return check
+
+
+@condition("whole warps execute the call together")
+def whole_warps(call: TileCall) -> str | None:
+    if call.scope.lanes == 32:
+        return None
+    return f"a {call.scope.kind} has {call.scope.lanes} of the 32 lanes that must execute the instruction together"
+
+
+@condition("the call is a thread's, a warp's, a warpgroup's or a CTA's")
+def within_a_cta(call: TileCall) -> str | None:
+    return None if call.scope.kind != "cluster" else "the CTAs of a cluster do not share their shared memory"
+
+
+@condition("all extents are numbers")
+def constant_extents(call: TileCall) -> str | None:
+    for side in (call.dst, call.src):
+        if unknown := [extent for extent in side.extents if const_value(extent) is None]:
+            return f"the extent {unknown[0]} of {side.name} is no constant"
+    return None
+
+
+@condition("the memory that is written holds each element once")
+def one_place_each(call: TileCall) -> str | None:
+    dst = call.dst
+    if dst.space != "local" and dst.tile is not None and dst.tile.replica:
+        return f"{dst.name} holds each element in several places: {dst.tile}"
+    return None
+
+
+@condition("the registers have a layout without a swizzle")
+def plain_registers(call: TileCall) -> str | None:
+    local = call.side("local")
+    return None if local.swizzle is None else f"{local.name} is swizzled"

@@ -1,0 +1,95 @@
+"""Copies by an atom of CuTe's, asked for by name: ``dispatch="SM75_U16x8_LDSM_T"`` is that instruction and no other.
+
+The layouts of both sides still say what is copied. The atom fits if its matrices can be found in them; several
+instructions may be needed, each with as many matrices as the name says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tilewright import isa
+from tilewright.isa import ATOMS, CopyAtom
+from tilewright.tile.call import TileCall
+from tilewright.tile.conditions import constant_extents, one_place_each, whole_warps, within_a_cta
+from tilewright.tile.dispatch import Change, Decline, Variant, by_name
+from tilewright.tile.matrices import Kind, Plan, check_target, emit_matrices, plan_matrices
+
+__all__ = ["copy_by_atom"]
+
+
+def forced_atom(call: TileCall) -> CopyAtom:
+    """The atom that the call names."""
+    return isa.atom(str(call.stmt.dispatch))
+
+
+def kind_of(atom: CopyAtom) -> Kind:
+    """What kind of matrices an atom moves."""
+    shape, trans, type_ = (atom.mods[name] for name in ("shape", "trans", "type"))
+    return Kind(atom.instruction.name, str(shape), bool(trans), str(type_), atom.recombines)
+
+
+def plan_atom(call: TileCall) -> Plan:
+    """The copy by the named atom."""
+    atom = forced_atom(call)
+    try:
+        _check_direction(call, atom)
+        _check_elements(call, kind_of(atom))
+        check_target(call, kind_of(atom))
+        return plan_matrices(call, [kind_of(atom)], int(str(atom.mods["num"])))
+    except Decline as declined:
+        changes = [*declined.changes, *_other_atoms(call, atom)]
+        raise Decline(declined.reason, allowed=declined.allowed or _fragment(atom), changes=changes) from None
+
+
+def _check_direction(call: TileCall, atom: CopyAtom) -> None:
+    sides = {"ptx.ldmatrix": ("shared", "local"), "ptx.stmatrix": ("local", "shared")}
+    if atom.instruction.name not in sides:
+        raise Decline(f"{atom.name} is no copy from or to memory", allowed=f"T.{atom.instruction.name}(...)")
+    source, destination = sides[atom.instruction.name]
+    if call.spaces != (destination, source):
+        given = f"{call.src.name} is in {call.src.space} memory and {call.dst.name} in {call.dst.space}"
+        raise Decline(given, allowed=f"{atom.name} copies from {source} to {destination} memory")
+
+
+def _check_elements(call: TileCall, kind: Kind) -> None:
+    """No element is split between two threads or wider than a register; narrow ones have the width that is unpacked."""
+    widest = kind.unit_bits if kind.trans else 32
+    if kind.unpacks and call.dtype.value_bits != kind.packed_bits:
+        wanted = f"elements of {kind.packed_bits} bits, which get a byte of a register each"
+        raise Decline(f"{call.dtype} has {call.dtype.value_bits} bits", allowed=wanted)
+    if call.dtype.bits > widest:
+        why = f".trans deals out units of {widest} bits, and a wider element would be split between two threads"
+        allowed = f"at most {widest} bits: {why if kind.trans else 'those of a register'}"
+        raise Decline(f"{call.dtype} has {call.dtype.bits} bits", allowed=allowed)
+
+
+def _fragment(atom: CopyAtom) -> str:
+    """Which layouts fit."""
+    kind = kind_of(atom)
+    dealt = isa.matrix_fragment("m16n8" if atom.recombines else kind.shape, 1, trans=kind.trans)
+    elements = f"elements of {kind.unit_bits} bits"
+    return f"rows of 16 aligned bytes in shared memory; in registers each matrix of {elements} as {dealt}"
+
+
+def _other_atoms(call: TileCall, atom: CopyAtom) -> Iterator[Change]:
+    """The same call with other atoms, first those that move as much."""
+    others = [each for each in ATOMS.values() if each is not atom]
+    for other in sorted(others, key=lambda each: abs(each.registers - atom.registers)):
+        forced = replace(call.stmt, dispatch=other.name)
+        yield Change(f'dispatch="{other.name}"', replace(call, stmt=forced))
+
+
+CONDITIONS = (within_a_cta, whole_warps, constant_extents, one_place_each)
+
+
+@by_name("copy")
+def copy_by_atom(name: str) -> Variant | None:
+    """A copy atom under the name that CuTe gives it, ``SM75_U32x4_LDSM_N``."""
+    if not re.match(r"SM\d+_", name):
+        return None
+    made = Variant(name, 0, CONDITIONS, plan_atom, str(isa.atom(name)))
+    made.emit(emit_matrices)
+    return made

@@ -1,0 +1,61 @@
+"""Registers from or to shared memory by ldmatrix and stmatrix, for elements that are not 16 bits wide.
+
+A matrix copy moves bits. Without ``trans`` a register is four neighbouring bytes of a row, whatever they mean: one
+element of 32 bits, a quarter of the row; four of 8 bits; eight of 4. With ``trans`` units of 16 bits go their own ways,
+and no element may be larger: bytes have forms of their own, on some architectures, that deal out single bytes of 16
+(ldmatrix) or 8 (stmatrix) rows.
+"""
+
+from __future__ import annotations
+
+from tilewright.tile.call import TileCall
+from tilewright.tile.conditions import (
+    between,
+    constant_extents,
+    element_bits,
+    one_place_each,
+    whole_warps,
+    within_a_cta,
+)
+from tilewright.tile.dispatch import Decline, condition, variant
+from tilewright.tile.matrices import Kind, Plan, emit_matrices, plan_matrices
+from tilewright.tile.owners import accesses
+
+__all__ = ["ldstmatrix_bits"]
+
+WORDS = {op: Kind(op, "m8n8", trans=False, type=".b16") for op in ("ptx.ldmatrix", "ptx.stmatrix")}
+BYTES = {
+    "ptx.ldmatrix": Kind("ptx.ldmatrix", "m16n16", trans=True, type=".b8"),
+    "ptx.stmatrix": Kind("ptx.stmatrix", "m16n8", trans=True, type=".b8"),
+}
+
+
+@condition("plain accesses would move less than 128 bits at a time")
+def narrow_accesses(call: TileCall) -> str | None:
+    try:
+        nbytes = accesses(call, call.side("local"))[2] * call.dtype.bits // 8
+    except Decline:
+        return None  # none at all
+    return None if nbytes < 16 else f"each thread moves {nbytes} bytes at a time without it"
+
+
+@variant(
+    "copy",
+    priority=10,
+    when=[
+        between("local", "shared"),
+        within_a_cta,
+        whole_warps,
+        element_bits(4, 8, 32),
+        constant_extents,
+        one_place_each,
+        narrow_accesses,
+    ],
+)
+def ldstmatrix_bits(call: TileCall) -> Plan:
+    """ldmatrix or stmatrix for other elements: words and bytes as parts of 16-bit matrices, bytes also transposed."""
+    op = "ptx.ldmatrix" if call.dst.space == "local" else "ptx.stmatrix"
+    return plan_matrices(call, [WORDS[op], BYTES[op]] if call.dtype.bits == 8 else [WORDS[op]])
+
+
+ldstmatrix_bits.emit(emit_matrices)

@@ -1,0 +1,220 @@
+"""The registry of variants, and the choice among them.
+
+A variant answers a tile call with a frozen plan or a `Decline`. Candidates are tried by falling priority, then by
+module and function name; the first plan wins. Writing the code from the plan decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tilewright.errors import DispatchError, choices
+from tilewright.tile.call import TileCall, call_name
+
+if TYPE_CHECKING:
+    from tilewright.tile.builder import Builder
+
+__all__ = ["PRIMITIVES", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "by_name", "choose",
+           "condition", "primitive", "variant"]  # fmt: skip
+
+
+class Plan(Protocol):
+    """What a variant has decided. Frozen; each variant has its own fields."""
+
+    def summary(self) -> str:
+        """The decision in a few words, for the report."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """A change of the call that might let a variant take it, as the user would write it."""
+
+    text: str
+    call: TileCall
+
+
+class Decline(Exception):  # no error: the variant leaves the call to the next one
+    """Not this variant: the reason, what would fit, and changes that might help. A change is told only if the variant
+    then plans.
+    """
+
+    def __init__(self, reason: str, *, allowed: str | None = None, changes: Iterable[Change] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.allowed = allowed
+        self.changes = changes
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A sentence that must hold, and the check: None, or the reason why it does not."""
+
+    sentence: str
+    check: Callable[[TileCall], str | None]
+
+
+def condition(sentence: str) -> Callable[[Callable[[TileCall], str | None]], Condition]:
+    """Name a check, so that a page can list it."""
+    return lambda check: Condition(sentence, check)
+
+
+class Variant:
+    """A way to carry out a primitive: a row of a registry. Made by `variant`; `emit` registers its second half."""
+
+    def __init__(
+        self, name: str, priority: int, when: Sequence[Condition], planner: Callable[[TileCall], Any], doc: str
+    ) -> None:
+        self.name = name
+        self.priority = priority
+        self.when = tuple(when)
+        self.planner = planner
+        self.doc = doc
+        self.emitter: Callable[[Any, TileCall, Builder], None]
+
+    def emit(self, emitter: Callable[[Any, TileCall, Builder], None]) -> Callable[[Any, TileCall, Builder], None]:
+        """Decorator: the function that writes the code of a plan."""
+        self.emitter = emitter
+        return emitter
+
+    def plan(self, call: TileCall) -> Plan:
+        """The plan for a call. Raises Decline."""
+        for each in self.when:
+            reason = each.check(call)
+            if reason:
+                raise Decline(reason)
+        plan: Plan = self.planner(call)
+        return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A tile primitive: its variants, how its calls are checked, and the keywords that variants read.
+
+    named: make further variants that only ``dispatch="name"`` chooses.
+    """
+
+    name: str
+    checked: Callable[[TileCall], TileCall]
+    keywords: tuple[str, ...]
+    variants: list[Variant]
+    named: list[Callable[[str], Variant | None]] = field(default_factory=list)
+
+
+PRIMITIVES: dict[str, Primitive] = {}
+
+
+def primitive(name: str, checked: Callable[[TileCall], TileCall], keywords: tuple[str, ...] = ()) -> None:
+    """Register a primitive; variants of it may follow."""
+    PRIMITIVES[name] = Primitive(name, checked, keywords, [])
+
+
+def variant(
+    of: str, *, priority: int, when: Sequence[Condition] = ()
+) -> Callable[[Callable[[TileCall], Any]], Variant]:
+    """Decorator: the function plans a call of the primitive ``of``, or raises Decline. Its name is the variant's."""
+
+    def register(planner: Callable[[TileCall], Any]) -> Variant:
+        doc = (planner.__doc__ or "").partition("\n")[0]
+        made = Variant(planner.__name__, priority, when, planner, doc)
+        PRIMITIVES[of].variants.append(made)
+        PRIMITIVES[of].variants.sort(key=lambda v: (-v.priority, v.planner.__module__, v.name))
+        return made
+
+    return register
+
+
+def by_name(of: str) -> Callable[[Callable[[str], Variant | None]], Callable[[str], Variant | None]]:
+    """Decorator: the function makes the variant of the primitive ``of`` that a name means; None if it means none."""
+
+    def register(make: Callable[[str], Variant | None]) -> Callable[[str], Variant | None]:
+        PRIMITIVES[of].named.append(make)
+        return make
+
+    return register
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A variant that declined: why, what would fit, and the smallest change with which it would have taken the call."""
+
+    variant: str
+    reason: str
+    hint: str | None = None
+    allowed: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """The variant that takes a call, its plan, and those that were tried before it."""
+
+    variant: Variant
+    plan: Plan
+    tried: tuple[Tried, ...] = ()
+
+
+def choose(call: TileCall) -> Chosen:
+    """The first variant that plans the call, or the one that ``dispatch=`` names.
+
+    Raises DispatchError where the named one declines or does not exist, and where all decline.
+    """
+    forced = call.stmt.dispatch
+    tried: list[Tried] = []
+    for each in _candidates(call):
+        plan = _attempt(each, call)
+        if not isinstance(plan, Tried):
+            return Chosen(each, plan, tuple(tried))
+        tried.append(plan)
+    raise _refused(call, forced, tried)
+
+
+def _attempt(candidate: Variant, call: TileCall) -> Plan | Tried:
+    try:
+        return candidate.plan(call)
+    except Decline as declined:
+        hint = _first_that_helps(candidate, declined.changes)
+        return Tried(candidate.name, declined.reason, hint, declined.allowed)
+
+
+def _candidates(call: TileCall) -> Sequence[Variant]:
+    """The variants to try: all that are registered, or the one that the call names."""
+    row, forced = PRIMITIVES[call.stmt.primitive], call.stmt.dispatch
+    if forced is None:
+        return row.variants
+    named = (make(forced) for make in row.named)
+    found = next((each for each in (*row.variants, *named) if each is not None and each.name == forced), None)
+    if found is not None:
+        return [found]
+    raise DispatchError(
+        f"{call_name(call.stmt)} has no variant {forced!r}",
+        given=f"dispatch={forced!r}",
+        allowed=choices(forced, [each.name for each in row.variants]) or "none yet",
+        at=call.at,
+    )
+
+
+def _first_that_helps(candidate: Variant, changes: Iterable[Change]) -> str | None:
+    """The text of the first change with which the variant plans: no hint is told untried."""
+    for change in changes:
+        try:
+            candidate.plan(change.call)
+        except Decline:
+            continue
+        return change.text
+    return None
+
+
+def _refused(call: TileCall, forced: str | None, tried: list[Tried]) -> DispatchError:
+    hint = next((each.hint for each in tried if each.hint), None)
+    if forced is not None:
+        what = f'{call.text}: dispatch="{forced}" does not fit'
+        return DispatchError(what, given=tried[0].reason, allowed=tried[0].allowed, hint=hint, at=call.at)
+    reasons = "\n".join(f"{each.variant}: {each.reason}" for each in tried)
+    return DispatchError(
+        f"no variant takes {call.text}",
+        given=reasons or f"{call.stmt.primitive} has no variants yet",
+        hint=hint,
+        at=call.at,
+    )

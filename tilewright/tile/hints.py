@@ -1,0 +1,65 @@
+"""Changes that might let a better variant take a call. The dispatcher tries them; only one that works is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tilewright.ir import Region, binary, const_value
+from tilewright.layout import ComposeLayout, Iter, Layout, TileLayout
+from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.dispatch import Change
+
+if TYPE_CHECKING:
+    from tilewright.tile.partition import Places
+
+__all__ = ["alignments"]
+
+
+def alignments(call: TileCall, side: Side, where: Places, length: int) -> Iterator[Change]:
+    """What could bring each start in ``side`` to a multiple of ``length`` elements, the smallest change first."""
+    nbytes = length * side.dtype.bits // 8
+    origin = call.facts.simplify(where.seen_base + side.buffer.elem_offset)
+    if const_value(origin) is None:
+        assumed = call.facts.with_condition(binary("==", origin % length, 0))
+        yield Change(f"T.assume({origin} % {length} == 0)", replace(call, facts=assumed))
+    if side.buffer.align:
+        aligned = replace(side.buffer, align=nbytes)
+        yield Change(f"align={nbytes} on {side.name}", _with_region(call, side, Region(aligned, side.region.box)))
+    if (moved := _moved(side, length)) is not None:
+        yield Change(f"{moved}, which begins at a multiple of {length}", _with_region(call, side, moved))
+    if (padded := _padded(side.buffer.layout, length)) is not None:
+        buffer = replace(side.buffer, layout=padded)
+        text = f"{padded} for {side.name}, which makes its strides multiples of {nbytes} bytes"
+        yield Change(text, _with_region(call, side, Region(buffer, side.region.box)))
+
+
+def _with_region(call: TileCall, side: Side, region: Region) -> TileCall:
+    return call.with_side(side, side_of(region, call.facts))
+
+
+def _moved(side: Side, length: int) -> Region | None:
+    """The region moved back to a start that ``length`` divides along its last dimension; None where it has one."""
+    *before, (start, extent) = side.region.box
+    known = const_value(start)
+    if known is None or not known % length:
+        return None
+    return Region(side.buffer, (*before, (int(known) - int(known) % length, extent)))
+
+
+def _padded(layout: Layout | None, length: int) -> Layout | None:
+    """The layout with each stride beyond the contiguous run rounded up to a multiple of ``length``; None if all are."""
+    if isinstance(layout, ComposeLayout):
+        tile = _padded(layout.tile, length)
+        return ComposeLayout(layout.swizzle, tile) if isinstance(tile, TileLayout) else None
+    if not isinstance(layout, TileLayout) or any(const_value(it.stride) is None for it in layout.shard):
+        return None
+    strides: dict[int, int] = {}
+    end = 1
+    for stride, extent in sorted((int(it.stride), int(it.extent)) for it in layout.shard if int(it.extent) > 1):
+        wanted = stride if stride < length else -(-max(stride, end) // length) * length
+        strides[stride] = wanted
+        end = max(end, (extent - 1) * wanted + end)
+    shard = [Iter(it.extent, strides.get(int(it.stride), it.stride), it.axis) for it in layout.shard]
+    return None if strides == {old: old for old in strides} else replace(layout, shard=tuple(shard))

@@ -1,0 +1,356 @@
+"""Matrix copies: which registers of a warp one ``ldmatrix`` or ``stmatrix`` fills or empties, and from which rows.
+
+A `Kind` deals the bytes of 16-byte rows out to lanes and registers, as its fragment in the instruction table says. A
+register can be served if its bytes lie in shared memory as the kind has them, each row from a multiple of 16 bytes on;
+where the rows are, and what order registers and matrices have, does not matter. The fit is decided on the table of
+addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, special
+from tilewright.isa import Form, Mods, lookup, matrix_fragment
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.dispatch import Change, Decline
+from tilewright.tile.hints import alignments
+from tilewright.tile.owners import Owners, owners, rank_among
+from tilewright.tile.partition import Places, misaligned, places, storage_start, tracked
+from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
+
+__all__ = ["Kind", "Plan", "emit_matrices", "plan_matrices"]
+
+ROW_BITS = 128
+LANE = special("laneid")
+WARP: dict[str, Value] = {"warp": 0, "thread": 0, "warpgroup": special("warpid") % 4, "cta": special("warpid")}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of matrix: an instruction with its modifiers, all but the number of matrices.
+
+    recombines: after the load, halves of two registers change places, so that each holds one matrix of ``m16n8``.
+    """
+
+    op: str
+    shape: str
+    trans: bool
+    type: str
+    recombines: bool = False
+
+    @property
+    def form(self) -> Form:
+        """The row of the instruction table."""
+        mods: Mods = {"shape": self.shape, "trans": self.trans, "type": self.type, "num": 1, "space": "shared"}
+        return next(form for form in lookup(self.op).forms if form.fits(mods))
+
+    @property
+    def nums(self) -> list[int]:
+        """How many matrices an instruction may move, the most first."""
+        return sorted(self.form.modifiers["num"], reverse=True)
+
+    @property
+    def name(self) -> str:
+        """``ldmatrix``, with the shape where it is not the first."""
+        return self.op.partition(".")[2] + ("" if self.shape == "m8n8" else f" {self.shape}")
+
+    @property
+    def dealt(self) -> Dealt:
+        """Where the parts of a register come from."""
+        return _dealt("m16n8" if self.recombines else self.shape, self.trans)
+
+    @property
+    def height(self) -> int:
+        """Rows of a matrix, each with the address of a lane."""
+        return 16 if self.shape == "m16n16" else 8
+
+    @property
+    def unit_bits(self) -> int:
+        """What stays together in a row and in a register."""
+        return 16 if self.shape == "m8n8" else 8
+
+    @property
+    def packed_bits(self) -> int:
+        """Bits of the elements in memory, where each gets a byte of a register: 6 of ``.b8x16.b6x16_p32``; else 0."""
+        return int(self.type.rpartition(".b")[2][0]) if self.unpacks else 0
+
+    @property
+    def unpacks(self) -> bool:
+        """Do elements narrower than a byte get a byte each?"""
+        return self.type not in (".b16", ".b8")
+
+    def row_sources(self) -> tuple[Ints, Ints]:
+        """For each address of a matrix: which of its registers, and which of that one's rows, it belongs to."""
+        lane = np.arange(self.height)
+        if self.recombines:
+            return lane // 2 % 2, lane // 4 * 2 + lane % 2
+        return np.zeros_like(lane), lane
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dealt:
+    """row, column: (32 lanes, units of a register), of its first register. steps: units from the row's start to what
+    the same lane's further registers of the matrix hold, 0 for the first.
+    """
+
+    row: Ints
+    column: Ints
+    steps: tuple[int, ...]
+
+
+@lru_cache
+def _dealt(shape: str, trans: bool) -> Dealt:
+    layout = matrix_fragment(shape, 1, trans=trans)
+    bits = 16 if shape == "m8n8" else 8
+    columns, units = ROW_BITS // bits, 32 // bits
+    table = layout.table([layout.size()])
+    lane, slot = table["laneid"][:, 0], table["m"][:, 0]
+    number = np.zeros((layout.size() // (32 * units), 32, units), np.int64)
+    number[slot // units, lane, slot % units] = np.arange(layout.size())
+    row, column = number // columns, number % columns
+    return Dealt(row[0], column[0], tuple((column[:, 0, 0] - column[0, 0, 0]).tolist()))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """kind, num: the instruction. rounds: how often it is executed.
+
+    slots: the place of each register operand, round by round. rows: the address that a lane supplies; by round, or
+    where ``by_matrix``, by number of the matrix. guard: holds in the warps that take part.
+    """
+
+    kind: Kind
+    num: int
+    rounds: int
+    slots: tuple[Offset, ...]
+    rows: Offset
+    by_matrix: bool
+    guard: Expr | None
+
+    def summary(self) -> str:
+        """``ldmatrix x4, transposed, 2 instructions per warp``."""
+        times_ = "1 instruction" if self.rounds == 1 else f"{self.rounds} instructions"
+        how = f"{', transposed' if self.kind.trans else ''}{', halves exchanged' if self.kind.recombines else ''}"
+        return f"{self.kind.name} x{self.num}{how}, {times_} per warp"
+
+    def index(self, round: Value) -> Value:
+        """What the row addresses count."""
+        return plus(times(round, self.num), LANE // self.kind.height % self.num) if self.by_matrix else round
+
+
+def plan_matrices(call: TileCall, kinds: Sequence[Kind], num: int | None = None) -> Plan:
+    """The copy by the first of ``kinds`` that serves all registers, as many matrices at a time as divide them.
+
+    num: exactly so many. Raises Decline.
+    """
+    local, shared = call.side("local"), call.side("shared")
+    loading = local is call.dst
+    held = owners(call, local, loading=loading)
+    registers = fragments(call, local, held, kinds[0])
+    where = places(shared, call.facts)
+    kind, members, rows = served(call, shared, where, registers, kinds)
+    check_target(call, kind)
+    if not loading and len(np.unique(where.seen[0, registers])) < registers.size:
+        raise Decline(f"several elements of {local.name} go to one place in {shared.name}")
+    count = len(members)
+    width = num or next(each for each in kind.nums if count % each == 0)
+    if count % width:
+        raise Decline(
+            f"{count} {kind.shape} matrices for each warp", allowed=f"a multiple of the {width} that it moves at a time"
+        )
+    offset, by_matrix = row_addresses(call, shared, where, rows, width, held)
+    starts = held.slots[:: len(held.slots) // registers.shape[2]]
+    slots = tuple(
+        slots_of(held, starts[members[matrix::width, each]])
+        for matrix in range(width)
+        for each in range(members.shape[1])
+    )
+    return Plan(kind, width, count // width, slots, offset, by_matrix, held.guard(storing=not loading))
+
+
+def check_target(call: TileCall, kind: Kind) -> None:
+    """A form that the target lacks is no error here: another variant may take the call."""
+    needs = kind.form.arch
+    if not needs.admits(call.arch):
+        first = needs.archs()[0]
+        raise Decline(
+            f"{kind.name} exists on {needs}, not on {call.arch}",
+            allowed=str(needs),
+            changes=[Change(f'target="{first}"', replace(call, arch=first))],
+        )
+
+
+def fragments(call: TileCall, local: Side, held: Owners, kind: Kind) -> Ints:
+    """Element numbers as (warps, 32 lanes, registers, elements of a register).
+
+    Raises Decline unless whole warps hold whole 32-bit registers.
+    """
+    lanes, bits = held.threads, local.dtype.bits
+    if len(lanes) % 32 or (lanes.reshape(-1, 32) % 32 != np.arange(32)).any():
+        raise Decline(f"the region takes {len(lanes)} threads' part of {local.name}, not all lanes of a warp")
+    cell = 8 if kind.unpacks else bits  # what an element takes in a register
+    inside = np.arange(32 // cell) * (cell // bits)
+    first = held.slots[:: len(inside)]
+    whole = np.array_equal(np.add.outer(first, inside).reshape(-1), held.slots)
+    begin = storage_start(local.buffer, call.facts)[1] + (held.base + int(first[0])) * bits
+    if not whole or ((first - first[0]) * bits % 32).any() or not call.facts.divides(32, call.facts.simplify(begin)):
+        step = 32 // bits
+        names = ", ".join(f"{step}j+{slot}" if slot else f"{step}j" for slot in inside.tolist())
+        raise Decline(
+            f"the region takes slots {held.slots.tolist()} of {local.name}; each 32-bit register is slots {names}"
+        )
+    return held.elements.reshape(-1, 32, len(first), len(inside))
+
+
+# Registers and rows
+
+
+def served(
+    call: TileCall, shared: Side, where: Places, registers: Ints, kinds: Sequence[Kind]
+) -> tuple[Kind, Ints, Ints]:
+    """The kind that serves all registers, the registers of each matrix (matrices, registers of one), and the first
+    element of each of its rows (warps, rows of a matrix, matrices).
+
+    Raises Decline unless every row of every matrix is made of 16 aligned bytes, all of one kind.
+    """
+    if len(where.units) > 1:
+        raise Decline(f"{shared.name} has symbolic strides")
+    bits = shared.dtype.bits
+    neighbours = 16 if kinds[0].unpacks else ROW_BITS // bits
+    if where.longest_run is not None and where.longest_run < neighbours:
+        raise Decline(f"the swizzle of {shared.name} keeps only {where.longest_run} elements together")
+    at = where.seen[0, registers]
+    for kind in kinds:
+        if found := _fit(kind, at, registers, bits):
+            rows = found[1]
+            problem = misaligned(call, shared, where, where.seen[:, rows.reshape(-1)], ROW_BITS // bits)
+            if problem:
+                raise Decline(problem, changes=alignments(call, shared, where, ROW_BITS // bits))
+            return kind, *found
+    raise Decline(_no_rows(shared, at, neighbours, kinds))
+
+
+def _fit(kind: Kind, at: Ints, registers: Ints, bits: int) -> tuple[Ints, Ints] | None:
+    """The registers of each matrix and the elements that begin its rows, if addresses ``at`` (elements) lie so."""
+    grain = bits if kind.unpacks else min(bits, kind.unit_bits)  # addresses are compared in such units
+    cuts, joins = bits // grain, 1 if kind.unpacks else kind.unit_bits // grain
+    dealt = kind.dealt
+    row = dealt.row.repeat(joins, axis=1)
+    column = (dealt.column[..., None] * joins + np.arange(joins)).reshape(row.shape)
+    fine = (at[..., None] * cuts + np.arange(cuts)).reshape(*at.shape[:3], -1)
+    lane, unit = np.argwhere(column == 0)[np.argsort(row[column == 0], kind="stable")].T
+    starts = fine[:, lane, :, unit]  # (rows, warps, registers)
+    if (np.moveaxis(fine, (1, 3), (0, 1)) != starts[row] + column[..., None, None]).any() or (unit % cuts).any():
+        return None
+    members = _members(kind, starts, dealt.steps[-1] * joins)
+    if members is None:
+        return None
+    which, source = kind.row_sources()
+    first = registers[:, lane, :, unit // cuts]
+    return members, first[source[:, None], :, members[:, which].T].transpose(2, 0, 1)
+
+
+def _members(kind: Kind, starts: Ints, step: int) -> Ints | None:
+    """The registers of each matrix, (matrices, registers of one); None where one is without its partner.
+
+    starts: (rows, warps, registers). step: from a matrix's first register to its second, along every row.
+    """
+    count = starts.shape[-1]
+    if kind.recombines:
+        return None if count % 2 else np.arange(count).reshape(-1, 2)
+    if not step:
+        return np.arange(count)[:, None]
+    pairs, waiting = [], dict[bytes, list[int]]()
+    for register in np.argsort(starts[0, 0], kind="stable").tolist():
+        mine = starts[..., register]
+        if partners := waiting.get((mine - step).tobytes()):
+            pairs.append((partners.pop(0), register))
+        else:
+            waiting.setdefault(mine.tobytes(), []).append(register)
+    return None if any(waiting.values()) else np.array(sorted(pairs))
+
+
+def _no_rows(shared: Side, at: Ints, neighbours: int, kinds: Sequence[Kind]) -> str:
+    origin, count = at[0, 0, 0, 0], at.shape[-1]
+    along_g, along_t = (int(at[0, lane, 0, 0] - origin) for lane in (4, 1))
+    inside = f"elements of a register lie {int(at[0, 0, 0, 1] - origin)} apart, " if count > 1 else ""
+    needed = {False: f"{'1 and ' if count > 1 else ''}{count}", True: "with trans 1 along g"}
+    return (
+        f"no {neighbours} neighbours in {shared.name} form a row: {inside}lanes 4g+t {along_t} along t"
+        f" and {along_g} along g; needed are {', or '.join(needed[kind.trans] for kind in kinds)}, in every register"
+    )
+
+
+# Addresses
+
+
+def row_addresses(
+    call: TileCall, shared: Side, where: Places, rows: Ints, num: int, held: Owners
+) -> tuple[Offset, bool]:
+    """The address that each lane supplies in each round; True where it is counted by matrix instead.
+
+    With matrices of 8 rows, lane 8i+r names row r of the round's matrix i; lanes beyond repeat them, as sm_75 wants an
+    address from each.
+    """
+    warps, height, count = rows.shape
+    by_lane = rows.reshape(warps, height, count // num, num).transpose(0, 3, 1, 2).reshape(warps, height * num, -1)
+    by_lane = np.tile(by_lane, (1, 32 // (height * num), 1))
+    warp = rank_among(held.threads[::32] // 32, WARP[held.space])
+    for listed in (False, True):
+        if offset := tracked(call, shared, where, by_lane, [warp, LANE], listed=listed):
+            return offset, False
+        if offset := tracked(call, shared, where, rows, [warp, LANE % height], listed=listed):
+            return offset, True
+    each = [
+        tracked(call, shared, where, by_lane[..., g : g + 1], [warp, LANE], listed=True) for g in range(count // num)
+    ]
+    if None in each:
+        raise Decline(f"the rows of {shared.name} follow no pattern from warp to warp")
+    return Offset(0, each=tuple(offset for offset in each if offset)), False
+
+
+def slots_of(held: Owners, starts: Ints) -> Offset:
+    """The first slot of one register operand, round by round."""
+    walk = walk_of(starts)
+    if walk is None:
+        raise Decline(f"the registers follow no pattern: slots {held.slots.tolist()}")
+    return Offset(held.base, ((1, walk),))
+
+
+# Code
+
+
+def emit_matrices(plan: Plan, call: TileCall, out: Builder) -> None:
+    """A loop over the rounds: a pointer to the lane's row, and the instruction."""
+    local, shared = call.side("local"), call.side("shared")
+    registers, storage, kind = local.buffer.flat(), shared.buffer.flat(), plan.kind
+    with out.when(plan.guard):
+        address = out.offsets(plan.rows, "smem")
+        slots = [out.offsets(slot, "r") for slot in plan.slots]
+        with out.loop("mm", plan.rounds, "unroll") as mm:
+            smem_ptr = out.pointer("smem_ptr", storage, address(plan.index(mm)))
+            at = [slot(mm) for slot in slots]
+            pointers = [AddressOf(registers, (as_expr(slot),)) for slot in at]
+            out.call(kind.op, kind.trans, plan.num, kind.type, smem_ptr, *pointers, shape=kind.shape, space="shared")
+            if kind.recombines:
+                for first, second in _pairs(at):
+                    _exchange_halves(out, registers, first, second)
+
+
+def _pairs(slots: list[Value]) -> Iterator[tuple[Value, Value]]:
+    return zip(slots[::2], slots[1::2], strict=True)
+
+
+def _exchange_halves(out: Builder, registers: Buffer, first: Value, second: Value) -> None:
+    """The upper half of one register of bytes and the lower half of another change places."""
+    for byte in range(2):
+        upper, lower = (Load(registers, (as_expr(slot),)) for slot in (plus(first, byte + 2), plus(second, byte)))
+        kept = out.let("upper", upper)
+        out.store(registers, upper.indices[0], lower)
+        out.store(registers, lower.indices[0], kept)

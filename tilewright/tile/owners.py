@@ -1,0 +1,286 @@
+"""Which thread holds which element of a register region, and how code asks whether a thread is among them.
+
+A layout that leaves out a level of the hierarchy says nothing about it: a layout on ``laneid`` alone, used by a whole
+CTA, is held by each of its warps, one without thread axes by each thread. Every holder of an element loads it; of
+several holders the first one stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.ir import Expr, binary, const_value, special
+from tilewright.layout import Axis, ComposeLayout, Layout, TileLayout, Value, threads
+from tilewright.layout.axes import SCOPES
+from tilewright.tile.dispatch import Decline
+from tilewright.tile.partition import Places, cut_out, places, widest_vector
+from tilewright.tile.scope import INDEX, SIZES
+from tilewright.tile.walks import Ints, Walk, plus, times, walk_of
+
+if TYPE_CHECKING:
+    from tilewright.tile.call import Side, TileCall
+
+__all__ = [
+    "COORDINATES",
+    "SETTLES_LANE",
+    "SETTLES_WARP",
+    "Owners",
+    "all_hold",
+    "axes_of",
+    "check_own",
+    "owners",
+    "rank_among",
+]
+
+_TID, _WARP = special("tid"), special("warpid")
+COORDINATES: dict[str, Expr] = {
+    "laneid": special("laneid"),
+    "warpid": _WARP,
+    "wid_in_wg": _WARP % 4,
+    "wgid": _WARP // 4,
+    "tid_in_wg": _TID % 128,
+    "tx": _TID,
+}
+"""What a thread is on each thread axis."""
+
+# The levels inside a CTA that an axis settles: which lane, which warp of its warpgroup.
+SETTLES_LANE = frozenset({"laneid", "tid_in_wg", "tx"})
+SETTLES_WARP = frozenset({"wid_in_wg", "tid_in_wg", "warpid", "tx"})
+
+Table = Mapping[str, Ints]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Owners:
+    """The threads that hold a register region, and what each of them holds.
+
+    threads: ascending, counted inside one ``space`` (thread, warp, warpgroup or cta) of ``space_threads``. slots:
+    ascending storage slots, to be added to ``base``; the same in each thread. elements: (threads, slots), the region's
+    row-major element numbers. shared_by: how many spaces of the scope hold the same.
+    """
+
+    threads: Ints
+    slots: Ints
+    elements: Ints
+    base: Value
+    space: str
+    space_threads: int
+    shared_by: int
+    scope: str
+
+    @property
+    def index(self) -> Value:
+        """Which thread of its space the caller is."""
+        return INDEX[self.space]
+
+    @property
+    def registers(self) -> Places:
+        """The slots, as places of a memory whose elements are `each_slot`."""
+        return Places(self.base, (1,), self.slots[None], self.slots[None], self.base)
+
+    @property
+    def each_slot(self) -> Ints:
+        """The number of each slot: (1, slots)."""
+        return np.arange(len(self.slots))[None]
+
+    @property
+    def rank(self) -> Value:
+        """Which of the owners the caller is, if it is one. Raises Decline where they follow no pattern."""
+        return rank_among(self.threads, self.index)
+
+    def guard(self, *, storing: bool) -> Expr | None:
+        """The condition that the caller is an owner, and for a store the first of several; None where all are."""
+        tests = self._tests()
+        if storing and self.shared_by > 1:
+            tests.insert(0, binary("<", INDEX[self.scope], self.space_threads))
+        return all_hold(tests)
+
+    def _tests(self) -> list[Expr]:
+        if len(self.threads) == self.space_threads:
+            return []
+        walk = pattern_of(self.threads)
+        if not walk.steps:
+            return [binary("==", self.index, walk.start)]
+        value, tests = plus(self.index, -walk.start), [binary(">=", self.index, walk.start)] if walk.start else []
+        if (end := walk.steps[0][0] * walk.steps[0][1]) + walk.start < self.space_threads:
+            tests.append(binary("<", value, end))
+        for (_, outer), (extent, stride) in zip(walk.steps, walk.steps[1:], strict=False):
+            if outer > extent * stride:
+                tests.append(binary("<", value % outer, extent * stride))
+        if (innermost := walk.steps[-1][1]) > 1:
+            tests.append(binary("==", value % innermost, 0))
+        return tests
+
+
+def all_hold(tests: Sequence[Expr]) -> Expr | None:
+    """The conjunction of conditions; None where there is nothing to ask."""
+    total: Expr | None = None
+    for test in tests:
+        total = test if total is None else binary("and", total, test)
+    return total
+
+
+def pattern_of(members: Ints) -> Walk:
+    """Ascending numbers as nested digits times strides, so that each member has one set of digits.
+
+    Raises Decline where they follow no such pattern.
+    """
+    walk = walk_of(members, listed=False)
+    if walk is None or any(a[1] < b[0] * b[1] for a, b in zip(walk.steps, walk.steps[1:], strict=False)):
+        raise Decline(f"the threads that hold the elements follow no pattern: {members.tolist()}")
+    return walk
+
+
+def rank_among(members: Ints, index: Value) -> Value:
+    """Which of the ascending ``members`` an index is, if it is one of them."""
+    walk = pattern_of(members)
+    value = plus(index, -walk.start)
+    total: Value = 0
+    inner = 1
+    for position, (extent, stride) in reversed(list(enumerate(walk.steps))):
+        digit = value % walk.steps[position - 1][1] if position else value
+        total = plus(times(digit if stride == 1 else digit // stride, inner), total)
+        inner *= extent
+    return total
+
+
+def owners(call: TileCall, side: Side, *, loading: bool) -> Owners:
+    """Who holds the region of a local buffer: every holder for a load, the first of several for a store.
+
+    Raises Decline where elements share a register, the region is not the calling threads' own, or has no table.
+    """
+    layout, origin = _tables(side)
+    if foreign := [axis for axis in _axes(layout, origin) if not axis.is_thread() and axis.name != "m"]:
+        raise Decline(f"{side.name} in registers has the axis {foreign[0]}")
+    wide = check_own(call, side)
+    kept = [axis.name for axis in _axes(layout, origin) if axis.is_thread() and axis.name not in wide]
+    if symbolic := [name for name in kept if name in origin]:
+        raise Decline(f"which threads hold {side} depends on {origin[symbolic[0]]}, a value of run time")
+    space = max((Axis.get(name).scope for name in kept), key=_rank, default="thread")
+    count = min(SIZES.get(space, call.scope.cta_threads), call.scope.threads)
+    if side.tile is None:
+        held = _assigned(cut_out(side), tuple(kept), space, loading)
+    else:
+        held = _held(layout, tuple(kept), space, loading)
+    highest = int(held[0][-1])
+    if highest >= count or held[0][0] < 0:
+        raise Decline(f"{side.name} is spread over {highest + 1} threads, more than the {count} of a {space}")
+    return Owners(*held, origin.get("m", 0), space, count, call.scope.threads // count, call.scope.kind)
+
+
+def _rank(scope: str) -> int:
+    return SCOPES.index(scope)
+
+
+def _axes(layout: Layout, origin: Mapping[str, Value]) -> list[Axis]:
+    """The axes of a region: those of its layout in numbers, and those on which only its origin is symbolic."""
+    return list(dict.fromkeys([*axes_of(layout), *map(Axis.get, origin)]))
+
+
+def axes_of(layout: Layout | None) -> tuple[Axis, ...]:
+    """The axes of a layout; none of a swizzle or of flat storage."""
+    tile = layout.tile if isinstance(layout, ComposeLayout) else layout
+    return tile.axes if isinstance(tile, TileLayout) else ()
+
+
+def _tables(side: Side) -> tuple[Layout, dict[str, Value]]:
+    """The layout of a register region in numbers, and the symbolic part of its origin on each axis."""
+    if side.tile is None:
+        assert side.buffer.layout is not None
+        return side.buffer.layout, {}
+    symbolic = {term.axis.name: term.value for term in side.tile.offset if const_value(term.value) is None}
+    if not symbolic:
+        tile = side.tile
+    else:
+        tile = TileLayout(
+            side.tile.shard, side.tile.replica, [o for o in side.tile.offset if o.axis.name not in symbolic]
+        )
+    if side.swizzle is None:
+        return tile, symbolic
+    if "m" in symbolic:
+        raise Decline(f"{side.name} is swizzled, and its region begins at {symbolic['m']}")
+    return ComposeLayout(side.swizzle, tile), symbolic
+
+
+def check_own(call: TileCall, side: Side) -> list[str]:
+    """The axes of a register region that are wider than the scope.
+
+    Raises Decline unless, on each of them, the region is the calling threads' own part.
+    """
+    layout, origin = _tables(side)
+    axes = [axis for axis in _axes(layout, origin) if axis.is_thread()]
+    wide = [axis.name for axis in axes if _rank(axis.scope) > _rank(call.scope.kind)]
+    table = (cut_out(side) if side.tile is None else layout.table([layout.size()])) if wide else {}
+    for name in wide:
+        values = table.get(name, np.zeros(1, np.int64))
+        where = plus(origin.get(name, 0), int(values.flat[0]))
+        if (values != values.flat[0]).any() or not call.scope.always(where, COORDINATES[name]):
+            raise Decline(
+                f"{side} spreads over axis {name}, the {Axis.get(name).subscope}s of a {Axis.get(name).scope}:"
+                f" wider than one {call.scope.kind}"
+            )
+    return wide
+
+
+def accesses(call: TileCall, local: Side) -> tuple[Owners, Places, int, str]:
+    """How each thread would copy what it holds by itself: the owners, the places of the other side, the elements of
+    the widest access, and why it has no 128 bits ("" if it has).
+
+    Raises Decline where it cannot.
+    """
+    memory = call.other(local)
+    held = owners(call, local, loading=local is call.dst)
+    where = places(memory, call.facts)
+    sides = ((local, held.registers, held.each_slot), (memory, where, held.elements))
+    return held, where, *widest_vector(call, sides)
+
+
+@lru_cache(maxsize=1024)
+def _held(layout: Layout, kept: tuple[str, ...], space: str, loading: bool) -> tuple[Ints, Ints, Ints]:
+    return _assigned(layout.table([layout.size()]), kept, space, loading)
+
+
+def _assigned(table: Table, kept: tuple[str, ...], space: str, loading: bool) -> tuple[Ints, Ints, Ints]:
+    """The elements of a table, ordered by the threads and slots that hold them."""
+    count, copies = next(iter(table.values())).shape
+    still = np.zeros((count, copies), np.int64)
+    own = {name: table[name] for name in kept}
+    thread = still if space == "thread" else threads({"": still, **own}, space)
+    slot = table.get("m", still)
+    element = np.broadcast_to(np.arange(count)[:, None], (count, copies))
+    if not loading:
+        thread, slot, element = thread[:, :1], slot[:, :1], element[:, :1]
+    elif extra := _unsettled(kept, space):
+        more = np.add.outer(thread, np.array(extra)).reshape(count, -1)
+        slot, element = (np.repeat(part, len(extra), axis=1) for part in (slot, element))
+        thread = more
+    return _ordered(thread.reshape(-1), slot.reshape(-1), element.reshape(-1))
+
+
+def _unsettled(kept: tuple[str, ...], space: str) -> list[int]:
+    """Threads of a space that hold the same because no axis tells them apart: their distances; empty for one."""
+    if space == "thread":
+        return []
+    lanes = range(1) if SETTLES_LANE & set(kept) else range(32)
+    warps = range(1) if space == "warp" or SETTLES_WARP & set(kept) else range(4)
+    extra = [32 * warp + lane for warp in warps for lane in lanes]
+    return extra if len(extra) > 1 else []
+
+
+def _ordered(thread: Ints, slot: Ints, element: Ints) -> tuple[Ints, Ints, Ints]:
+    if thread.min() < 0 or slot.min() < 0:
+        raise Decline("a coordinate of the register region is negative")
+    grid = np.full((int(thread.max()) + 1, int(slot.max()) + 1), -1, np.int64)
+    grid[thread, slot] = element
+    if (grid[thread, slot] != element).any():
+        raise Decline("two elements share a register")
+    rows, columns = (np.flatnonzero((grid >= 0).any(axis=axis)) for axis in (1, 0))
+    elements = grid[np.ix_(rows, columns)]
+    if elements.min() < 0:
+        raise Decline("threads hold elements in different slots")
+    return rows, columns, elements

@@ -1,0 +1,118 @@
+"""The pass that replaces every tile call by the body that the chosen variant writes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tilewright import ir, isa
+from tilewright.errors import DispatchError, TilewrightError, choices
+from tilewright.ir import Assume, Bind, Body, For, If, Kernel, Region, Stmt, While
+from tilewright.ir.ranges import RangeFacts
+from tilewright.tile.builder import Builder, Names
+from tilewright.tile.call import TileCall, call_name, side_of
+from tilewright.tile.dispatch import PRIMITIVES, choose
+from tilewright.tile.report import Entry, Report
+from tilewright.tile.scope import ControlFlow, Reach
+
+if TYPE_CHECKING:
+    from tilewright.isa import Arch
+
+__all__ = ["resolve"]
+
+ALWAYS_READ = ("workspace",)  # keywords that every call may have
+
+
+def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
+    """The kernel without tile calls, and the report on how each was carried out.
+
+    Before: tile calls are nodes. After: each is a comment and the chosen variant's statements, on flat storage, at the
+    call's line. Raises DispatchError for a call that no variant takes, a forced variant that does not fit, and a
+    collective that control flow deprives of its threads.
+    """
+    target = isa.arch(arch) if isinstance(arch, str) else arch
+    if not any(isinstance(stmt, ir.TileCall) for stmt in ir.statements(kernel.body)):
+        return kernel, Report()
+    resolver = _Resolver(kernel, target)
+    body = resolver.body(kernel.body, resolver.control.everyone(), RangeFacts.of_kernel(kernel))
+    return replace(kernel, body=body), Report(tuple(resolver.entries))
+
+
+class _Resolver:
+    """One walk over a kernel, which knows at each statement who executes it. (Mutable: collects the report.)"""
+
+    def __init__(self, kernel: Kernel, arch: Arch) -> None:
+        self.arch = arch
+        self.control = ControlFlow(kernel)
+        self.names = Names(kernel)
+        self.changing = ir.assigned(kernel.body)
+        self.entries: list[Entry] = []
+
+    def body(self, body: Body, reach: Reach, facts: RangeFacts) -> Body:
+        result: list[Stmt] = []
+        for stmt in body:
+            if isinstance(stmt, ir.TileCall):
+                result += self.call(stmt, reach, facts)
+            else:
+                result.append(self.around(stmt, reach, facts))
+            reach = self.control.after(reach, stmt)
+            if isinstance(stmt, Bind) and stmt.var.name not in self.changing:
+                facts = facts.with_binding(stmt.var, stmt.value)
+            elif isinstance(stmt, Assume):
+                facts = facts.with_condition(stmt.cond)
+        return tuple(result)
+
+    def around(self, stmt: Stmt, reach: Reach, facts: RangeFacts) -> Stmt:
+        """A statement with the tile calls inside it resolved."""
+        if isinstance(stmt, If):
+            then = self.control.behind(reach, stmt.cond, stmt.at, taken=True)
+            orelse = self.control.behind(reach, stmt.cond, stmt.at, taken=False)
+            return replace(
+                stmt,
+                then=self.body(stmt.then, then, facts.with_condition(stmt.cond)),
+                orelse=self.body(stmt.orelse, orelse, facts),
+            )
+        if isinstance(stmt, For):
+            inside = facts.with_loop(stmt.var, stmt.start, stmt.stop, stmt.step)
+            return replace(stmt, body=self.body(stmt.body, self.control.inside(reach, stmt), inside))
+        if isinstance(stmt, While):
+            return replace(stmt, body=self.body(stmt.body, self.control.inside(reach, stmt), facts))
+        return stmt
+
+    def call(self, stmt: ir.TileCall, reach: Reach, facts: RangeFacts) -> Body:
+        """The statements that carry out one tile call."""
+        try:
+            call = self.context(stmt, reach, facts)
+            chosen = choose(call)
+            out = Builder(self.names, stmt.at, facts)
+            label = f"{stmt.primitive}/{chosen.variant.name}"
+            out.comment(f"{label} ({stmt.at})" if stmt.at else label)
+            chosen.variant.emitter(chosen.plan, call, out)
+        except TilewrightError as error:
+            raise error.located(stmt.at) from None
+        self.entries.append(
+            Entry(
+                stmt.at, stmt.primitive, call.text, stmt.scope, chosen.variant.name, chosen.plan.summary(), chosen.tried
+            )
+        )
+        return out.body
+
+    def context(self, stmt: ir.TileCall, reach: Reach, facts: RangeFacts) -> TileCall:
+        """The call as variants see it, checked."""
+        name = call_name(stmt)
+        if stmt.primitive not in PRIMITIVES:
+            known = choices(stmt.primitive, PRIMITIVES)
+            raise DispatchError(f"{name} is no tile primitive", given=stmt.primitive, allowed=known)
+        row = PRIMITIVES[stmt.primitive]
+        keywords = (*row.keywords, *ALWAYS_READ)
+        for key, value in stmt.config:
+            if key not in keywords:
+                allowed = choices(key, ("dispatch", *keywords))
+                raise DispatchError(f"{name} has no keyword {key!r}", given=f"{key}={value}", allowed=allowed)
+        regions = [part for part in stmt.args if isinstance(part, Region)]
+        if len(regions) != 2 or len(stmt.args) != 2:
+            given = ", ".join(map(str, stmt.args))
+            raise DispatchError(f"{name} takes two regions", given=given, allowed="a destination and a source")
+        scope = self.control.scope(stmt.scope, reach, name)
+        dst, src = (side_of(region, facts) for region in regions)
+        return row.checked(TileCall(stmt, dst, src, scope, self.arch, facts, stmt.config))

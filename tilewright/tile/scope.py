@@ -1,0 +1,365 @@
+"""Who executes a tile call: the scope that the kernel names, narrowed by the control flow around the call.
+
+A condition over scope ids and constants is evaluated for all threads of the CTA at once, which tells exactly who goes
+on. Of any other condition only its *level* is known: between which threads its value may differ.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright import isa
+from tilewright.errors import DispatchError, Span
+from tilewright.ir import (
+    SPECIALS,
+    Assign,
+    Binary,
+    Bind,
+    Body,
+    Break,
+    Call,
+    Cast,
+    Const,
+    Continue,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Load,
+    Select,
+    Special,
+    Stmt,
+    Unary,
+    Value,
+    Var,
+    While,
+    as_expr,
+    special,
+    statements,
+)
+from tilewright.ir.launch import launch_of, scope_id_exprs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["INDEX", "SIZES", "ControlFlow", "ExecScope", "Reach"]
+
+Threads = NDArray[np.bool_]  # one entry per thread of the CTA
+
+# Levels: the groups of threads inside which a value is the same. KNOWN: it was evaluated, there is nothing to guess.
+KNOWN, PER_CTA, PER_WARPGROUP, PER_WARP, PER_THREAD = -1, 0, 1, 2, 3
+SIZES = {"thread": 1, "warp": 32, "warpgroup": 128}
+SPOKEN = {"warp": "warp", "warpgroup": "warpgroup", "cta": "CTA", "cluster": "cluster"}
+# The coarsest level at which a condition around a collective may stay unknown.
+NEEDS = {"thread": PER_THREAD, "warp": PER_WARP, "warpgroup": PER_WARPGROUP, "cta": PER_CTA, "cluster": PER_CTA}
+VARIES = {"lane": PER_THREAD, "thread": PER_THREAD, "warp": PER_WARP, "cta": PER_CTA, "grid": PER_CTA}
+VOTES = {"cuda.ballot_sync": PER_WARP, "cuda.any_sync": PER_WARP, "cuda.all_sync": PER_WARP}
+ELECT = "ptx.elect_sync"
+
+# Which thread of its scope the caller is.
+INDEX: dict[str, Value] = {
+    "thread": 0,
+    "warp": special("laneid"),
+    "warpgroup": special("tid") % 128,
+    "cta": special("tid"),
+    "cluster": special("tid"),
+}
+
+_OPERATORS: dict[str, Callable[..., object]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": np.floor_divide,
+    "%": np.mod,
+    "min": np.minimum,
+    "max": np.maximum,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": np.left_shift,
+    ">>": np.right_shift,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+_UNARY: dict[str, Callable[..., object]] = {"-": np.negative, "~": np.invert, "not": np.logical_not}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Narrowing:
+    """A condition on the way to a statement, and who may be active behind it."""
+
+    text: str
+    at: Span | None
+    active: Threads
+    level: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reach:
+    """The threads of the CTA that may reach a statement, and the finest level at which that is not known."""
+
+    active: Threads
+    level: int = KNOWN
+    narrowed: tuple[Narrowing, ...] = ()
+
+    def where(self, active: Threads, level: int, text: str, at: Span | None) -> Reach:
+        """Behind one more condition."""
+        both = self.active & active
+        if level <= PER_CTA and bool((both == self.active).all()):
+            return self
+        step = Narrowing(text, at, both, level)
+        return Reach(both, max(self.level, level), (*self.narrowed, step))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExecScope:
+    """The threads that execute one tile call together.
+
+    kind: thread, warp, warpgroup, cta or cluster. threads: in one such scope. active: which threads of the CTA get
+    here. control: knows the values of scope ids. narrowed_by: the innermost condition that keeps some away, as text.
+    """
+
+    kind: str
+    threads: int
+    active: Threads
+    control: ControlFlow
+    narrowed_by: str = ""
+
+    @property
+    def cta_threads(self) -> int:
+        return len(self.active)
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of the last warp that execute together: 32 in whole warps, 1 where each thread is on its own."""
+        return 1 if self.kind == "thread" else (self.threads - 1) % 32 + 1
+
+    @property
+    def index(self) -> Value:
+        """Which thread of its scope the caller is."""
+        return INDEX[self.kind]
+
+    def always(self, value: Value, equals: Expr) -> bool:
+        """Is ``value`` known to be ``equals`` in every thread that gets here?"""
+        mine, theirs = self.control.value(as_expr(value)), self.control.value(equals)
+        return mine is not None and theirs is not None and bool(np.all((mine == theirs) | ~self.active))
+
+
+class ControlFlow:
+    """What a kernel's control flow says about its threads. Built once per kernel, then asked."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.threads = launch_of(kernel).threads
+        self.ids = scope_id_exprs(kernel)
+        self.levels: dict[str, int] = {}
+        self._bound: dict[str, Expr] = {}
+        tid = np.arange(self.threads)
+        self._registers = {"tid": tid, "laneid": tid % 32, "warpid": tid // 32}
+        self._settle(kernel.body)
+
+    def everyone(self) -> Reach:
+        """The start of the kernel: all threads."""
+        return Reach(np.ones(self.threads, np.bool_))
+
+    # What is known of a value
+
+    def _settle(self, body: Body) -> None:
+        """Levels of all variables: raised until assignments agree with them."""
+        assigned = {stmt.var.name for stmt in statements(body) if isinstance(stmt, Assign)}
+        for stmt in statements(body):
+            if isinstance(stmt, Bind) and stmt.var.name not in assigned:
+                self._bound[stmt.var.name] = stmt.value
+        before = None
+        while before != self.levels:
+            before = dict(self.levels)
+            self._raise_levels(body, PER_CTA)
+
+    def _raise_levels(self, body: Body, control: int) -> None:
+        for stmt in body:
+            if isinstance(stmt, Bind):
+                self._raise(stmt.var, self.level(stmt.value))
+            elif isinstance(stmt, Assign):
+                self._raise(stmt.var, max(control, self.level(stmt.value)))
+            elif isinstance(stmt, If):
+                inside = max(control, self.level(stmt.cond))
+                self._raise_levels(stmt.then, inside)
+                self._raise_levels(stmt.orelse, inside)
+            elif isinstance(stmt, (For, While)):
+                inside = max(control, self.loop_level(stmt))
+                if isinstance(stmt, For):
+                    self._raise(stmt.var, self.loop_level(stmt))
+                self._raise_levels(stmt.body, inside)
+
+    def _raise(self, var: Var, level: int) -> None:
+        if level > PER_CTA:
+            self.levels[var.name] = max(level, self.levels.get(var.name, PER_CTA))
+
+    def value(self, expr: Expr) -> NDArray[np.generic] | None:
+        """The value in every thread of the CTA, or None where it depends on more than scope ids inside the CTA."""
+        if isinstance(expr, Const):
+            return np.asarray(expr.value)
+        if isinstance(expr, Special):
+            return self._registers.get(expr.name)
+        if isinstance(expr, Var):
+            known = self.ids.get(expr.name, self._bound.get(expr.name))
+            return None if known is None else self.value(known)
+        if isinstance(expr, Call) and expr.op == ELECT:
+            return np.equal(self._registers["laneid"], 0)  # some one lane of each warp
+        if isinstance(expr, (Binary, Unary, Cast, Select)):
+            return self._computed(expr)
+        return None
+
+    def _computed(self, expr: Binary | Unary | Cast | Select) -> NDArray[np.generic] | None:
+        parts = [expr.cond, expr.a, expr.b] if isinstance(expr, Select) else [expr.a]
+        parts += [expr.b] if isinstance(expr, Binary) else []
+        values = [value for value in map(self.value, parts) if value is not None]
+        if len(values) < len(parts) or expr.dtype.is_float:
+            return None
+        if isinstance(expr, Select):
+            return np.where(values[0].astype(np.bool_), values[1], values[2])
+        if isinstance(expr, Cast):
+            return values[0].astype(expr.dtype.numpy)
+        if isinstance(expr, Unary):
+            return np.asarray(_UNARY[expr.op](values[0]))
+        apply = _OPERATORS.get(expr.op)
+        divided = expr.op in ("//", "%") and not np.all(values[1])
+        return None if apply is None or divided else np.asarray(apply(*values))
+
+    def level(self, expr: Expr) -> int:
+        """Inside which groups of threads the value is the same."""
+        value = self.value(expr)
+        if value is not None:
+            return self._level_of(np.broadcast_to(value, (self.threads,)))
+        if isinstance(expr, Var):
+            return self.levels.get(expr.name, PER_CTA)
+        if isinstance(expr, Special):
+            return VARIES[SPECIALS[expr.name].varies]
+        if isinstance(expr, Call):
+            return self._level_of_call(expr)
+        if isinstance(expr, Load) and expr.buffer.space == "local":
+            return PER_THREAD
+        return self._level_of_parts(expr)
+
+    def _level_of_parts(self, expr: Expr) -> int:
+        parts = [getattr(expr, name, ()) for name in ("cond", "a", "b", "indices", "args")]
+        flat = [each for part in parts for each in (part if isinstance(part, tuple) else (part,))]
+        return max((self.level(each) for each in flat if isinstance(each, Expr)), default=PER_CTA)
+
+    def _level_of_call(self, call: Call) -> int:
+        if call.op in VOTES:
+            return VOTES[call.op]
+        form = isa.bind(call).form
+        pure = form.execute is not None and not form.on and not form.accesses
+        return self._level_of_parts(call) if pure else PER_THREAD
+
+    def _level_of(self, values: NDArray[np.generic]) -> int:
+        for level, size in ((PER_CTA, self.threads), (PER_WARPGROUP, 128), (PER_WARP, 32)):
+            if all(bool((values[at : at + size] == values[at]).all()) for at in range(0, self.threads, size)):
+                return level
+        return PER_THREAD
+
+    # What control flow does to the threads
+
+    def behind(self, reach: Reach, cond: Expr, at: Span | None, *, taken: bool) -> Reach:
+        """Inside ``if cond`` (taken) or its else-branch."""
+        active, level = self._split(cond, taken)
+        return reach.where(active, level, f"if {cond}" if taken else f"else of `if {cond}`", at)
+
+    def _split(self, cond: Expr, taken: bool) -> tuple[Threads, int]:
+        """Who may find ``cond`` to be ``taken``, and the level of what is not known about it."""
+        if isinstance(cond, Unary) and cond.op == "not":
+            return self._split(cond.a, not taken)
+        if isinstance(cond, Binary) and cond.op in Binary.LOGIC:
+            (a, level_a), (b, level_b) = self._split(cond.a, taken), self._split(cond.b, taken)
+            if (cond.op == "and") == taken:
+                return a & b, max(level_a, level_b)
+            known = level_a == level_b == KNOWN
+            return a | b, KNOWN if known else max(self.level(cond.a), self.level(cond.b))
+        value = self.value(cond)
+        if value is not None:
+            return np.broadcast_to(value.astype(np.bool_) == taken, (self.threads,)), KNOWN
+        return np.ones(self.threads, np.bool_), self.level(cond)
+
+    def loop_level(self, loop: For | While) -> int:
+        """How finely threads may differ in which iterations of a loop they execute."""
+        heads = [loop.start, loop.stop] if isinstance(loop, For) else [loop.cond]
+        return max([PER_CTA, *map(self.level, heads), *(self.level(c) for c in _conditions_of(loop.body, Break))])
+
+    def inside(self, reach: Reach, loop: For | While) -> Reach:
+        """In the body of a loop."""
+        head = (
+            f"while {loop.cond}" if isinstance(loop, While) else f"for {loop.var} in range({loop.start}, {loop.stop})"
+        )
+        return reach.where(reach.active, self.loop_level(loop), head, loop.at)
+
+    def after(self, reach: Reach, stmt: Stmt) -> Reach:
+        """Behind a statement: an ``if`` with ``break`` or ``continue`` in it lets only some go on."""
+        if not isinstance(stmt, If):
+            return reach
+        for branch, taken in ((stmt.then, True), (stmt.orelse, False)):
+            if branch and isinstance(branch[-1], (Break, Continue)):
+                reach = self.behind(reach, stmt.cond, stmt.at, taken=not taken)
+            elif any(_leaves(inner, (Break, Continue)) for inner in branch):
+                reach = reach.where(reach.active, max(PER_CTA, self.level(stmt.cond)), f"if {stmt.cond}", stmt.at)
+        return reach
+
+    def scope(self, kind: str, reach: Reach, name: str) -> ExecScope:
+        """The execution scope of a call that names ``kind``.
+
+        Raises DispatchError, at the condition's line, for a collective that a condition deprives of its threads.
+        """
+        size = SIZES.get(kind, self.threads)
+        if kind != "thread":
+            self._check_whole(kind, size, reach, name)
+        text = reach.narrowed[-1].text if reach.narrowed else ""
+        return ExecScope(kind, size, reach.active, self, text)
+
+    def _check_whole(self, kind: str, group: int, reach: Reach, name: str) -> None:
+        if self.threads % group:
+            raise DispatchError(
+                f"{name} needs whole {SPOKEN[kind]}s",
+                given=f"{self.threads} threads per CTA",
+                allowed=f"a multiple of {group}",
+            )
+        for step in reach.narrowed:
+            groups = step.active.reshape(-1, group)
+            broken = groups[groups.any(axis=1) & ~groups.all(axis=1)]
+            if len(broken):
+                given = f"`{step.text}` leaves {int(broken[0].sum())} of the {group} threads of a {SPOKEN[kind]}"
+            elif step.level > NEEDS[kind]:
+                given = f"`{step.text}`, which may differ between the threads of a {SPOKEN[kind]}"
+            else:
+                continue
+            raise DispatchError(
+                f"{name} needs all threads of its {SPOKEN[kind]}",
+                given=given,
+                allowed=f"a condition that keeps each {SPOKEN[kind]} whole",
+                at=step.at,
+            )
+
+
+def _leaves(stmt: Stmt, kinds: type | tuple[type, ...]) -> bool:
+    """Does a statement contain such a jump out of the loop around it?"""
+    if isinstance(stmt, If):
+        return any(_leaves(inner, kinds) for inner in (*stmt.then, *stmt.orelse))
+    return isinstance(stmt, kinds)
+
+
+def _conditions_of(body: Body, kind: type) -> Iterator[Expr]:
+    """The conditions under which a body jumps out of its loop."""
+    for stmt in body:
+        if isinstance(stmt, If) and _leaves(stmt, kind):
+            yield stmt.cond
+            yield from _conditions_of((*stmt.then, *stmt.orelse), kind)

@@ -1,0 +1,170 @@
+"""From numbers back to arithmetic: tables of offsets, written as expressions over thread ids and loop counters.
+
+A plan is found on tables, which answer any question. What is emitted must be an expression again: a `Walk` is one for a
+single index, an `Offset` one for a thread and the rounds of its loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.ir import binary, select
+from tilewright.layout import Value
+
+if TYPE_CHECKING:
+    from tilewright.layout import SwizzleLayout
+    from tilewright.tile.call import Side
+
+__all__ = ["Ints", "Offset", "Walk", "linear", "plus", "separated", "times", "walk_of"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """``start`` plus digits of an index times strides: what a layout is for one axis.
+
+    steps: (extent, stride), the outermost first. listed: the values themselves, where they follow no digits.
+
+    >>> Walk(5, ((2, 100), (4, 1))).at(6)
+    107
+    """
+
+    start: int = 0
+    steps: tuple[tuple[int, int], ...] = ()
+    listed: tuple[int, ...] = ()
+
+    def at(self, index: Value) -> Value:
+        """The value at an index: an int or an expression."""
+        if self.listed:
+            return self._looked_up(index)
+        total: Value = self.start
+        inner = 1
+        for position, (extent, stride) in reversed(list(enumerate(self.steps))):
+            if stride:
+                digit = index if inner == 1 else index // inner
+                total = plus(times(digit % extent if position else digit, stride), total)
+            inner *= extent
+        return total
+
+    def _looked_up(self, index: Value) -> Value:
+        if isinstance(index, int):
+            return self.listed[index]
+        total: Value = self.listed[-1]
+        for position in reversed(range(len(self.listed) - 1)):
+            total = select(binary("==", index, position), self.listed[position], total)
+        return total
+
+    @property
+    def is_zero(self) -> bool:
+        return not self.listed and not self.start and not any(stride for _, stride in self.steps)
+
+
+def times(a: Value, factor: Value) -> Value:
+    """``a * factor``, without writing a one."""
+    return a if isinstance(factor, int) and factor == 1 else a * factor
+
+
+def plus(a: Value, b: Value) -> Value:
+    """``a + b``, without writing a zero."""
+    if isinstance(a, int) and a == 0:
+        return b
+    return a if isinstance(b, int) and b == 0 else a + b
+
+
+LISTED = 32  # at most so many values are written out one by one
+
+
+def walk_of(values: Ints, *, listed: bool = True) -> Walk | None:
+    """The walk through ``values``: by digits where they follow some, else listed if there are few.
+
+    >>> walk_of(np.array([0, 1, 8, 9, 16, 17]))
+    Walk(start=0, steps=((3, 8), (2, 1)), listed=())
+    """
+    count, start = len(values), int(values[0])
+    moved = values - start
+    steps: list[tuple[int, int]] = []
+    inner = 1
+    while inner < count:
+        stride = int(moved[inner])
+        along = moved[::inner]
+        straight = along == np.arange(len(along)) * stride
+        extent = len(along) if straight.all() else int(straight.argmin())
+        run = (np.arange(extent) * stride)[:, None] + moved[:inner]
+        if count % (inner * extent) or not np.array_equal(moved[: inner * extent], run.reshape(-1)):
+            return Walk(listed=tuple(values.tolist())) if listed and count <= LISTED else None
+        steps.insert(0, (extent, stride))
+        inner *= extent
+    return Walk(start, tuple(steps))
+
+
+def separated(values: Ints) -> list[Ints] | None:
+    """One array per axis whose outer sum is ``values``, the first one holding the origin; None if there are none."""
+    origin = values[(0,) * values.ndim]
+    firsts = [np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)[:, 0] for axis in range(values.ndim)]
+    profiles = [first - origin for first in firsts]
+    total = reduce(np.add.outer, profiles) + origin
+    if not np.array_equal(total, values):
+        return None
+    return [profiles[0] + origin, *profiles[1:]]
+
+
+def linear(values: Ints, variables: Sequence[Value], *, listed: bool = True) -> Value | None:
+    """``values``, one axis per variable, as a sum of walks along them; None where they are no such sum."""
+    if not variables:
+        return int(values)
+    parts = separated(values)
+    if parts is None:
+        return None
+    total: Value = 0
+    for profile, variable in zip(parts, variables, strict=True):
+        walk = walk_of(profile, listed=listed)
+        if walk is None:
+            return None
+        total = plus(total, walk.at(variable))
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """An offset that a thread goes through round by round: ``fixed`` for the thread, ``moving`` with the round.
+
+    moving: (unit, walk) each, a unit of 1 or a symbolic stride. With a swizzle, join says what the moving part meets:
+    "inside" adds it before the swizzle; "+" and "^" apply it to the swizzled fixed part, which then stays outside the
+    loop.
+    through: the sum is the number of an element of this side, whose own layout gives the offset. each: an offset of its
+    own for every round, where they have nothing in common.
+    """
+
+    fixed: Value
+    moving: tuple[tuple[Value, Walk], ...] = ()
+    join: str = "+"
+    swizzle: SwizzleLayout | None = None
+    through: Side | None = None
+    each: tuple[Offset, ...] = ()
+
+    @property
+    def hoisted(self) -> bool:
+        """Is there a swizzled part that does not change from round to round?"""
+        return self.swizzle is not None and self.join != "inside"
+
+    def moved(self, round: Value) -> Value:
+        """The moving part."""
+        total: Value = 0
+        for unit, walk in self.moving:
+            if not walk.is_zero:
+                total = plus(total, times(walk.at(round), unit))
+        return total
+
+    def joined(self, start: Value, round: Value) -> Value:
+        """The offset in a round, from the fixed part as it enters the loop."""
+        moved = self.moved(round)
+        if self.join == "^":
+            return start if isinstance(moved, int) and moved == 0 else start ^ moved
+        return plus(start, moved)

@@ -1,0 +1,119 @@
+"""A picture before it is drawn: cells in rows and columns, each with its words and what it is coloured by.
+
+Text, terminal, SVG, HTML and JSON all draw the same `Grid`, so that they never disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.errors import LayoutError
+from tilewright.layout import Axis, Layout, Table, threads
+
+if TYPE_CHECKING:
+    from tilewright.dtypes import DType
+
+__all__ = ["Cell", "Grid", "layout_grid"]
+
+MOST_CELLS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """words: what stands in it. key: equal keys have equal colours; -1 for none."""
+
+    words: str
+    key: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Rows of cells. title: one line above. corner, columns, names: the heads. key_name: what colours tell apart."""
+
+    title: str
+    rows: tuple[tuple[Cell, ...], ...]
+    columns: tuple[str, ...]
+    names: tuple[str, ...]
+    corner: str = "row / column"
+    key_name: str = ""
+
+    @property
+    def keys(self) -> list[int]:
+        """The colour keys that occur, in order."""
+        return sorted({cell.key for row in self.rows for cell in row if cell.key >= 0})
+
+
+def layout_grid(layout: Layout, shape: Sequence[int], kind: DType | None = None, *, by: str = "lane") -> Grid:
+    """Who holds each element of a tile of ``shape``: lane, value and register, or the offset in memory.
+
+    kind: the element type; gives the 32-bit register of each slot. by: colour by "lane", "register" or "bank".
+    Dimensions before the last two are stacked, one block of rows after another.
+    Raises LayoutError where the tile has more elements than fit a picture.
+    """
+    if prod(shape) > MOST_CELLS:
+        raise LayoutError(
+            "the tile is too large for a picture", given=f"{prod(shape)} elements", allowed=f"{MOST_CELLS}"
+        )
+    extents = (1, *shape) if len(shape) == 1 else tuple(shape)
+    table = layout.table(extents)
+    bits = kind.bits if kind is not None else 16
+    words = _words(table, bits).reshape(-1, extents[-1])
+    keys = _keys(table, bits, by).reshape(-1, extents[-1])
+    rows = tuple(
+        tuple(Cell(str(w), int(k)) for w, k in zip(ws, ks, strict=True)) for ws, ks in zip(words, keys, strict=True)
+    )
+    names = tuple(",".join(map(str, index)) for index in np.ndindex(*extents[:-1]))
+    return Grid(str(layout), rows, tuple(map(str, range(extents[-1]))), names, key_name=by)
+
+
+def _is_threaded(table: Table) -> bool:
+    return any(Axis.get(name).is_thread() for name in table)
+
+
+def _words(table: Table, bits: int) -> NDArray[np.object_]:
+    """``T4V1:R0`` for registers (thread, value, 32-bit register), the coordinates on each axis for memory."""
+    shape = next(iter(table.values())).shape
+    slots = table.get("m", np.zeros(shape, np.int64))
+    if not _is_threaded(table):
+        parts = [(name, values) for name, values in table.items()]
+        words = [_coordinates([(name, values[..., r].ravel()) for name, values in parts]) for r in range(shape[-1])]
+    else:
+        thread = _threads(table)
+        words = [
+            [f"T{t}V{v}:R{v * bits // 32}" for t, v in zip(thread[..., r].ravel(), slots[..., r].ravel(), strict=True)]
+            for r in range(shape[-1])
+        ]
+    joined = [" ".join(dict.fromkeys(group)) for group in zip(*words, strict=True)]
+    return np.array(joined, dtype=object)
+
+
+def _coordinates(parts: list[tuple[str, NDArray[np.int64]]]) -> list[str]:
+    if [name for name, _ in parts] == ["m"]:
+        return [str(value) for value in parts[0][1]]
+    return [
+        ",".join(f"{name}{value}" for name, value in zip([p[0] for p in parts], row, strict=True))
+        for row in zip(*(p[1] for p in parts), strict=True)
+    ]
+
+
+def _threads(table: Table) -> NDArray[np.int64]:
+    names = {name for name in table if Axis.get(name).is_thread()}
+    scope = "warp" if names <= {"laneid"} else "warpgroup" if names <= {"laneid", "wid_in_wg", "tid_in_wg"} else "cta"
+    return threads(table, scope)
+
+
+def _keys(table: Table, bits: int, by: str) -> NDArray[np.int64]:
+    first = {name: values[..., 0] for name, values in table.items()}
+    shape = next(iter(first.values())).shape
+    slots = first.get("m", np.zeros(shape, np.int64))
+    if by == "register":
+        return slots * bits // 32
+    if by == "bank" or not _is_threaded(table):
+        return slots * bits // 32 % 32
+    return _threads(table)[..., 0]

@@ -1,0 +1,61 @@
+"""Grids as SVG: one rectangle and one word per cell, heads around them, no scripts and no fonts of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from tilewright.view.colour import tint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tilewright.view.grid import Grid
+
+__all__ = ["svg"]
+
+LETTER, LINE, PAD = 7.0, 22.0, 10.0  # pixels: width of a letter at 11 px, height of a row, room around words
+HEAD = 2 * LINE  # pixels: the title and the column heads
+
+
+def svg(grid: Grid) -> str:
+    """The grid as a complete SVG document."""
+    name_width = max(map(len, (grid.corner, *grid.names))) * LETTER + PAD
+    longest = max((len(cell.words) for row in grid.rows for cell in row), default=1)
+    cell_width = max(longest, max(map(len, grid.columns), default=1)) * LETTER + PAD
+    width = name_width + cell_width * len(grid.columns) + PAD
+    height = HEAD + LINE * len(grid.rows) + PAD
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}"'
+        f' viewBox="0 0 {width:g} {height:g}"'
+        ' font-family="ui-monospace, Menlo, Consolas, monospace" font-size="11">',
+        f"<title>{escape(grid.title)}</title>",
+        f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
+        _words(grid.title, PAD / 2, LINE * 0.7, "start", "font-weight='bold'"),
+        *_heads(grid, name_width, cell_width),
+        *_cells(grid, name_width, cell_width),
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _words(text: str, x: float, y: float, anchor: str = "middle", more: str = "") -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" {more}>{escape(text)}</text>'.replace("'", '"')
+
+
+def _heads(grid: Grid, name_width: float, cell_width: float) -> Iterator[str]:
+    grey = "fill='#666666'"
+    yield _words(grid.corner, PAD / 2, LINE * 1.7, "start", grey)
+    for i, name in enumerate(grid.columns):
+        yield _words(name, name_width + cell_width * (i + 0.5), LINE * 1.7, more=grey)
+    for i, name in enumerate(grid.names):
+        yield _words(name, PAD / 2, HEAD + LINE * (i + 0.7), "start", grey)
+
+
+def _cells(grid: Grid, name_width: float, cell_width: float) -> Iterator[str]:
+    for i, row in enumerate(grid.rows):
+        for j, cell in enumerate(row):
+            x, y = name_width + cell_width * j, HEAD + LINE * i
+            place = f'x="{x:g}" y="{y:g}" width="{cell_width:g}" height="{LINE:g}"'
+            yield f'<rect {place} fill="{tint(cell.key)}" stroke="#ffffff"/>'
+            yield _words(cell.words, x + cell_width / 2, y + LINE * 0.68)

@@ -1,0 +1,1 @@
+"""What the project's own checks run: nothing here ships."""
