@@ -5,8 +5,7 @@ exe(a, b)                  # NumPy and CPU tensors: the simulator; CUDA tensors:
 exe.source("cuda")         # "tile", "lowered", "cuda", "ptx", "sass"
 exe.report                 # why each tile call became what it is
 
-Each stage is imported where it is first asked for: `import tilewright` is quick, and whoever only simulates never loads
-the CUDA emitter.
+The back ends are imported where they are first asked for: whoever only simulates never loads the CUDA emitter.
 """
 
 from __future__ import annotations
@@ -19,12 +18,14 @@ from tilewright import host
 from tilewright.errors import ArgumentError, KernelError, TargetError, ToolError, choices
 from tilewright.ir import Call, Kernel, TileCall, expressions, statements
 from tilewright.ir.arguments import Bindings, Signature
+from tilewright.ir.verify import verify
 from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
+from tilewright.lower import lower
+from tilewright.tile import Report, resolve
 
 if TYPE_CHECKING:
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.sim import Program, Run
-    from tilewright.tile import Report
 
 __all__ = ["STAGES", "Executable", "compile", "simulate"]
 
@@ -41,8 +42,6 @@ def compile(  # the public name is `tilewright.compile`
     fast_math: let the CUDA compiler contract and approximate: results may differ from the simulator's in the last bits.
     Raises KernelError, DispatchError, InstructionError or TargetError at the kernel's line.
     """
-    from tilewright.ir.verify import verify
-
     authored = _kernel_of(kernel)
     verify(authored)
     return Executable(authored, _target_of(target, authored), fast_math=fast_math)
@@ -67,7 +66,8 @@ def _kernel_of(kernel: Any) -> Kernel:
     found = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
     if not isinstance(found, Kernel):
         hint = "call .specialize(...) first" if hasattr(kernel, "specialize") else "decorate it with @T.prim_func"
-        raise KernelError("this is not a kernel", given=repr(kernel), allowed="what @T.prim_func made", hint=hint)
+        given = f"{getattr(kernel, '__name__', kernel)}, a {type(kernel).__name__}"
+        raise KernelError("this is not a kernel", given=given, allowed="what @T.prim_func made", hint=hint)
     return found
 
 
@@ -100,9 +100,6 @@ class Executable:
     """
 
     def __init__(self, kernel: Kernel, target: Arch, *, fast_math: bool = False) -> None:
-        from tilewright.lower import lower
-        from tilewright.tile import resolve
-
         self.kernel = kernel
         self.target = target
         self.fast_math = fast_math

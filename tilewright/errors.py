@@ -134,8 +134,10 @@ def choices(given: object, allowed: Iterable[object]) -> str:
     >>> choices("laneed", ["laneid", "warpid"])
     "laneid, warpid (did you mean 'laneid'?)"
     """
+    names = [str(name) for name in allowed]
+    if not names:
+        return ""
     from difflib import get_close_matches  # slow to import, and only errors need it
 
-    names = [str(name) for name in allowed]
     near = get_close_matches(str(given), names, n=1)
     return ", ".join(names) + (f" (did you mean {near[0]!r}?)" if near else "")

@@ -1,6 +1,7 @@
 """An 8x16 float16 tile from global to shared memory, by ldmatrix to registers, and back to global memory."""
 
 from tilewright import T, Tx
+from tilewright.ir import Kernel
 from tilewright.layout import S, TileLayout, laneid
 
 FRAGMENT = TileLayout(S[(8, 4, 2, 2) : (4 @ laneid, 1 @ laneid, 2, 1)])
@@ -8,7 +9,7 @@ ROWS = TileLayout(S[(8, 4, 2, 2) : (16, 2, 8, 1)])
 FULL = (slice(0, 8), slice(0, 4), slice(0, 2), slice(0, 2))
 
 
-def build():
+def build() -> Kernel:
     """Parse the kernel anew, from its source."""
 
     @T.prim_func

@@ -36,7 +36,7 @@ def gated() -> Iterator[tuple[Bound, str]]:
         if lacking and id(form) not in seen and (form.language == "ptx" or form.helper):
             seen.add(id(form))
             below = [arch for arch in lacking if arch.number < form.arch.archs()[0].number]
-            yield from ((bound, str(arch)) for arch in {below[-1], lacking[-1]})
+            yield from ((bound, str(arch)) for arch in dict.fromkeys([below[-1], lacking[-1]]))
 
 
 @pytest.mark.parametrize(("bound", "arch"), list(gated()), ids=str_of)

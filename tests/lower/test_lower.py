@@ -42,6 +42,19 @@ def test_the_launch_follows_from_the_scope_ids() -> None:
     assert (launch.grid, launch.threads, launch.shared_bytes) == ((4, 2, 1), 256, 0)
 
 
+def test_the_size_of_a_symbolic_buffer_is_written_in_its_simplest_form() -> None:
+    @T.prim_func
+    def kernel(A_ptr: T.handle, B_ptr: T.handle):
+        n = T.int32()
+        A = T.match_buffer(A_ptr, (n,), "int32")
+        B = T.match_buffer(B_ptr, (16, n), "int32")
+        T.cta_id([1])
+        T.lane_id([32])
+        A[0] = B[0, 0]
+
+    assert [str(buffer.shape[0]) for buffer in lower(kernel).buffers] == ["n", "n * 16"]
+
+
 def test_a_swizzled_index_becomes_an_exclusive_or() -> None:
     @T.prim_func
     def kernel(A: T.Buffer((32,), "float16")):

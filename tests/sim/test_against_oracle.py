@@ -187,8 +187,58 @@ def programs(draw: Any) -> Lowered:
     return k
 
 
+def exchange(k: Lowered, s: Any, x: Any, threads: int) -> None:
+    """Every thread takes over its neighbour's value."""
+    k.store(s, tid, x)
+    k.do("cuda.cta_sync")
+    k.assign(x, get(s, (tid + 1) % threads))
+    k.do("cuda.cta_sync")
+
+
+def meetings(draw: Any, k: Lowered, s: Any, variables: list[Any], names: list[Expr], depth: int, inside: bool) -> None:
+    """Statements that all threads of a CTA reach together, so that they may meet; CTAs go their own ways."""
+    together: list[Expr] = [cta, *(name for name in names if str(name).startswith("i"))]
+    for _ in range(draw(st.integers(1, 3))):
+        kind = draw(st.sampled_from(["exchange", "block", "if", "for", "leave"]))
+        if kind == "exchange":
+            exchange(k, s, draw(st.sampled_from(variables)), k.threads)
+        elif kind == "block":
+            block(draw, k, variables, names, 1, False)
+        elif kind == "if" and depth:
+            with k.when(conditions(draw, together)):
+                meetings(draw, k, s, variables, names, depth - 1, inside)
+            with k.otherwise():
+                meetings(draw, k, s, variables, names, depth - 1, inside)
+        elif kind == "for" and depth:
+            k.line += 1
+            with k.loop(f"i{k.line}", 0, draw(st.sampled_from([as_expr(2), cta + 1]))) as i:
+                meetings(draw, k, s, variables, [*names, i], depth - 1, True)
+        elif kind == "leave" and inside:
+            with k.when(conditions(draw, together)):
+                k.leave(loop=draw(st.booleans()))
+
+
+@st.composite
+def meeting_programs(draw: Any) -> Lowered:
+    threads = draw(st.sampled_from([32, 64, 96]))
+    k = Lowered(threads=threads, grid=3)
+    out, s = k.array("out", "int32", 3 * 96 * 2), k.shared("s", "int32", threads)
+    names: list[Expr] = [tid, lane, warp, cta]
+    variables = [k.bind(f"x{j}", draw(st.sampled_from(names)) * (j + 1)) for j in range(2)]
+    meetings(draw, k, s, variables, [*names, *variables], 3, False)
+    for j, variable in enumerate(variables):
+        k.store(out, (cta * 96 + tid) * 2 + j, variable)
+    return k
+
+
+@given(meeting_programs())
+@settings(max_examples=100)
+def test_threads_meet_in_branches_and_loops_that_differ_by_cta(k: Lowered) -> None:
+    same_bits(k, {"out": np.zeros(3 * 96 * 2, np.int32)}, {})
+
+
 @given(programs(), st.integers(-3, 9))
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_lanes_go_their_own_ways(k: Lowered, n: int) -> None:
     same_bits(k, {"out": np.zeros(3 * 64 * 3, np.int32)}, {"n": n})
 

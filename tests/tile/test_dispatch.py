@@ -91,6 +91,8 @@ def test_a_near_miss_names_an_aligned_start() -> None:
     _, said = resolved(copy(REGISTERS, Region(memory, ((0, 16), (4, 16)))))
 
     assert said.hints == ("A[0:16, 0:16], which begins at a multiple of 8",)
+    (reason,) = [each.reason for each in said.tried if each.variant == "ldstmatrix"]
+    assert reason == "accesses to A start 8 bytes into its memory, which is no multiple of 16"
 
 
 def test_no_hint_is_told_that_does_not_help() -> None:
@@ -112,6 +114,13 @@ def test_a_forced_variant_that_declines_is_an_error_with_its_reason_and_hint() -
     assert 'dispatch="ldstmatrix" does not fit' in error.what
     assert error.given == "accesses to A start 40 bytes apart, which is no multiple of 16"
     assert error.hint == "S[(32, 16):(24, 1)] for A, which makes its strides multiples of 16 bytes"
+
+
+def test_a_forced_variant_whose_condition_fails_says_what_is_allowed() -> None:
+    error = refusal(copy(REGISTERS, top(shared()), dispatch="gmem_smem"))
+
+    assert error.given == "A is in shared memory and R in local, not global and shared"
+    assert error.allowed == "one side is in global memory, the other in shared"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tests.tile.machine import Machine
 from tests.tile.oracle import fresh_memory
 from tilewright import tile
 from tilewright.errors import DispatchError
-from tilewright.ir import For, Region, Var, as_expr, const_value, statements
+from tilewright.ir import For, If, Region, Var, as_expr, const_value, statements
 from tilewright.layout import ComposeLayout, R, S, SwizzleLayout, laneid, tid_in_wg, tx, warpid
 
 
@@ -217,6 +217,16 @@ def test_reg_declines_with_its_reason(registers: object, reason: str) -> None:
         tile.resolve(made, "sm_90a")
 
     assert reason in str(refused.value.given)
+
+
+def test_another_warps_part_of_a_register_layout_is_named_as_such() -> None:
+    registers = buffer("R", "local", (64, 8), S[(2, 32, 8) : (1 @ warpid, 1 @ laneid, 1)])
+    first = copy(Region(registers, ((0, 32), (0, 8))), buffer("A", "shared", (32, 8)), dispatch="reg")
+
+    assert resolved(If(WARP == 0, (first,)), threads=64)[1].variant == "reg"
+    with pytest.raises(DispatchError, match="does not fit") as refused:
+        resolved(first, threads=64)
+    assert refused.value.given == ("R[0:32, 0:8] lies in the warp with warpid 0; others may execute the call, too")
 
 
 def test_reg_declines_a_memory_that_holds_each_element_twice() -> None:

@@ -135,7 +135,7 @@ def test_the_else_branch_has_the_other_threads() -> None:
     resolved(under(TID < 64, orelse=(call("warp"),)), threads=256)
     with pytest.raises(DispatchError, match="needs all threads") as refused:
         resolved(under(TID == 0, orelse=(call("warp"),)), threads=256)
-    assert "leaves 31 of the 32" in str(refused.value.given)
+    assert str(refused.value.given) == "the else of `if thread_id == 0` leaves 31 of the 32 threads of a warp"
 
 
 def test_nested_conditions_add_up() -> None:
@@ -158,8 +158,10 @@ def test_a_loop_that_only_some_lanes_take_is_refused() -> None:
 
 def test_who_leaves_a_loop_is_missing_from_the_next_round() -> None:
     leaving = under(LANE == 3, Break())
-    with pytest.raises(DispatchError, match="needs all threads"):
+    with pytest.raises(DispatchError, match="needs all threads") as refused:
         resolved(For(K, as_expr(0), as_expr(8), (call("warp"), leaving)), threads=256)
+    assert refused.value.at == LINE  # of the condition, not of the loop
+    assert str(refused.value.given).startswith("`if lane_id == 3` with its break, which may differ")
     with pytest.raises(DispatchError, match="needs all threads"):
         resolved(For(K, as_expr(0), as_expr(8), (leaving, call("warp"))), threads=256)
     resolved(For(K, as_expr(0), as_expr(8), (under(WARP == 3, Break()), call("warp"))), threads=256)

@@ -16,7 +16,7 @@ from types import ModuleType
 
 from tilewright.errors import TargetError, ToolError, choices
 
-__all__ = ["Assembly", "Resources", "architectures", "assemble", "sass"]
+__all__ = ["Assembly", "Resources", "architectures", "assemble", "sass", "version"]
 
 _INSTALL = "pip install 'tilewright[cuda]'"
 _FILE = "kernel.cu"  # what NVRTC calls the text in its messages
@@ -83,7 +83,7 @@ def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[
     """
     if arch not in architectures():
         raise TargetError(
-            f"{_version()} has no architecture {arch!r}", given=arch, allowed=choices(arch, architectures())
+            f"{version()} has no architecture {arch!r}", given=arch, allowed=choices(arch, architectures())
         )
     nvrtc = _nvrtc()
     contraction = f"--fmad={'true' if fast_math else 'false'}"
@@ -94,7 +94,7 @@ def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
         log = _read(program, "ProgramLog").decode(errors="replace").replace("\0", "").strip()
         if status == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
-            raise ToolError(f"{_version()} refuses an option", given=" ".join(flags), allowed=log)
+            raise ToolError(f"{version()} refuses an option", given=" ".join(flags), allowed=log)
         ptx = _read(program, "PTX").decode().rstrip("\0")
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise _refusal(source, arch, log, ptx)
@@ -156,14 +156,15 @@ def _nvdisasm() -> str:
     return str(path)
 
 
-def _version() -> str:
+def version() -> str:
+    """Which NVRTC assembles: "NVRTC 13.0"."""
     _, major, minor = _nvrtc().nvrtcVersion()
     return f"NVRTC {major}.{minor}"
 
 
 def _expect_success(status: object) -> None:
     if status != _nvrtc().nvrtcResult.NVRTC_SUCCESS:
-        raise ToolError(f"{_version()} fails", given=str(status))
+        raise ToolError(f"{version()} fails", given=str(status))
 
 
 def _read(program: object, what: str) -> bytes:
@@ -181,7 +182,7 @@ def _refusal(source: str, arch: str, log: str, ptx: str) -> ToolError:
     """The error for a text that does not assemble: each message of the log with the line that it means."""
     messages = [*_compiler_messages(source, log), *_ptxas_messages(source, log, ptx)] or log.splitlines()
     return ToolError(
-        f"the CUDA text does not assemble for {arch} with {_version()}", given="\n".join(messages[:_MESSAGES_SHOWN])
+        f"the CUDA text does not assemble for {arch} with {version()}", given="\n".join(messages[:_MESSAGES_SHOWN])
     )
 
 

@@ -187,7 +187,7 @@ class Buffer:
         """This buffer as the lowered stage sees it: same name, one dimension over its storage, no layout."""
         if self.layout is None:
             return self
-        size: Value = self.layout.storage().cosize("m") if self.space == "global" else self.storage_size()
+        size = _collected(self.layout.storage().cosize("m")) if self.space == "global" else self.storage_size()
         return replace(self, shape=(size,), layout=None)
 
     def _check_rank(self, rank: int) -> None:
@@ -242,6 +242,11 @@ def _distance(start: Value, stop: Value) -> Value:
         return stop - start
     total = Sum.of(as_expr(stop)).minus(Sum.of(as_expr(start)))
     return total.build((as_expr(stop) - as_expr(start)).dtype) if total.terms else total.const
+
+
+def _collected(value: Value) -> Value:
+    """The same value with its terms collected: ``n - 1 + 1`` is ``n``."""
+    return Sum.of(value).build(value.dtype) if isinstance(value, Expr) else value
 
 
 def _check_fits(what: str, shape: tuple[Value, ...], within: tuple[Value, ...]) -> None:

@@ -94,14 +94,16 @@ class RangeFacts:
         known["warpid"] = strided(0, launch.warps - 1)
         known["ntid"] = point(launch.threads)
         known["cluster_ctarank"] = strided(0, prod(launch.cluster) - 1)
+        symbolic = []
+        for axis, ctas, cluster in zip("xyz", map(as_expr, launch.grid), launch.cluster, strict=True):
+            grid = self.with_condition(ctas >= 1).interval(ctas)
+            counts = {"ctaid": grid.high, "cluster_ctaid": cluster, "clusterid": max(grid.high // cluster, 1)}
+            within = {"nctaid": grid, **{name: strided(0, count - 1) for name, count in counts.items()}}
+            known.update((f"{name}.{axis}", known[f"{name}.{axis}"].meet(range_)) for name, range_ in within.items())
+            symbolic += [] if grid.is_point else [ctas > special(f"ctaid.{axis}")]
         facts = replace(self, specials=known)
-        for axis, ctas, cluster in zip("xyz", launch.grid, launch.cluster, strict=True):
-            grid = facts.with_condition(as_expr(ctas) >= 1).interval(as_expr(ctas))
-            facts = facts.with_range(special(f"nctaid.{axis}"), *grid)
-            facts = facts.with_range(special(f"ctaid.{axis}"), 0, grid.high - 1)
-            facts = facts.with_range(special(f"cluster_ctaid.{axis}"), 0, cluster - 1)
-            facts = facts.with_range(special(f"clusterid.{axis}"), 0, max(grid.high // cluster, 1) - 1)
-            facts = facts.with_condition(as_expr(ctas) > special(f"ctaid.{axis}"))
+        for cond in symbolic:
+            facts = facts.with_condition(cond)
         return facts
 
     # Entering a scope

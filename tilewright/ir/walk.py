@@ -18,15 +18,19 @@ Node = TypeVar("Node")
 
 _PLAIN = (str, int, float, bool, type(None))
 _STATEMENTS = get_args(Stmt)
+_BODIES = frozenset({"body", "then", "orelse"})
 
-
+# Declared types of fields that never hold an expression.
+_NO_NODES = frozenset(
+    {"str", "str | None", "int", "int | None", "bool", "Number", "DType", "Span | None", "Layout | None"}
+)
 _NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def _fields(kind: type) -> tuple[str, ...]:
     """The fields of a node that may hold expressions; looked up once for each kind of node."""
     if kind not in _NAMES:
-        _NAMES[kind] = tuple(f.name for f in fields(kind) if f.name not in ("dtype", "at", "layout"))
+        _NAMES[kind] = tuple(f.name for f in fields(kind) if f.type not in _NO_NODES)
     return _NAMES[kind]
 
 
@@ -101,7 +105,7 @@ def assigned(body: Body) -> frozenset[str]:
 def expressions(stmt: Stmt) -> Iterator[Expr]:
     """Every expression of one statement, without those of statements inside it."""
     for name in _fields(type(stmt)):
-        if name not in ("body", "then", "orelse"):
+        if name not in _BODIES:
             yield from walk(getattr(stmt, name))
 
 
@@ -110,7 +114,7 @@ def rewrite_values(stmt: Stmt, change: Callable[[Expr], Expr | None]) -> Stmt:
     changed = {}
     for name in _fields(type(stmt)):
         part = getattr(stmt, name)
-        if name in ("body", "then", "orelse") or isinstance(part, _PLAIN):
+        if name in _BODIES or isinstance(part, _PLAIN):
             continue
         if (new := rewrite(part, change)) is not part:
             changed[name] = new

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from types import FunctionType
 
 from tilewright.errors import KernelError, choices
@@ -68,6 +67,8 @@ class Environment:
         if name in self.ended:
             hint = f"it was defined in a block that has ended (line {self.ended[name]}): define it before that block"
             raise KernelError(f"{name} is not defined here", hint=hint)
+        from difflib import get_close_matches  # slow to import, and only errors need it
+
         axis = next(iter(get_close_matches(name, AXES, n=1)), None)
         raise KernelError(
             f"{name} is not defined",

@@ -129,7 +129,7 @@ class RegisterFile:
         if flags is None:
             shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
             flags = np.full((*shape, self.width), 1, np.uint8).view(UNITS[self.width])[..., 0]
-        look, active = batch.chunk.shadows.view(batch, mask, *self._each(at))
+        look, active, flags = batch.chunk.shadows.view_to_store(batch, mask, flags, *self._each(at))
         self._write(look, active, at, flags, batch.chunk.shadows.registers)
 
     def _write(self, batch: Look, mask: Mask, at: Any, result: Any, registers: Any) -> None:

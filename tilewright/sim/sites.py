@@ -189,15 +189,10 @@ class Site:
                 use = f"a store to {site.place.name}"
                 batch.chunk.shadows.require(batch, lanes, flags, use, self.at, "a value", *origin)
                 continue
-            look, active = batch.chunk.shadows.view(batch, lanes, there)
-            storage = batch.chunk.shadows.storage(site.place)
-            storage.store(
-                look,
-                harmless(there, active) if active.array is not None else there,
-                self.width,
-                np.atleast_3d(flags),
-                active,
-            )
+            shadows = batch.chunk.shadows
+            look, active, own = shadows.view_to_store(batch, lanes, np.atleast_3d(flags), there)
+            there = harmless(there, active) if active.array is not None else there
+            shadows.storage(site.place).store(look, there, self.width, own, active)
 
     def mark(self, batch: Batch, mask: Mask, address: Any) -> None:
         """What an instruction wrote here is initialised."""

@@ -84,7 +84,7 @@ class Variant:
         for each in self.when:
             reason = each.check(call)
             if reason:
-                raise Decline(reason)
+                raise Decline(reason, allowed=each.sentence)
         plan: Plan = self.planner(call)
         return plan
 

@@ -219,11 +219,11 @@ def check_own(call: TileCall, side: Side) -> list[str]:
     for name in wide:
         values = table.get(name, np.zeros(1, np.int64))
         where = plus(origin.get(name, 0), int(values.flat[0]))
-        if (values != values.flat[0]).any() or not call.scope.always(where, COORDINATES[name]):
-            raise Decline(
-                f"{side} spreads over axis {name}, the {Axis.get(name).subscope}s of a {Axis.get(name).scope}:"
-                f" wider than one {call.scope.kind}"
-            )
+        one, whole = Axis.get(name).subscope, Axis.get(name).scope
+        if (values != values.flat[0]).any():
+            raise Decline(f"{side} spreads over axis {name}, the {one}s of a {whole}: wider than one {call.scope.kind}")
+        if not call.scope.always(where, COORDINATES[name]):
+            raise Decline(f"{side} lies in the {one} with {name} {where}; others may execute the call, too")
     return wide
 
 

@@ -174,7 +174,11 @@ def misaligned(call: TileCall, side: Side, where: Places, starts: Ints, length: 
     if align % nbytes:
         return f"{side.name} is not aligned to {nbytes} bytes"
     origin = facts.simplify(where.seen_base + int(starts[0, 0]))
-    if not facts.divides(8 * nbytes, facts.simplify(before + origin * side.dtype.bits)):
+    first_bit = facts.simplify(before + origin * side.dtype.bits)
+    if not facts.divides(8 * nbytes, first_bit):
+        if (known := const_value(first_bit)) is not None:
+            first = f"{int(known) // 8} bytes into its memory"
+            return f"accesses to {side.name} start {first}, which is no multiple of {nbytes}"
         return f"{origin} % {length} == 0 is not proven, for the first element in {side.name}"
     for unit, steps in zip(where.units[1:], starts[1:], strict=True):
         stride = unit * int(np.gcd.reduce(steps))

@@ -98,7 +98,7 @@ _UNARY: dict[str, Callable[..., object]] = {"-": np.negative, "~": np.invert, "n
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Narrowing:
-    """A condition on the way to a statement, and who may be active behind it."""
+    """A condition on the way to a statement, as a message quotes it, and who may be active behind it."""
 
     text: str
     at: Span | None
@@ -275,7 +275,7 @@ class ControlFlow:
     def behind(self, reach: Reach, cond: Expr, at: Span | None, *, taken: bool) -> Reach:
         """Inside ``if cond`` (taken) or its else-branch."""
         active, level = self._split(cond, taken)
-        return reach.where(active, level, f"if {cond}" if taken else f"else of `if {cond}`", at)
+        return reach.where(active, level, f"`if {cond}`" if taken else f"the else of `if {cond}`", at)
 
     def _split(self, cond: Expr, taken: bool) -> tuple[Threads, int]:
         """Who may find ``cond`` to be ``taken``, and the level of what is not known about it."""
@@ -294,15 +294,23 @@ class ControlFlow:
 
     def loop_level(self, loop: For | While) -> int:
         """How finely threads may differ in which iterations of a loop they execute."""
+        return max([self.head_level(loop), *(self.level(step.cond) for step in _conditions_of(loop.body, Break))])
+
+    def head_level(self, loop: For | While) -> int:
+        """The same, from the loop's own bounds or condition alone."""
         heads = [loop.start, loop.stop] if isinstance(loop, For) else [loop.cond]
-        return max([PER_CTA, *map(self.level, heads), *(self.level(c) for c in _conditions_of(loop.body, Break))])
+        return max([PER_CTA, *map(self.level, heads)])
 
     def inside(self, reach: Reach, loop: For | While) -> Reach:
-        """In the body of a loop."""
+        """In the body of a loop: those whose bounds allow it, and who has not left it in an earlier round."""
         head = (
             f"while {loop.cond}" if isinstance(loop, While) else f"for {loop.var} in range({loop.start}, {loop.stop})"
         )
-        return reach.where(reach.active, self.loop_level(loop), head, loop.at)
+        reach = reach.where(reach.active, self.head_level(loop), f"`{head}`", loop.at)
+        for step in _conditions_of(loop.body, Break):
+            level = max(PER_CTA, self.level(step.cond))
+            reach = reach.where(reach.active, level, f"`if {step.cond}` with its break", step.at)
+        return reach
 
     def after(self, reach: Reach, stmt: Stmt) -> Reach:
         """Behind a statement: an ``if`` with ``break`` or ``continue`` in it lets only some go on."""
@@ -312,7 +320,7 @@ class ControlFlow:
             if branch and isinstance(branch[-1], (Break, Continue)):
                 reach = self.behind(reach, stmt.cond, stmt.at, taken=not taken)
             elif any(_leaves(inner, (Break, Continue)) for inner in branch):
-                reach = reach.where(reach.active, max(PER_CTA, self.level(stmt.cond)), f"if {stmt.cond}", stmt.at)
+                reach = reach.where(reach.active, max(PER_CTA, self.level(stmt.cond)), f"`if {stmt.cond}`", stmt.at)
         return reach
 
     def scope(self, kind: str, reach: Reach, name: str) -> ExecScope:
@@ -337,9 +345,9 @@ class ControlFlow:
             groups = step.active.reshape(-1, group)
             broken = groups[groups.any(axis=1) & ~groups.all(axis=1)]
             if len(broken):
-                given = f"`{step.text}` leaves {int(broken[0].sum())} of the {group} threads of a {SPOKEN[kind]}"
+                given = f"{step.text} leaves {int(broken[0].sum())} of the {group} threads of a {SPOKEN[kind]}"
             elif step.level > NEEDS[kind]:
-                given = f"`{step.text}`, which may differ between the threads of a {SPOKEN[kind]}"
+                given = f"{step.text}, which may differ between the threads of a {SPOKEN[kind]}"
             else:
                 continue
             raise DispatchError(
@@ -357,9 +365,9 @@ def _leaves(stmt: Stmt, kinds: type | tuple[type, ...]) -> bool:
     return isinstance(stmt, kinds)
 
 
-def _conditions_of(body: Body, kind: type) -> Iterator[Expr]:
+def _conditions_of(body: Body, kind: type) -> Iterator[If]:
     """The conditions under which a body jumps out of its loop."""
     for stmt in body:
         if isinstance(stmt, If) and _leaves(stmt, kind):
-            yield stmt.cond
+            yield stmt
             yield from _conditions_of((*stmt.then, *stmt.orelse), kind)

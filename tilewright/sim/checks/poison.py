@@ -56,9 +56,22 @@ class Shadows:
         if self.is_collapsed and alike:
             return batch.single, mask.single
         if self.is_collapsed and self.chunk.ctas > 1:
-            self.shared = self.shared.expanded(self.chunk.ctas)
-            self.registers = {name: r.expanded(self.chunk.ctas) for name, r in self.registers.items()}
+            self.expand()
         return batch, mask
+
+    def view_to_store(self, batch: Batch, mask: Mask, flags: Bits, *at: Address) -> tuple[Look, Mask, Bits]:
+        """The same for storing ``flags``, which may have come for each CTA though they are the same in all."""
+        if self.is_collapsed and len(flags) > 1:
+            if (flags == flags[:1]).all():
+                flags = flags[:1]
+            else:
+                self.expand()
+        return (*self.view(batch, mask, *at), flags)
+
+    def expand(self) -> None:
+        """From now on every CTA has flags of its own."""
+        self.shared = self.shared.expanded(self.chunk.ctas)
+        self.registers = {name: r.expanded(self.chunk.ctas) for name, r in self.registers.items()}
 
     def storage(self, place: Place) -> Storage:
         return self.shared if place.space == "shared" else self.registers[place.name]
