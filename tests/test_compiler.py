@@ -7,7 +7,8 @@ import pytest
 
 import tilewright as tw
 from tilewright import T, Tx
-from tilewright.errors import ArgumentError, InstructionError, KernelError, TargetError, TilewrightError
+from tilewright.cuda import driver
+from tilewright.errors import ArgumentError, InstructionError, KernelError, TargetError, ToolError
 from tilewright.layout import S, laneid
 
 FRAGMENT = S[(8, 2, 4, 2) : (4 @ laneid, 2, 1 @ laneid, 1)]
@@ -194,8 +195,14 @@ def test_resources_tell_that_registers_stayed_registers() -> None:
     assert (used.local_bytes, used.spill_store_bytes) == (0, 0)
 
 
-def test_the_gpu_is_refused_plainly_where_there_is_none() -> None:
-    with pytest.raises(TilewrightError, match="cannot be launched"):
+def test_the_gpu_is_refused_plainly_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr("ctypes.CDLL", missing)
+    monkeypatch.setattr(driver, "library", driver.library.__wrapped__)
+
+    with pytest.raises(ToolError, match="this machine has no CUDA driver"):
         tw.compile(stage)(*halves(), on="gpu")
 
 

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tilewright.errors import TilewrightError, TilewrightWarning
-from tilewright.lang import T, Tx
 
 if TYPE_CHECKING:
-    from tilewright.compiler import Executable, compile, simulate
+    from tilewright.compiler import Executable, compile, simulate, torch_op
+    from tilewright.lang import T, Tx
 
 __version__ = "0.1.0"
 
-__all__ = ["Executable", "T", "TilewrightError", "TilewrightWarning", "Tx", "compile", "simulate"]
+__all__ = ["Executable", "T", "TilewrightError", "TilewrightWarning", "Tx", "compile", "simulate", "torch_op"]
+
+# The rooms, and NumPy with them, are imported when they are first asked for: `import tilewright` alone is quick.
+_COMPILER = ("Executable", "compile", "simulate", "torch_op")
+_HOMES = {"T": "lang", "Tx": "lang", **dict.fromkeys(_COMPILER, "compiler")}
+_ROOMS = ("compiler", "cuda", "dtypes", "ir", "isa", "lang", "layout", "lower", "sim", "tile", "view")
 
 
 def __getattr__(name: str) -> object:
-    """The compiler is imported when it is first asked for, so that ``import tilewright`` is quick."""
-    if name not in __all__:
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tilewright import compiler
-
-    found: object = getattr(compiler, name)
-    globals()[name] = found
+    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found  # found directly from now on
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -10,12 +10,13 @@ The back ends are imported where they are first asked for: whoever only simulate
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from tilewright import host
-from tilewright.errors import ArgumentError, KernelError, TargetError, ToolError, choices
+from tilewright.errors import ArgumentError, KernelError, TargetError, TilewrightWarning, choices
 from tilewright.ir import Call, Kernel, TileCall, expressions, statements
 from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.verify import verify
@@ -24,10 +25,15 @@ from tilewright.lower import lower
 from tilewright.tile import Report, resolve
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from tilewright.cuda.launch import Launcher
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.sim import Program, Run
 
-__all__ = ["STAGES", "Executable", "compile", "simulate"]
+__all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op"]
 
 STAGES = ("tile", "lowered", "cuda", "ptx", "sass")
 Target = "str | Mapping[str, str] | Arch | None"
@@ -60,6 +66,30 @@ def simulate(
     """
     made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
     return made.simulate(*args, check=check, **named)
+
+
+def torch_op(name: str, kernel: Any, *, mutates: Iterable[str] | None = None) -> Any:
+    """Register a kernel as the torch operator ``name`` ("mine::scale"), also for torch.compile; returns the operator.
+
+    kernel: a kernel or an `Executable`. mutates: the arguments that it writes, which are all that a caller gets back;
+    left out, those that it is seen to store to. `Any`: kernels are wrappers, operators are torch's.
+    """
+    from tilewright.cuda.torch_op import register
+
+    return register(name, kernel if isinstance(kernel, Executable) else compile(kernel), mutates)
+
+
+@cache
+def _warn_of_idle_gpu() -> None:
+    """Once: where a GPU could have run it."""
+    from tilewright.cuda.driver import is_usable
+
+    if is_usable():
+        warnings.warn(
+            'CPU tensors run on the simulator, though this machine has a GPU: pass CUDA tensors, or on="sim"',
+            TilewrightWarning,
+            stacklevel=4,
+        )
 
 
 def _kernel_of(kernel: Any) -> Kernel:
@@ -107,6 +137,7 @@ class Executable:
         self.lowered = lower(resolved)
         self._check_instructions()
         self._programs: dict[frozenset[str], Program] = {}
+        self._launcher: Launcher | None = None
 
     report: Report
 
@@ -164,8 +195,8 @@ class Executable:
 
     @cached_property
     def assembly(self) -> Assembly:
-        """What NVRTC makes of the CUDA text; needs the extra ``tilewright[cuda]``, no GPU."""
-        from tilewright.cuda.nvrtc import assemble
+        """What NVRTC makes of the CUDA text, kept on disk; needs the extra ``tilewright[cuda]``, no GPU."""
+        from tilewright.cuda.cache import assemble
 
         return assemble(self._cuda, str(self.target), fast_math=self.fast_math)
 
@@ -193,20 +224,20 @@ class Executable:
 
         on: "sim" or "gpu" to say it outright. Arrays are changed in place.
         """
+        if on is None and not named and self._launcher is not None and self._launcher.again(args):
+            return
         if on not in (None, "sim", "gpu"):
             raise ArgumentError(f"unknown place {on!r} to run {self.name}", given=repr(on), allowed='"sim", "gpu"')
         args = self._ordered(args, named)
         devices = {host.device_of(value) for value in args if host.is_array(value)}
-        if len(devices) > 1:
-            raise ArgumentError(
-                f"the arguments of {self.name} are on different devices",
-                given=", ".join(sorted(devices)),
-                allowed="all on the host, or all on one GPU",
-            )
-        on_gpu = on == "gpu" or any(device.startswith("cuda") for device in devices)
-        if on_gpu and on != "sim":
-            self._launch(args)
+        if len({device.partition(":")[0] for device in devices}) > 1:
+            raise host.different_devices(self.name, devices)
+        on_gpu = any(device.startswith("cuda") for device in devices)
+        if on == "gpu" or (on_gpu and on is None):
+            self._launch(args, from_host=not on_gpu)
         else:
+            if on is None and any(host.is_torch(value) for value in args):
+                _warn_of_idle_gpu()
             self.simulate(*args, check="default")
 
     def _ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -227,8 +258,16 @@ class Executable:
             )
         return tuple(ordered)
 
-    def _launch(self, args: tuple[Any, ...]) -> None:
-        raise ToolError(f"{self.name} cannot be launched on a GPU yet", given="CUDA tensors", hint="pass NumPy arrays")
+    def _launch(self, args: tuple[Any, ...], *, from_host: bool) -> None:
+        from tilewright.cuda.launch import Launcher
+        from tilewright.cuda.staging import launch_from_host
+
+        if self._launcher is None:
+            self._launcher = Launcher(self.lowered, self.signature, self.target, lambda: self.cubin)
+        if from_host:
+            launch_from_host(self._launcher, args)
+        else:
+            self._launcher.launch(args)
 
     def bind(self, *args: Any) -> Bindings:
         """The arguments checked against the signature: sizes, dtypes, alignment, assumptions."""
@@ -257,12 +296,18 @@ class Executable:
         args = self._ordered(args, named)
         values = self.bind(*args).values
         buffers = {name: value for name, value in self._named(args) if name in self.signature.buffers}
-        hosted = {name: host.opened(value, self.signature.buffers[name].dtype) for name, value in buffers.items()}
-        try:
-            return self.program(check).run(hosted, values, progress=progress)
-        finally:
-            for name, value in buffers.items():
-                host.closed(value, hosted[name], self.signature.buffers[name].dtype)
+        kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
+        with self._lender(buffers.values())(buffers, kinds) as arrays:
+            return self.program(check).run(arrays, values, progress=progress)
+
+    @staticmethod
+    def _lender(arrays: Iterable[Any]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
+        """What makes NumPy arrays of these: copies of what is on a GPU, else views."""
+        if all(host.device_of(value) == "cpu" for value in arrays):
+            return host.lent
+        from tilewright.cuda.staging import lent
+
+        return lent
 
     def _named(self, args: tuple[Any, ...]) -> Iterable[tuple[str, Any]]:
         return ((param.name, value) for param, value in zip(self.kernel.params, args, strict=True))

@@ -6,6 +6,8 @@ library; torch's CPU tensors of types that NumPy lacks are read as bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from tilewright.ir.subbyte import pack_subbyte, unpack_subbyte
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["array_info", "closed", "device_of", "is_array", "opened"]
+__all__ = ["array_info", "closed", "device_of", "different_devices", "is_array", "is_torch", "lent", "opened"]
 
 CUDA_DEVICE = 2  # DLPack's kDLCUDA
 
@@ -28,6 +30,11 @@ def is_array(value: object) -> bool:
     if isinstance(value, np.generic):
         return False
     return any(hasattr(value, name) for name in ("__array_interface__", "__cuda_array_interface__", "__dlpack__"))
+
+
+def is_torch(value: object) -> bool:
+    """Is it a tensor of torch?"""
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "data_ptr")
 
 
 def device_of(value: object) -> str:
@@ -49,6 +56,15 @@ def device_of(value: object) -> str:
     return "cuda:0" if hasattr(value, "__cuda_array_interface__") else "cpu"
 
 
+def different_devices(name: str, devices: Iterable[str]) -> ArgumentError:
+    """The error for a call of the kernel ``name`` whose arrays are not all in one place."""
+    return ArgumentError(
+        f"the arguments of {name} are on different devices",
+        given=", ".join(sorted(devices)),
+        allowed="all on the host, or all on one GPU",
+    )
+
+
 def array_info(value: Any) -> ArrayInfo:
     """Shape, dtype, strides (elements), address and device of an array, without touching its data.
 
@@ -67,6 +83,17 @@ def array_info(value: Any) -> ArrayInfo:
     strides = interface.get("strides")
     steps = None if strides is None else tuple(stride // width for stride in strides)
     return ArrayInfo(tuple(interface["shape"]), name, steps, address, device_of(value), bool(readonly))
+
+
+@contextmanager
+def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict[str, NDArray[np.generic]]]:
+    """NumPy arrays over the memory of host arrays, by name; what had to be packed is unpacked at the end."""
+    found = {name: opened(value, kinds[name]) for name, value in arrays.items()}
+    try:
+        yield found
+    finally:
+        for name, value in arrays.items():
+            closed(value, found[name], kinds[name])
 
 
 def opened(value: Any, kind: DType) -> NDArray[np.generic]:

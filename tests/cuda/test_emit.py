@@ -110,6 +110,13 @@ def test_ldmatrix_is_spelled_as_the_manual_has_it(num: int, trans: bool, assembl
     assert f'asm volatile("{assembly}"' in text_of(ldmatrix_tile(num, trans=trans))
 
 
+def test_a_helper_with_many_registers_is_folded() -> None:
+    text = text_of(ldmatrix_tile(4))
+
+    assert "void ldmatrix_m8n8_x4_b16(\n    unsigned int& r0, unsigned int& r1, " in text
+    assert all(len(line) <= 120 for line in text.splitlines() if "__device__" in line)
+
+
 def test_stmatrix_reads_its_registers() -> None:
     text = text_of(stmatrix_tile(2, trans=False))
 

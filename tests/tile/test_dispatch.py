@@ -7,10 +7,24 @@ import warnings
 import pytest
 
 from tests.tile.checking import resolved
-from tests.tile.kernels import AT, buffer, copy, kernel
+from tests.tile.kernels import AT, BX, buffer, copy, kernel
 from tilewright import ir, tile
 from tilewright.errors import DispatchError, Span, TilewrightError
-from tilewright.ir import AllocBuffer, Assume, Attr, Bind, Buffer, For, If, Region, Var, as_expr, statements
+from tilewright.ir import (
+    AllocBuffer,
+    Assume,
+    Attr,
+    Bind,
+    Buffer,
+    Expr,
+    For,
+    If,
+    Load,
+    Region,
+    Var,
+    as_expr,
+    statements,
+)
 from tilewright.layout import ComposeLayout, S, SwizzleLayout, laneid
 from tilewright.tile.dispatch import PRIMITIVES
 
@@ -85,6 +99,43 @@ def test_a_near_miss_names_the_missing_fact() -> None:
     assert (with_fact.variant, with_fact.hints) == ("ldstmatrix", ())
 
 
+M, LOADED = Var("m"), Var("loaded")
+FROM_MEMORY = Bind(LOADED, Load(buffer("flag", "shared", (4,), None, "int32"), (as_expr(0),)), mutable=False)
+
+
+@pytest.mark.parametrize(
+    ("start", "before", "hint"),
+    [
+        (N + 4, (), "T.assume((n + 4) % 8 == 0)"),
+        (N * 2, (), "T.assume(n % 4 == 0)"),
+        (N + BX * 8, (), "T.assume(n % 8 == 0)"),
+        (M, (Bind(M, N * 2, mutable=False),), "T.assume(n * 2 % 8 == 0)"),
+        (BX * 4, (), "`if bx % 2 == 0:` around the call"),
+        (LOADED, (FROM_MEMORY,), "`if loaded % 8 == 0:` around the call"),
+        (BX * 8 + 4, (), None),
+    ],
+)
+def test_a_fact_that_is_no_argument_of_the_call_is_hinted_as_a_condition(
+    start: Expr, before: tuple[ir.Stmt, ...], hint: str | None
+) -> None:
+    load = copy(REGISTERS, Region(buffer("A", "shared", (16, 64)), ((0, 16), (start, 16))))
+
+    _, said = resolved(*before, load, symbols=(N,))
+
+    assert (said.variant, said.hints) == ("reg", (hint,) if hint else ())
+
+
+def test_a_hinted_fact_lets_the_variant_take_the_call() -> None:
+    for start, fact in ((N + 4, (N + 4) % 8 == 0), (N * 2, N % 4 == 0), (N + BX * 8, N % 8 == 0)):
+        load = copy(REGISTERS, Region(buffer("A", "shared", (16, 64)), ((0, 16), (start, 16))))
+        assert resolved(Assume(fact), load, symbols=(N,))[1].variant == "ldstmatrix"
+    for start, fact in ((BX * 4, BX % 2 == 0), (LOADED, LOADED % 8 == 0)):
+        load = copy(REGISTERS, Region(buffer("A", "shared", (16, 64)), ((0, 16), (start, 16))))
+        assert resolved(FROM_MEMORY, If(fact, (load,)))[1].variant == "ldstmatrix"
+    doubled = copy(REGISTERS, Region(buffer("A", "shared", (16, 64)), ((0, 16), (M, 16))))
+    assert resolved(Assume(N * 2 % 8 == 0), Bind(M, N * 2, mutable=False), doubled)[1].variant == "ldstmatrix"
+
+
 def test_a_near_miss_names_an_aligned_start() -> None:
     memory = buffer("A", "shared", (16, 64))
 
@@ -92,7 +143,7 @@ def test_a_near_miss_names_an_aligned_start() -> None:
 
     assert said.hints == ("A[0:16, 0:16], which begins at a multiple of 8",)
     (reason,) = [each.reason for each in said.tried if each.variant == "ldstmatrix"]
-    assert reason == "accesses to A start 8 bytes into its memory, which is no multiple of 16"
+    assert reason == "accesses to A start 8 bytes behind a multiple of 16"
 
 
 def test_no_hint_is_told_that_does_not_help() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type, unsigned_type
-from tilewright.cuda.emit_unit import REGISTER_TYPES, Scope, assembly
+from tilewright.cuda.emit_unit import REGISTER_TYPES, Scope, assembly, function_head
 from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, TargetError
 from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Load, as_expr, const_value
@@ -110,7 +110,7 @@ def _function(name: str, bound: Bound) -> str:
     statement = assembly(keyword, code, *(", ".join(part) for part in (outputs, inputs, clobbers)))
     params = ", ".join(f"{kind} {parameter}" for kind, parameter, _ in registers)
     kind, lines = _body(statement, result)
-    head = f"__device__ __forceinline__ {kind} {name}({params}) {{"
+    head = function_head(kind, name, params)
     return "\n".join([f"// {bound.instruction.doc.replace('`', '')}", head, *(f"  {line}" for line in lines), "}"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from tilewright.cuda.emit_names import Names, identifiers
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
     from tilewright.isa.arith import NumberRow
 
-__all__ = ["LINE_LENGTH", "REGISTER_TYPES", "Scope", "Unit", "assembly"]
+__all__ = ["LINE_LENGTH", "REGISTER_TYPES", "Scope", "Unit", "assembly", "function_head"]
 
 LINE_LENGTH = 116
 
@@ -64,7 +65,7 @@ class Unit:
         """A helper function: ``signature`` without its name (``int (float x)``), and the lines of its body."""
         if name not in self.helpers:
             result, _, params = signature.partition("(")
-            head = f"__device__ __forceinline__ {result}{name}({params} {{"
+            head = function_head(result.strip(), name, params.removesuffix(")"))
             self.helpers[name] = "\n".join([*_comment(comment), head, *(f"  {line}" for line in lines), "}"])
         return name
 
@@ -87,6 +88,14 @@ class Unit:
     def clashes(self) -> set[str]:
         """Names of the kernel that hide a helper or something that the instruction table's C++ uses."""
         return (self.helpers.keys() | self.foreign) & {*self.names.given.values(), *self.specials.values()}
+
+
+def function_head(result: str, name: str, params: str) -> str:
+    """The first line of a device function, its parameters on lines of their own where it is long."""
+    start, end = f"__device__ __forceinline__ {result} {name}(", f"{params}) {{"
+    if len(start + end) <= LINE_LENGTH:
+        return start + end
+    return "\n".join([start, *wrap(end, LINE_LENGTH, initial_indent="    ", subsequent_indent="    ")])
 
 
 def assembly(keyword: str, text: str, *parts: str) -> list[str]:

@@ -89,8 +89,6 @@ def parse(
     source: Source, outer: Outer, constants: Mapping[str, object], *, stage: str = "tile", exact: bool = False
 ) -> Kernel:
     """The kernel that a function's text means, with names from ``outer`` and values for its constants."""
-    from tilewright.lang import assignments, statements  # noqa: F401  they fill the parser's tables, and import this file
-
     function = source.function
     parser = Parser(source, Environment(outer), stage=stage, exact=exact)
     builder = parser.builder

@@ -1,15 +1,25 @@
-"""``T``: the kernel language. Its names are those of `tilewright.lang.names`, the special registers and the dtypes."""
+"""``T``: the kernel language. Its names are those of the files around this one, the dtypes and the instructions."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tilewright import dtypes
+from tilewright import layout
+from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir import SPECIALS, special
-from tilewright.lang.types import TypeName, UnknownName
+from tilewright.isa import INSTRUCTIONS
+from tilewright.lang import functions, loops, memory, pool, scopes, settings, values
+from tilewright.lang.instructions import instructions
+from tilewright.lang.types import TypeName, UnknownName, constexpr, let
 
 __all__ = ["T"]
+
+_NAMES: dict[str, object] = {"let": let, "constexpr": constexpr, "Axis": layout.Axis}
+for _part in (functions, loops, memory, pool, scopes, settings, values):
+    _NAMES.update(_part.EXPORTS)
+for _name in ("TileLayout", "SwizzleLayout", "ComposeLayout", "S", "R", "SwizzleMode", "Iter"):
+    _NAMES[_name] = getattr(layout, _name)
 
 
 class SpecialNamespace:
@@ -37,26 +47,21 @@ class KernelLanguage:
         return found
 
     def _find(self, name: str) -> object:
-        from tilewright.lang import names  # slow to import: with the first name that is asked for
-
-        if name in names.NAMES:
-            return names.NAMES[name]
-        if found := names.instructions_at(name):
-            return found
+        if name in _NAMES:
+            return _NAMES[name]
+        if name in INSTRUCTIONS or any(row.startswith(f"{name}.") for row in INSTRUCTIONS):
+            return instructions(name)
         if name in SPECIALS:
             return special(name)
         if any(row.startswith(f"{name}.") for row in SPECIALS):
             return SpecialNamespace(name)
         try:
-            return TypeName(dtypes.dtype(name))
+            return TypeName(dtype(name))
         except KernelError:
             return None
 
     def __dir__(self) -> list[str]:
-        from tilewright.lang import names
-
-        registers = {name.partition(".")[0] for name in SPECIALS}
-        return sorted({*names.NAMES, *names.instruction_names(), *registers, *dtypes.NAMES})
+        return sorted({*_NAMES, *(name.partition(".")[0] for name in (*INSTRUCTIONS, *SPECIALS)), *NAMES})
 
     def __repr__(self) -> str:
         return "T"

@@ -108,7 +108,10 @@ def call_name(stmt: ir.TileCall) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TileCall:
-    """One call of a tile primitive, for one target. ``replace`` a field to ask what another call would get."""
+    """One call of a tile primitive, for one target. ``replace`` a field to ask what another call would get.
+
+    arguments: names of what the kernel's caller passes, of which `T.assume` may speak.
+    """
 
     stmt: ir.TileCall
     dst: Side
@@ -117,6 +120,7 @@ class TileCall:
     arch: Arch
     facts: RangeFacts
     config: tuple[tuple[str, Argument], ...] = ()
+    arguments: frozenset[str] = frozenset()
 
     @property
     def at(self) -> Span | None:

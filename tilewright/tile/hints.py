@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Region, binary, const_value
+from tilewright.ir import Binary, Const, Expr, Region, Var, const_value, walk
 from tilewright.layout import ComposeLayout, Iter, Layout, TileLayout
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Change
+from tilewright.tile.partition import missing_fact, storage_start
 
 if TYPE_CHECKING:
     from tilewright.tile.partition import Places
@@ -20,10 +21,10 @@ __all__ = ["alignments"]
 def alignments(call: TileCall, side: Side, where: Places, length: int) -> Iterator[Change]:
     """What could bring each start in ``side`` to a multiple of ``length`` elements, the smallest change first."""
     nbytes = length * side.dtype.bits // 8
-    origin = call.facts.simplify(where.seen_base + side.buffer.elem_offset)
-    if const_value(origin) is None:
-        assumed = call.facts.with_condition(binary("==", origin % length, 0))
-        yield Change(f"T.assume({origin} % {length} == 0)", replace(call, facts=assumed))
+    before = storage_start(side.buffer, call.facts)[1]
+    fact = missing_fact(call.facts, call.facts.simplify(before + where.seen_base * side.dtype.bits), 8 * nbytes)
+    if isinstance(fact, Expr) and call.scope.keeps_together(fact):
+        yield Change(_stated(call, fact), replace(call, facts=call.facts.with_condition(fact)))
     if side.buffer.align:
         aligned = replace(side.buffer, align=nbytes)
         yield Change(f"align={nbytes} on {side.name}", _with_region(call, side, Region(aligned, side.region.box)))
@@ -33,6 +34,16 @@ def alignments(call: TileCall, side: Side, where: Places, length: int) -> Iterat
         buffer = replace(side.buffer, layout=padded)
         text = f"{padded} for {side.name}, which makes its strides multiples of {nbytes} bytes"
         yield Change(text, _with_region(call, side, Region(buffer, side.region.box)))
+
+
+def _stated(call: TileCall, fact: Expr) -> str:
+    """How a kernel says so: a fact about the arguments once and for all, any other by a condition."""
+    spelled_out = call.scope.control.spelled_out(fact)
+    if {type(node) for node in walk(spelled_out)} <= {Binary, Const, Var} and all(
+        node.name in call.arguments for node in walk(spelled_out) if isinstance(node, Var)
+    ):
+        return f"T.assume({spelled_out})"
+    return f"`if {fact}:` around the call"
 
 
 def _with_region(call: TileCall, side: Side, region: Region) -> TileCall:

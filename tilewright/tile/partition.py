@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.ir import AddressOf, Buffer, const_value
+from tilewright.ir import AddressOf, Buffer, Expr, as_expr, binary, const_value
+from tilewright.ir.sums import Sum
 from tilewright.layout import Iter, Layout, SwizzleLayout, Value
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.walks import Ints, Offset, Walk, linear, plus, separated, times, walk_of
@@ -22,7 +24,17 @@ if TYPE_CHECKING:
     from tilewright.layout import Facts
     from tilewright.tile.call import Side, TileCall
 
-__all__ = ["Places", "Thread", "cut_out", "misaligned", "places", "storage_start", "tracked", "widest_vector"]
+__all__ = [
+    "Places",
+    "Thread",
+    "cut_out",
+    "misaligned",
+    "missing_fact",
+    "places",
+    "storage_start",
+    "tracked",
+    "widest_vector",
+]
 
 VECTOR_BYTES = (16, 8, 4, 2, 1)
 MOST_ELEMENTS = 1 << 20  # of a buffer whose whole table is made
@@ -176,15 +188,29 @@ def misaligned(call: TileCall, side: Side, where: Places, starts: Ints, length: 
     origin = facts.simplify(where.seen_base + int(starts[0, 0]))
     first_bit = facts.simplify(before + origin * side.dtype.bits)
     if not facts.divides(8 * nbytes, first_bit):
-        if (known := const_value(first_bit)) is not None:
-            first = f"{int(known) // 8} bytes into its memory"
-            return f"accesses to {side.name} start {first}, which is no multiple of {nbytes}"
-        return f"{origin} % {length} == 0 is not proven, for the first element in {side.name}"
+        fact = missing_fact(facts, first_bit, 8 * nbytes)
+        if isinstance(fact, int):
+            return f"accesses to {side.name} start {fact // 8} bytes behind a multiple of {nbytes}"
+        return f"{fact} is not proven, for the first element in {side.name}"
     for unit, steps in zip(where.units[1:], starts[1:], strict=True):
         stride = unit * int(np.gcd.reduce(steps))
         if not facts.divides(length, stride):
-            return f"{stride} % {length} == 0 is not proven, for a stride of {side.name}"
+            return f"{missing_fact(facts, stride, length)} is not proven, for a stride of {side.name}"
     return None
+
+
+def missing_fact(facts: Facts, value: Value, factor: int) -> Expr | int:
+    """What is to be known for ``value`` to be a multiple of ``factor``, a power of two; the remainder where it is none.
+
+    What is known already is left out: ``8 * j + 2 * n`` is a multiple of 8 if ``n % 4 == 0``.
+    """
+    value = as_expr(value)
+    _, rest = Sum.of(value).split(lambda times, term: facts.divides(factor, term * times))
+    rest.const %= factor
+    if not rest.terms:
+        return rest.const
+    common = gcd(factor, *(times for times, _ in rest.parts()))
+    return as_expr(binary("==", rest.divided(common).build(value.dtype) % (factor // common), 0))
 
 
 def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:

@@ -43,6 +43,7 @@ class _Resolver:
 
     def __init__(self, kernel: Kernel, arch: Arch) -> None:
         self.arch = arch
+        self.arguments = frozenset(var.name for var in (*kernel.params, *kernel.symbols))
         self.control = ControlFlow(kernel)
         self.names = Names(kernel)
         self.changing = ir.assigned(kernel.body)
@@ -115,4 +116,5 @@ class _Resolver:
             raise DispatchError(f"{name} takes two regions", given=given, allowed="a destination and a source")
         scope = self.control.scope(stmt.scope, reach, name)
         dst, src = (side_of(region, facts) for region in regions)
-        return row.checked(TileCall(stmt, dst, src, scope, self.arch, facts, stmt.config))
+        call = TileCall(stmt, dst, src, scope, self.arch, facts, stmt.config, self.arguments)
+        return row.checked(call)

@@ -40,6 +40,7 @@ from tilewright.ir import (
     Var,
     While,
     as_expr,
+    rewrite,
     special,
     statements,
 )
@@ -156,6 +157,10 @@ class ExecScope:
         mine, theirs = self.control.value(as_expr(value)), self.control.value(equals)
         return mine is not None and theirs is not None and bool(np.all((mine == theirs) | ~self.active))
 
+    def keeps_together(self, cond: Expr) -> bool:
+        """Would the same call be fine under ``cond``, with no thread of the scope left out?"""
+        return self.control.level(cond) <= NEEDS[self.kind]
+
 
 class ControlFlow:
     """What a kernel's control flow says about its threads. Built once per kernel, then asked."""
@@ -236,6 +241,14 @@ class ControlFlow:
         apply = _OPERATORS.get(expr.op)
         divided = expr.op in ("//", "%") and not np.all(values[1])
         return None if apply is None or divided else np.asarray(apply(*values))
+
+    def spelled_out(self, expr: Expr) -> Expr:
+        """The expression with the values of names that never change in their place."""
+        return rewrite(expr, lambda node: self._value_of(node) if isinstance(node, Var) else None)
+
+    def _value_of(self, var: Var) -> Expr | None:
+        value = self._bound.get(var.name)
+        return None if value is None else self.spelled_out(value)
 
     def level(self, expr: Expr) -> int:
         """Inside which groups of threads the value is the same."""

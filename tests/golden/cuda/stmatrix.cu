@@ -4,7 +4,8 @@
 // Floating point: one rounding per operation: compile with --fmad=false.
 
 // A warp stores 1, 2 or 4 matrices to shared memory; each lane gives a row's address and its fragment.
-__device__ __forceinline__ void stmatrix_m8n8_x4_trans_b16(unsigned int p, unsigned int r0, unsigned int r1, unsigned int r2, unsigned int r3) {
+__device__ __forceinline__ void stmatrix_m8n8_x4_trans_b16(
+    unsigned int p, unsigned int r0, unsigned int r1, unsigned int r2, unsigned int r3) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
                : : "r"(p), "r"(r0), "r"(r1), "r"(r2), "r"(r3) : "memory");
 }

@@ -1,0 +1,183 @@
+"""The disk cache of assembled kernels: found, not found, broken, written by many at once, kept within its bound."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tilewright.cuda import cache
+from tilewright.cuda.cache import Cache, assemble, entry_key
+from tilewright.cuda.nvrtc import Assembly
+from tilewright.errors import TilewrightWarning, ToolError
+
+TEXT = 'extern "C" __global__ void empty() {}'
+KEYS = [f"{number:064x}" for number in range(8)]
+
+
+def made(size: int = 100, fill: bytes = b"c") -> Assembly:
+    return Assembly("sm_90a", fill * size, "ptx", "log: ä")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "kernels")
+
+
+@pytest.fixture
+def assembled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A cache of its own, and the texts that NVRTC was asked to assemble."""
+    asked: list[str] = []
+
+    def fake(source: str, arch: str, *, fast_math: bool, options: tuple[str, ...]) -> Assembly:
+        asked.append(source)
+        return Assembly(arch, source.encode(), "ptx", f"log {fast_math} {options}")
+
+    monkeypatch.setattr(cache.nvrtc, "assemble", fake)
+    monkeypatch.setattr(cache, "_nvrtc_version", lambda: "13.0")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("TILEWRIGHT_CACHE_BYTES", raising=False)
+    return asked
+
+
+def test_an_entry_is_found_again(store: Cache) -> None:
+    store.save(KEYS[0], made())
+
+    assert store.load(KEYS[0]) == made()
+    assert store.load(KEYS[1]) is None
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="NVIDIA publishes no wheels for macOS")
+def test_what_nvrtc_made_comes_back_as_it_was(store: Cache) -> None:
+    assembly = cache.nvrtc.assemble(TEXT, "sm_90a")
+    store.save(KEYS[0], assembly)
+
+    found = store.load(KEYS[0])
+
+    assert found == assembly
+    assert found.resources("empty") == assembly.resources("empty")
+
+
+def test_a_text_is_assembled_once(assembled: list[str]) -> None:
+    first, second = assemble(TEXT, "sm_90a"), assemble(TEXT, "sm_90a")
+
+    assert first == second
+    assert assembled == [TEXT]
+
+
+def test_text_architecture_and_options_each_make_another_entry(assembled: list[str]) -> None:
+    assemble(TEXT, "sm_90a")
+    assemble(TEXT + " ", "sm_90a")
+    assemble(TEXT, "sm_90")
+    assemble(TEXT, "sm_90a", fast_math=True)
+    assemble(TEXT, "sm_90a", options=("-G",))
+
+    assert len(assembled) == 5
+
+
+def test_another_nvrtc_and_another_emitter_make_another_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {entry_key(TEXT, "sm_90a")}
+    monkeypatch.setattr(cache, "_nvrtc_version", lambda: "14.0")
+    keys.add(entry_key(TEXT, "sm_90a"))
+    monkeypatch.setattr(cache, "emitter_version", lambda: "mended")
+    keys.add(entry_key(TEXT, "sm_90a"))
+
+    assert len(keys) == 3
+
+
+@pytest.mark.parametrize("damage", [b"", b"short", None])
+def test_a_broken_entry_is_made_again(store: Cache, assembled: list[str], tmp_path: Path, damage: bytes | None) -> None:
+    assemble(TEXT, "sm_90a")
+    (path,) = tmp_path.glob("*.kernel")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + b"?" if damage is None else damage)
+
+    assemble(TEXT, "sm_90a")
+
+    assert assembled == [TEXT, TEXT]
+    assert path.read_bytes() == whole
+
+
+def test_the_entry_used_longest_ago_goes_first(tmp_path: Path) -> None:
+    store = Cache(tmp_path, most_bytes=3500)
+    for age, key in enumerate(KEYS[:3]):
+        store.save(key, made(1000))
+        os.utime(store.path(key), (time.time() - 100 + age, time.time() - 100 + age))
+    store.load(KEYS[0])  # used now
+
+    store.save(KEYS[3], made(1000))
+
+    assert [store.load(key) is not None for key in KEYS[:4]] == [True, False, True, True]
+
+
+def test_the_bound_holds_for_what_other_processes_wrote(tmp_path: Path) -> None:
+    for key in KEYS[:4]:
+        Cache(tmp_path, most_bytes=2**20).save(key, made(1000))
+
+    Cache(tmp_path, most_bytes=2500).save(KEYS[4], made(1000))
+
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 2500
+    assert Cache(tmp_path).load(KEYS[4]) is not None
+
+
+def test_what_a_crash_left_unfinished_goes(tmp_path: Path) -> None:
+    old, new = tmp_path / "a.unfinished", tmp_path / "b.unfinished"
+    for path in (old, new):
+        path.write_bytes(b"x")
+    os.utime(old, (1, 1))
+
+    Cache(tmp_path).save(KEYS[0], made())
+
+    assert not old.exists()
+    assert new.exists()
+
+
+def write_and_read(directory: str, number: int) -> int:
+    """In a process of its own: write the same entries as all others, count what is not whole."""
+    broken = 0
+    for turn in range(40):
+        store = Cache(Path(directory), most_bytes=20_000)
+        key = KEYS[(turn + number) % len(KEYS)]
+        store.save(key, made(4000, key[-1].encode()))
+        found = store.load(key)  # another process may have evicted it by now
+        broken += found is not None and found != made(4000, key[-1].encode())
+    return broken
+
+
+def test_processes_that_write_the_same_entries_at_once_never_read_half_of_one(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        broken = pool.starmap(write_and_read, [(str(tmp_path), number) for number in range(3)])
+
+    assert broken == [0, 0, 0]
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+def test_a_directory_that_cannot_be_written_costs_a_warning(
+    assembled: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "file"))
+
+    with pytest.warns(TilewrightWarning, match="not kept in .*file"):
+        assert assemble(TEXT, "sm_90a").cubin == TEXT.encode()
+
+
+def test_a_bound_of_nothing_turns_the_cache_off(
+    assembled: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_BYTES", "0")
+
+    assemble(TEXT, "sm_90a")
+
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_bound_that_is_no_number_is_an_error(assembled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_BYTES", "1GiB")
+
+    with pytest.raises(ToolError, match=r"(?s)a number of bytes.*given: +1GiB"):
+        assemble(TEXT, "sm_90a")

@@ -1,0 +1,198 @@
+"""Assembled kernels on disk, found by what they were made from.
+
+An entry's name is the SHA-256 of everything that decides what NVRTC makes: the text, the architecture, the options, the
+version of NVRTC and the version of this room, which is the hash of its own sources. An entry never changes, so nobody
+has to lock: it is written under another name and moved into place, and whoever reads sees all of it or none. Its first
+bytes are a checksum of the rest: an entry that a full disk or a crash has cut short is assembled again.
+
+TILEWRIGHT_CACHE_DIR: where (``~/.cache/tilewright``). TILEWRIGHT_CACHE_BYTES: how much (1 GiB; 0 for no cache).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+import warnings
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from tilewright.cuda import nvrtc
+from tilewright.cuda.nvrtc import Assembly
+from tilewright.errors import TilewrightWarning, ToolError
+
+__all__ = ["Cache", "assemble", "emitter_version", "entry_key"]
+
+DEFAULT_BYTES = 2**30
+SUFFIX = ".kernel"
+UNFINISHED = ".unfinished"  # what is being written, until it is moved into place
+ABANDONED_AFTER = 3600.0  # seconds: whoever wrote that is gone
+CHECKSUM_BYTES = 32
+
+
+def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[str, ...] = ()) -> Assembly:
+    """What `tilewright.cuda.nvrtc.assemble` makes, from the disk where it has been made before.
+
+    On a hit NVRTC is not even loaded. A directory that cannot be written costs a warning, never the kernel.
+    """
+    store = Cache.of_environment()
+    key = entry_key(source, arch, fast_math=fast_math, options=options)
+    found = store.load(key)
+    if found is None:
+        found = nvrtc.assemble(source, arch, fast_math=fast_math, options=options)
+        store.save(key, found)
+    return found
+
+
+def entry_key(source: str, arch: str, *, fast_math: bool = False, options: tuple[str, ...] = ()) -> str:
+    """The name of the entry for this text, in hexadecimal."""
+    decides = [source, arch, fast_math, options, _nvrtc_version(), emitter_version()]
+    return hashlib.sha256(json.dumps(decides).encode()).hexdigest()
+
+
+@cache
+def emitter_version() -> str:
+    """A hash of this room's sources: whoever mends the emitter never meets what it made before."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def _nvrtc_version() -> str:
+    """From the installed package where there is one: that loads no library."""
+    try:
+        return metadata.version("nvidia-cuda-nvrtc")
+    except metadata.PackageNotFoundError:
+        return nvrtc.version()
+
+
+@cache
+def _default_directory() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "tilewright"
+    base = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
+    return Path(base or Path.home() / ".cache") / "tilewright"
+
+
+class Cache:
+    """A directory of entries that keeps below ``most_bytes``: what was used longest ago goes first."""
+
+    def __init__(self, directory: Path, most_bytes: int = DEFAULT_BYTES) -> None:
+        self.directory = directory
+        self.most_bytes = most_bytes
+        self._known_bytes: int | None = None  # an estimate: other processes write too
+
+    @staticmethod
+    def of_environment() -> Cache:
+        """The cache that the environment names; one per directory and bound, so that it knows its size."""
+        given = os.environ.get("TILEWRIGHT_CACHE_BYTES", "")
+        if given and not given.isdecimal():
+            raise ToolError(
+                "TILEWRIGHT_CACHE_BYTES is a number of bytes",
+                given=given,
+                allowed=f"{DEFAULT_BYTES}, or 0 for no cache",
+            )
+        directory = os.environ.get("TILEWRIGHT_CACHE_DIR")
+        return _cache_at(
+            Path(directory).expanduser() if directory else _default_directory(), int(given) if given else DEFAULT_BYTES
+        )
+
+    def path(self, key: str) -> Path:
+        return self.directory / f"{key}{SUFFIX}"
+
+    def load(self, key: str) -> Assembly | None:
+        """The entry, which counts as used now; None where there is none, or none that is whole."""
+        path = self.path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        with suppress(OSError):  # a directory that is only to be read is as good
+            os.utime(path)
+        return _unpacked(data)
+
+    def save(self, key: str, assembly: Assembly) -> None:
+        """Keep an entry, and the directory within its bound."""
+        if not self.most_bytes:
+            return
+        data = _packed(assembly)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile(dir=self.directory, suffix=UNFINISHED, delete=False) as file:
+                file.write(data)
+            os.replace(file.name, self.path(key))
+            self._keep_bound(len(data))
+        except OSError as error:
+            _warn_once(str(self.directory), str(error))
+
+    def _keep_bound(self, written: int) -> None:
+        """The directory is read when this process first writes, and when its estimate passes the bound."""
+        if self._known_bytes is not None:
+            self._known_bytes += written
+            if self._known_bytes <= self.most_bytes:
+                return
+        entries = sorted(self._entries())
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in entries:
+            if total <= self.most_bytes:
+                break
+            path.unlink(missing_ok=True)
+            total -= size
+        self._known_bytes = total
+
+    def _entries(self) -> list[tuple[float, int, Path]]:
+        """(last use, bytes, path) of every entry; what was left unfinished long ago goes."""
+        found = []
+        for item in os.scandir(self.directory):
+            with suppress(FileNotFoundError):  # another process was quicker
+                seen = item.stat()
+                if item.name.endswith(SUFFIX):
+                    found.append((seen.st_mtime, seen.st_size, Path(item.path)))
+                elif item.name.endswith(UNFINISHED) and time.time() - seen.st_mtime > ABANDONED_AFTER:
+                    os.unlink(item.path)
+        return found
+
+
+@cache
+def _cache_at(directory: Path, most_bytes: int) -> Cache:
+    return Cache(directory, most_bytes)
+
+
+@cache
+def _warn_once(directory: str, reason: str) -> None:
+    warnings.warn(
+        f"assembled kernels are not kept in {directory} ({reason}); set TILEWRIGHT_CACHE_DIR",
+        TilewrightWarning,
+        stacklevel=2,
+    )
+
+
+# An entry: checksum of the rest; one line of JSON; cubin, PTX and log, of the lengths that it says.
+
+
+def _packed(assembly: Assembly) -> bytes:
+    parts = [assembly.cubin, assembly.ptx.encode(), assembly.log.encode()]
+    head = json.dumps({"arch": assembly.arch, "lengths": [len(part) for part in parts]}).encode() + b"\n"
+    rest = b"".join([head, *parts])
+    return hashlib.sha256(rest).digest() + rest
+
+
+def _unpacked(data: bytes) -> Assembly | None:
+    checksum, rest = data[:CHECKSUM_BYTES], data[CHECKSUM_BYTES:]
+    if hashlib.sha256(rest).digest() != checksum:
+        return None
+    line, _, body = rest.partition(b"\n")
+    head = json.loads(line)
+    parts = []
+    for length in head["lengths"]:
+        parts.append(body[:length])
+        body = body[length:]
+    cubin, ptx, log = parts
+    return Assembly(head["arch"], cubin, ptx.decode(), log.decode())

@@ -1,0 +1,139 @@
+"""The arguments of a launch: where an array's data is, what a check needs to know of it, on which stream it is used.
+
+Two ways of reading. `QUICK` has, for the types that most calls pass, the few attributes that tell one checked call
+from another: it is what every launch pays for. `inspected` reads any array, through whichever protocol it speaks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright import host
+from tilewright.cuda import driver
+from tilewright.cuda.dlpack import read_capsule
+from tilewright.errors import ArgumentError
+from tilewright.ir import Number
+from tilewright.ir.arguments import ArrayInfo
+
+__all__ = ["QUICK", "Inspected", "Reader", "inspected", "stream_of", "torch_stream"]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """An argument: a number, or an array without its data. value: what the kernel is given."""
+
+    descriptor: ArrayInfo | Number
+    value: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How arguments of one type are read quickly.
+
+    read: what tells checked calls apart (for a number only its type) and the value for the kernel; of an address,
+    the bits that the given mask keeps. stream: the stream that the caller works on, on a device; None for numbers.
+    """
+
+    read: Callable[[Any, int], tuple[Hashable, Number]]
+    stream: Callable[[int], int] | None = None
+
+
+def _read_number(value: Number, mask: int) -> tuple[Hashable, Number]:
+    kind: type = type(value)
+    return kind, value
+
+
+def _read_torch(tensor: Any, mask: int) -> tuple[Hashable, Number]:
+    pointer = tensor.data_ptr()
+    facts = (tensor.dtype, tensor.shape, tensor.get_device(), pointer & mask, tensor.is_contiguous())
+    return facts, pointer
+
+
+def _read_cupy(array: Any, mask: int) -> tuple[Hashable, Number]:
+    data = array.data
+    pointer = data.ptr
+    facts = (array.dtype, array.shape, data.device_id, pointer & mask, array.flags.c_contiguous)
+    return facts, pointer
+
+
+def _cupy_stream(ordinal: int) -> int:
+    return int(sys.modules["cupy"].cuda.get_current_stream(ordinal).ptr)
+
+
+def torch_stream() -> Callable[[int], int]:
+    """A function that gives torch's current stream of a device."""
+    torch = sys.modules["torch"]
+    # A tenth of what torch.cuda.current_stream costs, which makes an object; torch's own generated code calls it too.
+    quick: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return quick or (lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream))
+
+
+class _Quick(dict[type, Reader | None]):
+    """Readers by exact type, found when a type is first seen: no library is imported here that the caller has not."""
+
+    def __missing__(self, kind: type) -> Reader | None:
+        library = kind.__module__.partition(".")[0]
+        reader = None
+        if library == "torch" and kind in (sys.modules["torch"].Tensor, sys.modules["torch"].nn.Parameter):
+            reader = Reader(_read_torch, torch_stream())
+        elif library == "cupy" and kind is sys.modules["cupy"].ndarray:
+            reader = Reader(_read_cupy, _cupy_stream)
+        self[kind] = reader
+        return reader
+
+
+QUICK = _Quick({kind: Reader(_read_number) for kind in (int, float, bool)})
+
+
+# Any argument
+
+
+def stream_of(value: Any, ordinal: int) -> int | None:
+    """The stream that work on this array belongs to; None where it does not say. `Any`: whatever is passed."""
+    reader = QUICK[type(value)]
+    if reader is not None:
+        return reader.stream(ordinal) if reader.stream else None
+    if type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "data_ptr"):
+        return torch_stream()(ordinal) if "torch" in sys.modules else None
+    interface = getattr(value, "__cuda_array_interface__", None)
+    stream = interface.get("stream") if interface else None
+    return None if stream is None else int(stream)
+
+
+def inspected(value: Any, stream: int) -> Inspected:
+    """The argument, ready to be used on ``stream``. `Any`: whatever is passed."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not host.is_array(value):
+        return Inspected(value, value)
+    if hasattr(value, "data_ptr"):
+        info = host.array_info(value)
+    elif getattr(value, "__cuda_array_interface__", None):
+        info = _interface_info(value)
+    elif hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+        info = read_capsule(value, stream if host.device_of(value) != "cpu" else None)
+    else:
+        info = host.array_info(value)
+    return Inspected(info, info.address or 0)
+
+
+def _interface_info(value: Any) -> ArrayInfo:
+    """Source: "CUDA Array Interface (Version 3)", Numba's manual."""
+    interface = value.__cuda_array_interface__
+    address, readonly = interface["data"]
+    kind = np.dtype(getattr(value, "dtype", interface["typestr"]))
+    if kind.name == "float4_e2m1fn":
+        raise ArgumentError(
+            "an argument holds one 4-bit element a byte; on the GPU two share one",
+            given=f"{kind.name} of shape {tuple(interface['shape'])}",
+            allowed="uint8 with two elements in each, the first in the low half",
+        )
+    steps = interface.get("strides")
+    strides = None if steps is None else tuple(step // kind.itemsize for step in steps)
+    ordinal = driver.device_of_pointer(address) if address else 0
+    return ArrayInfo(tuple(interface["shape"]), kind.name, strides, address, f"cuda:{ordinal}", bool(readonly))
