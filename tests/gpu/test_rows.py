@@ -1,0 +1,110 @@
+"""Every row of the instruction table that the GPU has, on hardware and on the simulator."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from tests.gpu.hardware import Bench, ulps_apart
+from tests.gpu.rows import RowKernel, collision_kernel, collisions, forms, named, spaces
+from tests.sim.build import Lowered, cta, get, lane, tid, warp
+from tilewright.dtypes import dtype
+from tilewright.isa.math import ULP
+from tilewright.isa.mma import DTYPES
+from tilewright.isa.table import Bound
+
+pytestmark = pytest.mark.gpu
+
+CASES = [pytest.param(bound, space, id=f"{named(bound)}-{space}") for bound in forms() for space in spaces(bound)]
+COLLISIONS = [pytest.param(*case, id=f"{named(case[0])}-{case[1]}") for case in collisions()]
+SIMULATOR_ULP = {"float32": 1, "float64": 2}  # how far the simulator's own functions may be from the true value
+ROUNDS = 3  # of other random contents
+
+
+@pytest.mark.parametrize(("bound", "space"), CASES)
+def test_a_form_does_on_hardware_what_the_table_says(bound: Bound, space: str, bench: Bench) -> None:
+    for turn in range(ROUNDS):
+        made = RowKernel(bound, space, np.random.default_rng([crc32(named(bound).encode()), turn]))
+        approximate = bound.instruction.name == "ptx.mma" or any(ULP.get(bound.instruction.name, (0, 0)))
+
+        found = bench.run(made.kernel.kernel(), made.arrays, nan_is_nan=True, judged=not approximate)
+
+        if bound.instruction.name == "ptx.mma":
+            judge_product(bound, made, *found["out_d"], bench)
+        elif approximate:
+            judge_ulps(bound, *found["out"])
+
+
+def judge_ulps(bound: Bound, hardware: np.ndarray, simulated: np.ndarray) -> None:
+    kind = str(bound.mods["dtype"])
+    allowed = ULP[bound.instruction.name][kind == "float64"] + SIMULATOR_ULP[kind]
+
+    assert ulps_apart(hardware, simulated).max() <= allowed
+
+
+def judge_product(bound: Bound, made: RowKernel, hardware: np.ndarray, simulated: np.ndarray, bench: Bench) -> None:
+    """Integers are equal; floats are as near as a sum in another order, with the hardware's own rounding, can be."""
+    kind = dtype(DTYPES[str(bound.mods["types"]).split(".")[0]])
+    if kind.is_integer:
+        bench.judge("d", hardware, simulated)
+        return
+    ours, theirs = (array.view(kind.numpy).astype(np.float64) for array in (hardware, simulated))
+    terms = 32 * 4.0 * 4.0  # of numbers that are rarely beyond 4
+    bound_of_error = terms * (2.0**-11 if str(kind) == "float16" else 2.0**-20)
+
+    bench.tally["products of matrices within the bound"] += ours.size
+    bench.tally["products of matrices equal to the last bit"] += int((ours == theirs).sum())
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=bound_of_error)
+
+
+@pytest.mark.parametrize(("bound", "space"), COLLISIONS)
+def test_atomics_that_meet_at_one_place_all_count(bound: Bound, space: str, bench: Bench) -> None:
+    kernel, arrays = collision_kernel(bound, space, np.random.default_rng(crc32(named(bound).encode())))
+
+    bench.run(kernel.kernel(), arrays)
+
+
+def meeting(scope: str) -> Lowered:
+    """Values travel through shared memory across one kind of barrier, 20 times, each time to another thread."""
+    k = Lowered("meeting", threads=256, grid=4, cluster=2)
+    out, tile = k.array("out", "int32", 1024), k.shared("tile", "int32", 256)
+    group = {"warp": 32, "warpgroup": 128, "named": 64}.get(scope, 256)
+    value = k.bind("x", cta * 256 + tid)
+
+    def meet() -> None:
+        calls = {
+            "warp": ("cuda.warp_sync",),
+            "warpgroup": ("cuda.warpgroup_sync", 1 + warp // 4),
+            "named": ("ptx.bar.sync", 1 + warp // 2, 64),
+            "cta": ("cuda.cta_sync",),
+            "cluster": ("cuda.cluster_sync",),
+        }
+        k.do(*calls[scope])
+
+    with k.loop("i", 0, 20):
+        k.store(tile, tid, value)
+        meet()
+        k.assign(value, get(tile, tid // group * group + (tid % group * 5 + 3) % group) + tid)
+        meet()
+    k.store(out, cta * 256 + tid, value)
+    return k
+
+
+@pytest.mark.parametrize("scope", ["warp", "warpgroup", "named", "cta", "cluster"])
+def test_barriers_let_values_through(scope: str, bench: Bench) -> None:
+    bench.run(meeting(scope).kernel(), {"out": np.zeros(1024, np.int32)}, check="all")
+
+
+def test_who_only_arrives_at_a_barrier_lets_the_others_through(bench: Bench) -> None:
+    k = Lowered("arriving", threads=64)
+    out, tile = k.array("out", "int32", 32), k.shared("tile", "int32", 32)
+    with k.when(warp == 0):
+        k.store(tile, lane, lane * lane)
+        k.do("ptx.bar.arrive", 3, 64)
+    with k.otherwise():
+        k.do("ptx.bar.sync", 3, 64)
+        k.store(out, lane, get(tile, 31 - lane))
+
+    bench.run(k.kernel(), {"out": np.zeros(32, np.int32)}, check="all")
