@@ -1,8 +1,10 @@
 # Everything starts from a Python 3.10 or newer; each target makes the environment that it needs.
 #   make demo      the main job on real input, without a GPU
 #   make test      what CI runs: lint, types, import contracts, tests
-#   make test-gpu  the tests that need a CUDA device
+#   make test-gpu  on a CUDA device: hardware against simulator, every instruction and variant
+#   make sanitize  the examples under compute-sanitizer
 #   make bench     ratios against other projects, in an environment of their own
+#   make bench-gpu speed on a Hopper GPU; rewrites the tables of benchmarks/RESULTS.md
 #   make docs      the reference page of the instruction table
 #   make size      code lines per room
 PYTHON ?= python3
@@ -11,7 +13,11 @@ VENV  := .venv/bin
 BENCH := .venv-bench/bin
 PIP   := -m pip install -qq --disable-pip-version-check
 
-.PHONY: venv demo test lint test-gpu bench docs size clean
+# The Python of the targets for a GPU; with torch, CuPy and Triton, of any environment: make bench-gpu GPU_PYTHON=python3
+GPU_PYTHON ?= $(VENV)/python
+GPU_READY  := $(if $(filter $(VENV)/%,$(GPU_PYTHON)),venv)
+
+.PHONY: venv demo test lint test-gpu sanitize bench bench-gpu docs size clean
 
 demo: venv
 	$(VENV)/tilewright demo
@@ -25,8 +31,14 @@ lint: venv
 	$(VENV)/mypy
 	$(VENV)/lint-imports --no-cache --no-logo
 
-test-gpu: venv
-	$(VENV)/pytest -n 0 -m gpu
+test-gpu: $(GPU_READY)
+	$(GPU_PYTHON) -m pytest tests/gpu -m gpu -n 8 --gpu-report benchmarks/results/gpu_conformance.json
+
+sanitize: $(GPU_READY)
+	$(GPU_PYTHON) -m tests.gpu.sanitize
+
+bench-gpu: $(GPU_READY)
+	$(GPU_PYTHON) -m benchmarks.gpu
 
 bench: .venv-bench/ready
 	$(BENCH)/python -m benchmarks

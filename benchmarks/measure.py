@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from importlib import metadata
@@ -23,11 +23,22 @@ Times = dict[str, float | None]  # milliseconds by name; None where the thing to
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """One median. yardstick: milliseconds of what this one is set against, where each time has its own."""
+    """One median. yardstick: milliseconds of what this one is set against, where each time has its own. limit: how
+    many of them it may take."""
 
     name: str
     milliseconds: float | None
     yardstick: float | None = None
+    limit: float | None = None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the limit is kept, where there is one."""
+        if self.limit is None:
+            return None
+        known = self.milliseconds and self.yardstick
+        ratio = self.milliseconds / self.yardstick if known else None  # type: ignore[operator]  # known
+        return Verdict(self.name, self.limit, ratio, "times its yardstick")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +63,13 @@ class Verdict:
     def met(self) -> bool | None:
         return None if self.measured is None else self.measured <= self.limit
 
+    @property
+    def said(self) -> str:
+        return {True: "met", False: "MISSED", None: "not measured"}[self.met]
+
     def __str__(self) -> str:
-        said = {True: "met", False: "MISSED", None: "not measured"}[self.met]
         measured = "-" if self.measured is None else f"{self.measured:.3g}"
-        return f"  target: {self.what}: {measured} of at most {self.limit:.3g} {self.unit}: {said}"
+        return f"  target: {self.what}: {measured} of at most {self.limit:.3g} {self.unit}: {self.said}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +99,10 @@ class Table:
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """Each target, and whether it is met."""
-        return (*map(self._verdict, self.targets), *self.others)
+        return (*self._own_verdicts(), *map(self._verdict, self.targets), *self.others)
+
+    def _own_verdicts(self) -> Iterator[Verdict]:
+        yield from (time.verdict for time in self.ours if time.verdict is not None)
 
     def _verdict(self, target: Target) -> Verdict:
         times = {time.name: time.milliseconds for time in self.times}
@@ -103,8 +120,10 @@ class Table:
             took = "not installed" if time_.milliseconds is None else f"{time_.milliseconds:.1f} ms"
             of_what = "times its yardstick" if time_.yardstick else "of it"
             ratio = f"{ratios[time_.name]:10.2g} {of_what}" if time_.name in ratios else ""
-            lines.append(f"  {time_.name:<72}{took:>14}{ratio}")
-        return "\n".join([*lines, *map(str, self.verdicts())])
+            verdict = time_.verdict
+            target = f", target {verdict.limit:.3g}: {verdict.said}" if verdict else ""
+            lines.append(f"  {time_.name:<72}{took:>14}{ratio}{target}")
+        return "\n".join([*lines, *map(str, map(self._verdict, self.targets)), *map(str, self.others)])
 
 
 def median_ms(call: Callable[[], object], *, repeats: int) -> float:

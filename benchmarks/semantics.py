@@ -19,6 +19,7 @@ WARPS = 4096
 BYTES = 512  # of shared memory for each warp: 32 rows
 CHUNK = 1024  # warps at a time, as the simulator takes a grid: what fits into caches
 REPEATS = 15
+LIMITS = {False: 6, True: 30}  # how many times its yardstick a copy may take, without and with trans
 LOOPS = 16  # loads in the kernel that is simulated
 
 
@@ -64,9 +65,10 @@ def measured() -> Iterator[Time]:
     for _, form, mods in copies():
         lanes = form.count(form.accesses[0].lanes, mods)
         took = median_ms(meaning(form, mods, memory, address), repeats=REPEATS)
-        yield Time(form.mnemonic(mods), took, taken(memory, address[:, :lanes] >> 4))
+        yield Time(form.mnemonic(mods), took, taken(memory, address[:, :lanes] >> 4), LIMITS[bool(mods["trans"])])
     for trans in (False, True):
-        yield Time(f"simulated, ldmatrix x4{' trans' if trans else ''}", simulated(trans), taken(memory, address >> 4))
+        name = f"simulated, ldmatrix x4{' trans' if trans else ''}"
+        yield Time(name, simulated(trans), taken(memory, address >> 4), LIMITS[trans])
 
 
 def taken(memory: Rows, units: Lanes) -> float:

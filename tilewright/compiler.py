@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tilewright.cuda.launch import Launcher
     from tilewright.cuda.nvrtc import Assembly, Resources
+    from tilewright.cuda.quick import QuickCalls
     from tilewright.sim import Program, Run
 
 __all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op"]
@@ -138,6 +139,7 @@ class Executable:
         self._check_instructions()
         self._programs: dict[frozenset[str], Program] = {}
         self._launcher: Launcher | None = None
+        self._quick: QuickCalls | None = None  # the launcher's, one look-up nearer
 
     report: Report
 
@@ -224,7 +226,7 @@ class Executable:
 
         on: "sim" or "gpu" to say it outright. Arrays are changed in place.
         """
-        if on is None and not named and self._launcher is not None and self._launcher.again(args):
+        if on is None and not named and self._quick is not None and self._quick.again(args):
             return
         if on not in (None, "sim", "gpu"):
             raise ArgumentError(f"unknown place {on!r} to run {self.name}", given=repr(on), allowed='"sim", "gpu"')
@@ -264,6 +266,7 @@ class Executable:
 
         if self._launcher is None:
             self._launcher = Launcher(self.lowered, self.signature, self.target, lambda: self.cubin)
+            self._quick = self._launcher.quick
         if from_host:
             launch_from_host(self._launcher, args)
         else:

@@ -7,6 +7,7 @@ the kernel (*at*). Raise fields, never prose; the lines a user reads are put tog
 from __future__ import annotations
 
 import linecache
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ __all__ = [
     "TilewrightWarning",
     "ToolError",
     "choices",
+    "warn",
 ]
 
 
@@ -128,6 +130,14 @@ class TilewrightWarning(UserWarning):
     """Something that works, but not as well as it could."""
 
 
+def warn(what: str, at: Span | None = None) -> None:
+    """Issue a `TilewrightWarning` at the kernel's line, as if that line had issued it."""
+    if at is None:
+        warnings.warn(what, TilewrightWarning, stacklevel=3)
+    else:
+        warnings.warn_explicit(f"{at}: {what}", TilewrightWarning, at.file, at.line)
+
+
 def choices(given: object, allowed: Iterable[object]) -> str:
     """The allowed names as one line, the nearest to ``given`` first where one is near.
 
@@ -139,5 +149,7 @@ def choices(given: object, allowed: Iterable[object]) -> str:
         return ""
     from difflib import get_close_matches  # slow to import, and only errors need it
 
+    folded = {name.casefold(): name for name in names}
     near = get_close_matches(str(given), names, n=1)
+    near = near or [folded[name] for name in get_close_matches(str(given).casefold(), folded, n=1)]
     return ", ".join(names) + (f" (did you mean {near[0]!r}?)" if near else "")

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["array_info", "closed", "device_of", "different_devices", "is_array", "is_torch", "lent", "opened"]
 
 CUDA_DEVICE = 2  # DLPack's kDLCUDA
+# DLPack first: torch's CUDA array interface raises KeyError for element types that it cannot name, such as float8.
+PROTOCOLS = ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
 
 
 def is_array(value: object) -> bool:
     """Is it an array or tensor, on whatever device? NumPy's scalars speak the protocols of arrays, and are numbers."""
     if isinstance(value, np.generic):
         return False
-    return any(hasattr(value, name) for name in ("__array_interface__", "__cuda_array_interface__", "__dlpack__"))
+    return any(hasattr(value, name) for name in PROTOCOLS)
 
 
 def is_torch(value: object) -> bool:

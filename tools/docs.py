@@ -31,16 +31,21 @@ def _section(row: Instruction) -> Iterator[str]:
         yield from (row.doc, "")
     yield f"Lanes: {row.lanes}."
     yield ""
+    for name, (target, shift) in row.folds.items():
+        yield from (f"{name}: added to `{target}`" + (f", {shift} bits up." if shift else "."), "")
     for form in row.forms:
-        yield from _form(form)
+        yield from _form(row, form)
     yield ""
 
 
-def _form(form: Form) -> Iterator[str]:
+def _form(row: Instruction, form: Form) -> Iterator[str]:
     yield f"- `{form.text.replace('{{', '{').replace('}}', '}')}`: {form.arch}. {form.source}."
     if meaning := _meaning(form):
         yield f"  {meaning}"
     for modifier, spellings in form.modifiers.items():
+        if row.operand(modifier):  # an operand that may be left out
+            yield f"  - {modifier}: {'left out' if None in spellings else 'given'}"
+            continue
         choices = ", ".join(f"{value!r} `{text or 'nothing'}`" for value, text in spellings.items())
         yield f"  - {modifier}: {choices}"
 

@@ -117,6 +117,9 @@ def test_a_check_that_fails_leaves_with_1_and_the_kernels_line(file: Path) -> No
         (["lower", "{file}:broken", "--arch", "sm_91"], "sm_90"),
         (["layout", "S[(8, 4):(1)]", "--shape", "8,4"], "given"),
         (["layout", "S[(8, 4)]", "--by", "colour"], "lane, register, bank"),
+        (["layout", "S[(8, 4):(4@laneid, 1@laneid)]", "--memory"], "registers have no memory"),
+        (["layout", "S[(8, 4)]", "--svg", "nowhere/a.svg"], "nowhere/a.svg: No such file"),
+        (["atom", "SM75_U32x4_LDSM_N", "--by", "bank"], "lane, register"),
         (["atom", "SM75_U32x4_LDSM_T"], "split between two threads"),
         (["frobnicate"], "No such command"),
     ],
@@ -153,6 +156,29 @@ def test_layout_draws_a_table(golden, tmp_path: Path) -> None:
 
     golden("cli/layout.txt", text)
     assert drawn.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_layout_draws_the_memory_as_well(tmp_path: Path) -> None:
+    drawn = tmp_path / "tensor.svg"
+    place = "S[(32, 16):(1@TLane, 1@TCol)] + R[4:32@TLane]"
+
+    lines = printed("layout", place, "--dtype", "uint8", "--memory", "--svg", drawn).splitlines()
+
+    assert lines[1].split()[:3] == ["lane", "/", "column"]
+    assert lines[2 + 33].split() == ["33", "1,0..3", "1,4..7", "1,8..11", "1,12..15"]
+    assert len(lines) == 2 + 128
+    assert "31,12..15" in drawn.read_text(encoding="utf-8")
+
+
+def test_all_pictures_of_an_atom_go_into_one_file(tmp_path: Path) -> None:
+    drawn = tmp_path / "atom.svg"
+
+    printed("atom", "SM75_U32x4_LDSM_N", "--svg", drawn)
+
+    text = drawn.read_text(encoding="utf-8")
+    assert all(f"SM75_U32x4_LDSM_N, matrix {k}" in text for k in range(4))
+    assert "source in shared memory" in text
+    assert list(tmp_path.iterdir()) == [drawn]
 
 
 def test_layout_gives_json() -> None:

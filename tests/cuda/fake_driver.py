@@ -81,6 +81,9 @@ class FakeDriver:
         self.current.pop()
         return 0
 
+    def cuCtxSynchronize(self) -> int:
+        return 0
+
     def cuPointerGetAttribute(self, found: Any, attribute: c_int, address: c_void_p) -> int:
         found._obj.value = (address.value or 0) >> 40 & 1
         return 0
@@ -135,15 +138,16 @@ class FakeDriver:
 
     cuMemcpyDtoH_v2 = cuMemcpyHtoD_v2
 
-    def cuLaunchKernelEx(self, config: c_void_p, function: c_void_p, params: c_void_p, extra: None) -> int:
+    def cuLaunchKernelEx(self, *prepared: Any) -> int:
         if self.current[-1] not in CONTEXTS:
             return 201
-        seen = LaunchConfig.from_address(config.value or 0)
-        pointers = (c_void_p * max(1, len(self.kinds))).from_address(params.value or 0)
+        config, function, params = (address_in(argument) for argument in prepared[:3])
+        seen = LaunchConfig.from_address(config)
+        pointers = (c_void_p * max(1, len(self.kinds))).from_address(params)
         values = [kind.from_address(at).value for kind, at in zip(self.kinds, pointers, strict=False)]
         self.launches.append(
             Launched(
-                function.value or 0,
+                function,
                 tuple(seen.grid),
                 tuple(seen.block),
                 seen.shared_bytes,
@@ -153,6 +157,11 @@ class FakeDriver:
             )
         )
         return 0
+
+
+def address_in(prepared: object) -> int:
+    """What ctypes would hand on; it shows it nowhere but in the text of the argument: <cparam 'P' (0x...)>."""
+    return int(str(prepared).split("(")[1].strip(")>"), 16)
 
 
 class GpuArray:
@@ -213,11 +222,27 @@ class Tensor:
         return (1, 0) if self.index < 0 else (2, self.index)
 
 
-def torch_module(streams: tuple[int, ...] = (0x51, 0x52)) -> ModuleType:
-    """What a launch asks of torch."""
+class TensorGuards:
+    """Tells whether tensors are like those it was made of."""
+
+    def __init__(self, *tensors: Tensor, dynamic_dims_sizes: None, dynamic_dims_strides: None) -> None:
+        self.seen = [self.facts(tensor) for tensor in tensors]
+
+    @staticmethod
+    def facts(tensor: Tensor) -> tuple[object, ...]:
+        return tensor.dtype, tensor.shape, tensor.index, tensor.contiguous
+
+    def check(self, *tensors: object) -> bool:
+        return self.seen == [self.facts(one) if isinstance(one, Tensor) else None for one in tensors]
+
+
+def torch_module(streams: tuple[int, ...] = (0x51, 0x52), *, guards: bool) -> ModuleType:
+    """What a launch asks of torch. guards: has this torch `TensorGuards`?"""
     module = ModuleType("torch")
     Tensor.__module__ = "torch"
     module.Tensor = Tensor  # type: ignore[attr-defined]
     module.nn = SimpleNamespace(Parameter=None)  # type: ignore[attr-defined]
     module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda ordinal: streams[ordinal])  # type: ignore[attr-defined]
+    if guards:
+        module._C._dynamo = SimpleNamespace(guards=SimpleNamespace(TensorGuards=TensorGuards))
     return module

@@ -31,6 +31,7 @@ from tests.cuda.kernels import (
 )
 from tilewright import isa
 from tilewright.cuda import emit, entry_name
+from tilewright.cuda.nvrtc import assemble
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import InstructionError, Span, TargetError
 from tilewright.ir import (
@@ -260,6 +261,17 @@ def test_two_buffers_of_one_parameter_share_their_constness() -> None:
 
     assert "k(float* a)" in text_of(kernel)
     assert "((unsigned int*)a)[tid] = 0u;" in body_of(kernel)
+
+
+def test_a_pointer_travels_between_lanes_as_a_number() -> None:
+    a = parameter("a", "float32")
+    mine, other = Var("mine", HANDLE), Var("other", HANDLE)
+    first = Bind(other, isa.call("cuda.shfl_sync", 0xFFFFFFFF, mine, 0))
+    kernel = lowered("k", (a,), (Bind(mine, AddressOf(a, (TID,))), first))
+
+    carried = "(unsigned long long)__shfl_sync(0xffffffffu, (unsigned long long)mine, 0, 32)"
+    assert f"void* other = (void*){carried};" in body_of(kernel)
+    assert assemble(text_of(kernel), "sm_90a").cubin
 
 
 def test_shared_memory_is_one_arena_with_each_buffer_at_its_offset() -> None:

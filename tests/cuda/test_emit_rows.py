@@ -14,7 +14,8 @@ from tilewright.ir import AllocBuffer, Bind, Evaluate, Launch, Stmt, Var
 from tilewright.isa import INSTRUCTIONS, Bound, Form, Mods, Operand
 
 OUT, WIDE = parameter("out", "uint32"), parameter("wide", "uint64")
-TILE, R = flat("tile", "uint32", 256, "shared"), flat("R", "uint32", 64, "local")
+TILE, R = flat("tile", "uint32", 1024, "shared"), flat("R", "uint32", 128, "local")
+WORD = flat("word", "uint64", 1, "local")
 F, D, H = flat("F", "float32", 16, "local"), flat("D", "float64", 16, "local"), flat("H", "uint16", 16, "local")
 REGISTERS = {"b16": H, "b32": R, "b64": WIDE, "f32": F, "f64": D}
 MOST_FORMS = 12  # of one row: the table's own tests assemble all of them
@@ -25,7 +26,8 @@ def argument(operand: Operand, count: int, mods: Mods) -> object:
     if operand.many and operand.kind in REGISTERS:
         return [element(REGISTERS[operand.kind], i) for i in range(count)]
     if operand.kind in REGISTERS:
-        return element(REGISTERS[operand.kind], 0) if operand.kind != "b64" else element(WIDE, TID)
+        wide = element(WORD, 0) if operand.written else element(WIDE, TID)
+        return element(REGISTERS[operand.kind], 0) if operand.kind != "b64" else wide
     if operand.kind == "typed":
         return element(parameter(f"in_{mods['dtype']}", str(mods["dtype"])), TID)
     values = {
@@ -34,6 +36,9 @@ def argument(operand: Operand, count: int, mods: Mods) -> object:
         "generic": WIDE.ptr_to([TID * 2]),
         "pred": TID < 5,
         "value": [TID],
+        "tensor": element(OUT, TID),
+        "imm": 4,
+        "note": 0,
         "text": "%d\n",
     }
     return values[operand.kind]
@@ -43,15 +48,21 @@ def statement(row: isa.Instruction, form: Form, mods: Mods, number: int) -> Stmt
     """One use of a form; its value, where it has one, goes into a variable."""
     bound = Bound(row, form, mods, {})
     arguments = {
-        operand.name: argument(operand, bound.form.registers_of(operand.name, mods), mods) for operand in row.operands
+        operand.name: argument(operand, bound.form.registers_of(operand.name, mods), mods) for operand in bound.given
     }
-    modifiers = {name: value for name, value in mods.items() if name != "dtype" or not _is_typed(row)}
+    plain = {name: value for name, value in mods.items() if row.operand(name) is None}
+    modifiers = {name: value for name, value in plain.items() if name != "dtype" or not _is_typed(row)}
     call = isa.call(row.name, **arguments, **modifiers)
     return Evaluate(call) if call.dtype == "void" else Bind(Var(f"value_{number}", call.dtype), call)
 
 
 def _is_typed(row: isa.Instruction) -> bool:
     return any(operand.kind == "typed" for operand in row.operands)
+
+
+def _agrees(row: isa.Instruction, mods: Mods) -> bool:
+    """One kernel may have only one value of the modifier that its rows agree on."""
+    return mods.get(row.agrees, 1) == 1
 
 
 def uses() -> Iterator[tuple[str, str]]:
@@ -65,12 +76,12 @@ def uses() -> Iterator[tuple[str, str]]:
 def test_a_row_is_emitted_and_assembles(name: str, arch: str) -> None:
     row = INSTRUCTIONS[name]
     forms = [form for form in row.forms if str(form.arch.archs()[0]) == arch]
-    combinations = [(form, mods) for form in forms for mods in form.all_mods()][:MOST_FORMS]
+    combinations = [(form, mods) for form in forms for mods in form.all_mods() if _agrees(row, mods)][:MOST_FORMS]
     body = [statement(row, form, mods, i) for i, (form, mods) in enumerate(combinations)]
     dtypes = dict.fromkeys(str(mods["dtype"]) for _, mods in combinations if _is_typed(row))
     inputs = [parameter(f"in_{kind}", kind) for kind in dtypes]
-    storage = [AllocBuffer(TILE, 0), *(AllocBuffer(buffer) for buffer in (R, F, D, H))]
+    storage = [AllocBuffer(TILE, 0), *(AllocBuffer(buffer) for buffer in (R, F, D, H, WORD))]
 
-    kernel = lowered("k", (OUT, WIDE, *inputs), (*storage, *body), launch=Launch((1, 1, 1), 128, shared_bytes=1024))
+    kernel = lowered("k", (OUT, WIDE, *inputs), (*storage, *body), launch=Launch((1, 1, 1), 128, shared_bytes=4096))
 
     assert assemble(emit(kernel, isa.arch(arch)), arch).cubin

@@ -52,12 +52,12 @@ def large(A: T.Buffer((16384,), "float32")):
     A[i] = tile[i]
 
 
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+@pytest.fixture(params=[True, False], ids=["torch", "torch without guards"])
+def fake(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     """A machine with one GPU, and a fake torch."""
     made = FakeDriver(kinds=(POINTER, POINTER, c_float, c_int))
     monkeypatch.setattr(driver, "library", lambda: made)
-    monkeypatch.setitem(sys.modules, "torch", torch_module())
+    monkeypatch.setitem(sys.modules, "torch", torch_module(guards=request.param))
     monkeypatch.setattr(Executable, "cubin", b"cubin")
     caches = (driver.device, driver.device_count, driver.is_usable)
     for cached in caches:

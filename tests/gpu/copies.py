@@ -149,21 +149,16 @@ def size_bytes(buffer: Buffer) -> int:
 
 
 def elements(array: Array, side: Buffer, threads: int) -> NDArray[np.int64]:
-    """The bits of each element as a number: (slots,), or (threads, slots) of registers."""
+    """The bits of each element as a number: (slots,), or (threads, slots) of registers; padding of half a byte too."""
     if side.dtype.bits < 8:
         flat = np.stack([array & 15, array >> 4], axis=-1).reshape(-1).astype(np.int64)
     else:
         flat = array.view(f"u{side.dtype.bits // 8}").astype(np.int64)
-    slots = side.storage_size()
-    if side.space != "local":
-        return flat[:slots]
-    return flat.reshape(threads, -1)[:, :slots]
+    return flat if side.space != "local" else flat.reshape(threads, -1)
 
 
 def packed(numbers: NDArray[np.int64], side: Buffer) -> Array:
-    """The bytes of `elements`; half a byte of padding is 0."""
+    """The bytes of `elements`."""
     if side.dtype.bits >= 8:
         return numbers.astype(f"u{side.dtype.bits // 8}").reshape(-1).view(np.uint8)
-    odd = numbers.shape[-1] % 2
-    even = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, odd)]) if odd else numbers
-    return (even[..., 0::2] | even[..., 1::2] << 4).reshape(-1).astype(np.uint8)
+    return (numbers[..., 0::2] | numbers[..., 1::2] << 4).reshape(-1).astype(np.uint8)

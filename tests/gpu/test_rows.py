@@ -56,6 +56,13 @@ def judge_product(bound: Bound, made: RowKernel, hardware: np.ndarray, simulated
 
     bench.tally["products of matrices within the bound"] += ours.size
     bench.tally["products of matrices equal to the last bit"] += int((ours == theirs).sum())
+    apart = int(ulps_apart(hardware.view(kind.numpy), simulated.view(kind.numpy)).max())
+    relative = float((np.abs(ours - theirs) / np.maximum(np.abs(theirs), 1e-30)).max())
+    bench.largest[f"ulp between products of matrices in {kind}"] = apart
+    bench.largest[f"relative difference of products of matrices in {kind}"] = relative
+    bench.largest[f"difference of products of matrices in {kind}, of the bound"] = float(
+        np.abs(ours - theirs).max() / bound_of_error
+    )
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=bound_of_error)
 
 

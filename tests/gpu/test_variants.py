@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.gpu.copies import made_copy
 from tests.gpu.hardware import Bench
 from tests.tile.kernels import buffer
+from tests.tile.oracle import placed
 from tests.tile.strategies import KINDS, THREADS, regions, registers
 from tests.tile.test_ldstmatrix_bits_complete import fragments as fragments_of_bits
 from tests.tile.test_ldstmatrix_complete import fragments
@@ -91,6 +92,10 @@ def compare(dst: Region, src: Region, scope: str, bench: Bench) -> None:
         if "share bytes" not in str(refused):
             raise
         return
+    if any(one.dtype.bits < 8 and one.storage_size() % 2 for one in made.kernel.buffers):  # arrays have whole bytes
+        return
+    if overlaps(dst):  # several elements meet at one place: whichever is stored last stays, and no rule says which
+        return
     given_bytes = made.arrays(np.random.default_rng(0))
 
     found = bench.run(made.kernel, given_bytes)
@@ -99,6 +104,12 @@ def compare(dst: Region, src: Region, scope: str, bench: Bench) -> None:
     for array, expected in made.expected(given_bytes).items():
         ours = found[array][0].view(np.uint8)[: expected.size]
         assert np.array_equal(ours, expected), f"{array} is not what NumPy says"
+
+
+def overlaps(dst: Region) -> bool:
+    """Are two elements of the region kept in one place of a memory?"""
+    slots = placed(dst)["m"]
+    return dst.buffer.space != "local" and np.unique(slots).size < slots.size
 
 
 def test_every_variant_of_the_target_is_drawn() -> None:

@@ -10,11 +10,12 @@ from tilewright.isa.table import CONSTRAINTS, Bound
 
 KERNEL = """\
 extern "C" __global__ void k{number}(unsigned char* out, unsigned long long address, unsigned int word, double real) {{
-  unsigned int words[16]; unsigned long long wide;
+  unsigned int words[160]; unsigned long long wide;
   {body}
 }}
 """
 
+LITERALS = {"imm": "4", "note": ""}  # what stands in the text itself, and what does not come there
 INPUTS = {"r": "word", "h": "(unsigned short)word", "l": "address", "f": "(float)real", "d": "real"}
 
 
@@ -52,7 +53,10 @@ def _assembly(bound: Bound) -> str:
     if (kind := result_dtype(bound)) != "void":
         outputs.append('"=l"(wide)' if kind.bits == 64 else '"=r"(words[0])')
         names["result"] = "%0"
-    for operand in sorted(bound.instruction.operands, key=lambda operand: not operand.written):
+    for operand in sorted(bound.given, key=lambda operand: not operand.written):
+        if operand.kind in LITERALS:
+            names[operand.name] = LITERALS[operand.kind]
+            continue
         first = len(outputs) + len(inputs)
         length = bound.form.registers_of(operand.name, bound.mods) if operand.many else 1
         letter = CONSTRAINTS[operand.kind]
@@ -67,12 +71,21 @@ def _assembly(bound: Bound) -> str:
 
 
 def _expression(bound: Bound) -> str:
-    texts = {"generic": "address", "b32": "word", "pred": "word != 0", "value": ["word"]}
+    texts = {
+        "generic": "address",
+        "shared": "word",
+        "b32": "word",
+        "b64": "address",
+        "pred": "word != 0",
+        "value": ["word"],
+    }
     values: dict[str, str | list[str]] = {}
     for operand in bound.instruction.operands:
         if operand.kind == "typed":
             kind = dtype(str(bound.mods["dtype"]))
             values[operand.name] = f"({kind.cuda or kind.storage}){'real' if kind.is_float else 'address'}"
+        elif operand.written:
+            values[operand.name] = "wide"
         elif operand.kind != "text":
             values[operand.name] = texts[operand.kind]
     code = bound.code(values)

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from tests.isa.assembling import every_form, translation_unit
+from tests.isa.assembling import every_form, statement, translation_unit
 from tilewright import isa
 from tilewright.cuda.nvrtc import architectures, assemble
 from tilewright.errors import InstructionError, ToolError
@@ -51,17 +51,21 @@ def test_the_table_of_architectures_is_known_to_the_assembler() -> None:
 
 @pytest.mark.parametrize(
     "mnemonic",
-    ["ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16"],
+    [
+        "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16",
+        "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16",
+        "tcgen05.cp.cta_group::1.64x128b.warpx2::02_13",
+    ],
 )
 def test_the_assembler_takes_modifiers_in_any_order_and_so_does_the_table(mnemonic: str) -> None:
     row, form, mods = isa.spelled(mnemonic)
-    opcode, sync, aligned, *rest = mnemonic.split(".")
-    orders = [".".join([opcode, sync, aligned, *order]) for order in permutations(rest)]
+    *first, _, _ = mnemonic.split(".")[:5]  # ptxas 13 wants these where they are: sync and aligned, or cp
+    orders = [".".join([*first, *order]) for order in permutations(mnemonic.split(".")[len(first) :])]
     text = translation_unit([Bound(row, form, mods, {})])
 
     kernels = [text.replace(mnemonic, order).replace("k0", f"k{i}") for i, order in enumerate(orders)]
 
-    assert assemble("\n".join(kernels), "sm_90").cubin
+    assert assemble("\n".join(kernels), "sm_100a").cubin
     assert all(isa.spelled(order) == (row, form, mods) for order in orders)
 
 
@@ -73,6 +77,15 @@ REFUSED = [
     "ldmatrix.sync.aligned.m8n8.x1.shared.b8 {%0}, [%2]",
     "stmatrix.sync.aligned.m16n8.x1.shared.b8 [%2], {%0}",
     "stmatrix.sync.aligned.m16n8.x1.trans.shared.b16 [%2], {%0}",
+    "tcgen05.cp.cta_group::1.32x128b [%2], %3",
+    "tcgen05.cp.cta_group::1.64x128b [%2], %3",
+    "tcgen05.cp.cta_group::1.128x128b.warpx4 [%2], %3",
+    "tcgen05.cp.cta_group::1.32x128b.warpx4.b6x16_p32.b8x16 [%2], %3",
+    "tcgen05.ld.sync.aligned.16x32bx2.x1.b16 {%0}, [%2], 1",
+    "tcgen05.ld.sync.aligned.32x32b.x3.b32 {%0, %0, %1}, [%2]",
+    "tcgen05.commit.cta_group::1.shared::cluster.b64 [%2]",
+    "mbarrier.try_wait.parity.shared::cluster.b64 p, [%2], 0",
+    "mbarrier.arrive.relaxed.shared.b64 _, [%2]",
 ]
 
 
@@ -80,10 +93,25 @@ REFUSED = [
 def test_what_the_table_leaves_out_the_assembler_refuses(assembly: str) -> None:
     text = (
         'extern "C" __global__ void k(unsigned int p) { unsigned int r, s; '
-        f'asm volatile("{assembly};" : "=r"(r), "=r"(s) : "r"(p)); }}'
+        f'asm volatile("{{ .reg .pred p; {assembly}; }}" : "=r"(r), "=r"(s) : "r"(p), "l"(0ull)); }}'
     )
 
     with pytest.raises(ToolError, match="does not assemble"):
         assemble(text, "sm_100a")
     with pytest.raises(InstructionError, match="no instruction is spelled"):
         isa.spelled(assembly.split()[0])
+
+
+def test_the_assembler_refuses_two_cta_groups_in_one_kernel() -> None:
+    """Which is why `Instruction.agrees` is in the table."""
+    mixed = [
+        Bound(row, form, {**next(form.all_mods()), "cta_group": group}, {})
+        for group, row in enumerate(map(isa.lookup, ("ptx.tcgen05.relinquish_alloc_permit", "ptx.tcgen05.shift")), 1)
+        for form in row.forms
+    ]
+    text = "\n".join(statement(bound) for bound in mixed)
+
+    with pytest.raises(ToolError, match="does not assemble"):
+        assemble(f'extern "C" __global__ void k(unsigned int word) {{ {text} }}', "sm_100a")
+    same = text.replace("cta_group::2", "cta_group::1")
+    assert assemble(f'extern "C" __global__ void k(unsigned int word) {{ {same} }}', "sm_100a").cubin

@@ -7,9 +7,9 @@ from string import Formatter
 import pytest
 
 from tests.isa.oracles import ORACLES
-from tests.isa.test_meanings import WITHOUT_VALUES
+from tests.isa.test_meanings import OWN_ORACLES, WITHOUT_VALUES
 from tilewright import isa
-from tilewright.isa.table import Form, Instruction, reads
+from tilewright.isa.table import Bound, Form, Instruction, reads
 
 
 def holes(text: str) -> set[str]:
@@ -25,22 +25,27 @@ def faults(row: Instruction, form: Form) -> list[str]:
     operands = {operand.name for operand in row.operands}
     modifiers = set(form.modifiers)
     ptx = form.language == "ptx"
-    meanings = [form.execute is not None, form.sync is not None, bool(form.fence)]
+    meets = form.sync is not None and form.sync.scope != "poll"
+    waits = form.asynchronous is not None and form.asynchronous.role == "wait"
+    meanings = [form.execute is not None, meets, waits, bool(form.fence)]
     meant = sum(meanings) == 1 or (not any(meanings) and is_plain_copy(form))
+    given = {one.name for one in Bound(row, form, next(form.all_mods()), {}).given if one.kind != "note"}
     pattern = holes(form.pattern or row.pattern) - {"mnemonic", "result"} if ptx else set()
     checks = {
-        "one meaning: execute, sync, fence, or a plain copy": meant,
+        "one meaning: execute, sync, wait, fence, or a plain copy": meant,
         "a source": '"' in form.source,
         "a sentence": row.doc.endswith("."),
         "an architecture": bool(form.arch.archs()),
-        "an oracle": form.execute is None or row.name in ORACLES or row.name in WITHOUT_VALUES,
+        "an oracle": form.execute is None or row.name in {*ORACLES, *WITHOUT_VALUES, *OWN_ORACLES},
         "holes in its text that are filled": holes(form.text) <= (modifiers if ptx else modifiers | operands),
-        "a pattern with every operand": not ptx or pattern == operands,
+        "a pattern with every operand": not ptx or pattern == given,
         "operands and modifiers as its arguments": {p.lstrip("*") for p in (*row.params, *row.keywords)}
-        == operands | (modifiers - {"dtype"}),
+        == operands | (modifiers - {"dtype"}) | set(row.folds),
         "keywords of execute that are modifiers": set(form.passes) <= modifiers,
         "accesses through its operands": {access.operand for access in form.accesses} <= operands,
-        "something to run its meaning on": form.on in ("", "machine", "memory", "shared"),
+        "something to run its meaning on": form.on in ("", "machine", "memory", "shared", "bulk"),
+        "a barrier that it signals among its operands": form.signal is None or form.signal.barrier in operands,
+        "folded keywords that go into an operand": {target for target, _ in row.folds.values()} <= operands,
     }
     return [name for name, holds in checks.items() if not holds]
 
@@ -57,7 +62,7 @@ def test_a_row_without_a_meaning_is_found() -> None:
     form = Form("nop.b32", isa.since("sm_75"), 'PTX ISA, "nop"')
 
     assert faults(Instruction("ptx.nop", (), (), (form,), doc="Does nothing."), form) == [
-        "one meaning: execute, sync, fence, or a plain copy"
+        "one meaning: execute, sync, wait, fence, or a plain copy"
     ]
 
 

@@ -270,6 +270,40 @@ def test_statements_know_the_line_they_came_from() -> None:
     assert sync.at.excerpt()[1].strip(" |") == "^^^^^^^^"
 
 
+def test_a_name_may_be_an_instruction_and_a_namespace() -> None:
+    @T.prim_func
+    def k():
+        bar = T.alloc_shared((1,), "uint64")
+        addr = T.alloc_shared((1,), "uint32")
+        desc = T.alloc_local((1,), "uint64")
+        T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+        T.ptx.fence("acq_rel", "cta")
+        T.ptx.fence.proxy_async("shared::cta")
+        T.ptx.tcgen05.encode_matrix_descriptor(desc.data, addr.data, ldo=16, sdo=8, swizzle=T.SwizzleMode(2))
+        T.ptx.mbarrier.arrive(bar.ptr_to([0]))
+        T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 64)
+        state = T.ptx.mbarrier.arrive(bar.ptr_to([0]), 2, sem="relaxed")
+        T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+        T.ptx.mbarrier.try_wait.state(bar.ptr_to([0]), state)
+        T.ptx.tcgen05.wait.ld()
+        T.ptx.tcgen05.fence.after_thread_sync()
+
+    assert body(k).splitlines()[3:] == [
+        "T.ptx.mbarrier.init(T.address_of(bar[0]), 1)",
+        'T.ptx.fence("acq_rel", "cta")',
+        'T.ptx.fence.proxy_async(space="shared::cta")',
+        "T.ptx.tcgen05.encode_matrix_descriptor(desc.data, addr.data, 16, 8, 2)",
+        "T.ptx.mbarrier.arrive(T.address_of(bar[0]))",
+        "T.ptx.mbarrier.arrive.expect_tx(T.address_of(bar[0]), 64)",
+        'state: T.uint64 = T.ptx.mbarrier.arrive(T.address_of(bar[0]), count=2, sem="relaxed")',
+        "T.ptx.mbarrier.try_wait(T.address_of(bar[0]), 0)",
+        "T.ptx.mbarrier.try_wait.state(T.address_of(bar[0]), state)",
+        "T.ptx.tcgen05.wait.ld()",
+        "T.ptx.tcgen05.fence.after_thread_sync()",
+    ]
+    assert "expect_tx" in dir(T.ptx.mbarrier.arrive)
+
+
 def test_a_name_may_be_asked_for() -> None:
     assert not hasattr(T, "tensor_map")
     assert not hasattr(Tx, "gemm")

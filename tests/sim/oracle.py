@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from tilewright.dtypes import DType
@@ -82,16 +82,22 @@ def converted(value: Any, source: DType, kind: DType) -> Any:
 
 
 def to_float(value: Any, source: DType, kind: DType) -> Any:
-    if kind.bits < 32 and not source.is_float:
-        value = np.float32(int(value))
-    if kind.bits <= 8 and kind != "float8_e8m0fnu":
-        number, most = float(value), float(ml_dtypes.finfo(kind.numpy).max)
-        if math.isnan(number):
-            return rounded(most if kind.value_bits < 8 else number, kind)
-        return rounded(np.float32(min(max(number, -most), most)), kind)
+    """As NumPy and ml_dtypes round, but once: of the neighbours of what they make of a float32, the nearest."""
     if not source.is_float:
-        return rounded(int(value), kind)
-    return rounded(value, kind)
+        value = int(value)
+    if kind.bits > 16 or (source.is_float and not math.isfinite(value)):
+        return rounded(abs(value) if kind.value_bits < 8 and math.isnan(value) else value, kind)
+    near = rounded(np.float32(value), kind)
+    code = int(np.asarray(near).view(f"u{kind.numpy.itemsize}"))
+    codes = [code + step for step in (-1, 0, 1) if 0 <= code + step < 1 << kind.value_bits]
+    found = np.array(codes, f"u{kind.numpy.itemsize}").view(kind.numpy)
+    finite = [(abs(Fraction(float(one)) - exactly(value)), c & 1, one) for one, c in zip(found, codes, strict=True)
+              if np.isfinite(near) and np.isfinite(one) and np.signbit(one) == np.signbit(near)]  # fmt: skip
+    return min(finite, key=lambda of: of[:2])[2] if finite else near
+
+
+def exactly(value: Any) -> Fraction:
+    return Fraction(value) if isinstance(value, int) else Fraction(float(value))
 
 
 def arithmetic(op: str, a: Any, b: Any, kind: DType) -> Any:

@@ -35,6 +35,33 @@ def test_wavefronts_are_the_most_words_of_a_bank(width: int, seed: int) -> None:
     assert ideal == 32 // default_phase(width)
 
 
+@pytest.mark.parametrize(
+    ("lanes", "active", "doubled"),
+    [
+        (np.arange(32) // 2, None, True),
+        (np.arange(32) // 4 * 2 + np.arange(32) % 2, None, True),
+        (np.arange(32) // 2, np.arange(32) % 2 == 0, True),
+        (np.arange(32) // 4 * 2 + np.arange(32) % 2, np.arange(32) // 2 % 2 == 1, True),
+        (np.arange(32) % 16, None, False),
+        (np.where(np.arange(32) < 16, np.arange(32) // 2, np.arange(32)), None, False),
+        (np.arange(32), np.arange(32) < 16, False),
+    ],
+    ids=["pairs", "pairs by two", "even lanes", "bit 1 set", "halves alike", "pairs in one half", "one half"],
+)
+@pytest.mark.parametrize("width", [8, 16])
+def test_a_wide_load_of_lanes_that_ask_for_the_same_has_half_the_phases(
+    lanes: np.ndarray, active: np.ndarray | None, doubled: bool, width: int
+) -> None:
+    """As ncu counts on an H200."""
+    at = Address(0, Part((lanes * width).reshape(1, 1, 32)))
+    taking_part = None if active is None else active.reshape(1, 1, 32)
+
+    found = [wavefronts(at, 32, width, default_phase(width), taking_part, pairs=pairs) for pairs in (True, False)]
+
+    alone = found[1][1]
+    assert found[0] == ((alone // 2, alone // 2) if doubled else found[1])
+
+
 def matrix_rows(pitch: int) -> Run:
     k = Lowered(threads=64, grid=3)
     s, r = k.shared("s", "float16", 32 * pitch // 2), k.local("r", "float16", 8)

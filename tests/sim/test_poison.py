@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.sim.build import Lowered, at, get, lane, tid
+from tilewright import T
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
 from tilewright.ir import Reinterpret, cast, select
@@ -153,3 +155,18 @@ def test_arrays_from_the_host_are_initialised() -> None:
     k.store(a, tid, get(a, tid) * 2.0)
 
     k.run(a=np.ones(32, np.float32))
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64", "float64", "uint32", "uint8"])
+def test_a_stored_constant_initialises_all_bytes_of_its_place(kind: str) -> None:
+    @T.prim_func
+    def constant(B: T.Buffer((1,), kind)):
+        T.thread_id([1])
+        s = T.alloc_shared([1], kind)
+        s[0] = T.cast(0, kind)
+        B[0] = s[0] + T.cast(3, kind)
+
+    b = np.zeros(1, kind)
+    tw.simulate(constant, b)
+
+    assert b[0] == 3

@@ -5,7 +5,23 @@ from __future__ import annotations
 from tilewright import ir
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import Span
-from tilewright.ir import AllocBuffer, Body, Buffer, DeviceEntry, Kernel, Region, ScopeId, Stmt, Var, row_major
+from tilewright.ir import (
+    AllocBuffer,
+    Body,
+    Buffer,
+    DeclBuffer,
+    DeviceEntry,
+    If,
+    Kernel,
+    Load,
+    Region,
+    ScopeId,
+    Stmt,
+    Var,
+    as_expr,
+    binary,
+    row_major,
+)
 from tilewright.layout import Layout, S, laneid
 
 AT = Span("stage.py", 21, 4, 12)
@@ -27,6 +43,23 @@ def buffer(
     return Buffer(name, dtype(kind), shape, space, made, **{"data": data, **more})  # type: ignore[arg-type]
 
 
+TENSOR_ADDRESS = buffer("tmem_addr", "shared", (1,), kind="uint32")
+
+
+def tensor(name: str, shape: tuple[int, ...], layout: Layout, kind: str = "uint8") -> Buffer:
+    """A buffer in tensor memory, at the address that an allocation has left in shared memory."""
+    return buffer(name, "tmem", shape, layout, kind, allocated_addr=Load(TENSOR_ADDRESS, (as_expr(0),)))
+
+
+def _introduced(made: Buffer) -> Stmt:
+    return DeclBuffer(made) if made.space == "tmem" else AllocBuffer(made)
+
+
+def by_one_thread(call: ir.TileCall) -> If:
+    """The call under ``if thread_id == 0``."""
+    return If(binary("==", TID, 0), (call,), at=AT)
+
+
 def whole(buffer: Buffer | Region) -> Region:
     return buffer if isinstance(buffer, Region) else buffer.region()
 
@@ -42,7 +75,9 @@ def kernel(*statements: Stmt, threads: int = 32, symbols: tuple[Var, ...] = (), 
     """A kernel of these statements: scope ids are declared, buffers that calls name are allocated or parameters."""
     used = {b.name: b for stmt in ir.statements(statements) for b in _buffers(stmt)}
     params = tuple(b for b in used.values() if b.space == "global")
-    allocs = tuple(AllocBuffer(b) for b in used.values() if b.data is None)
+    allocs = tuple(_introduced(b) for b in used.values() if b.data is None)
+    if any(b.space == "tmem" for b in used.values()):
+        allocs = (AllocBuffer(TENSOR_ADDRESS), *allocs)
     head: Body = (
         DeviceEntry(),
         ScopeId("cta_id", (BX,), (grid,)),

@@ -185,7 +185,7 @@ def test_a_forced_variant_whose_condition_fails_says_what_is_allowed() -> None:
         (
             copy(REGISTERS, top(shared()), primitive="copy_async"),
             "no variant takes Tx.warp.copy_async",
-            "has no variants yet",
+            "tcgen05_cp: copies from shared to local memory, not from shared to tmem",
         ),
         (copy(REGISTERS, top(shared()), primitive="copi"), "Tx.warp.copi is no tile primitive", "did you mean 'copy'?"),
         (copy(REGISTERS, top(shared()), vec_length=4), "has no keyword 'vec_length'", "did you mean 'vec_len'?"),

@@ -7,11 +7,23 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tilewright import isa
+import tilewright as tw
+from tilewright import T, Tx, isa
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError
 from tilewright.layout import R, S, TLane, laneid, mma_shared_layout, tid_in_wg
-from tilewright.view import as_json, atom_grids, html, layout_grid, plain, svg
+from tilewright.view import (
+    as_json,
+    atom_grids,
+    fitting,
+    html,
+    layout_grid,
+    opposite_grid,
+    picture_shape,
+    plain,
+    preformatted,
+    svg,
+)
 
 FRAGMENT = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]
 
@@ -83,3 +95,77 @@ def test_an_atom_is_drawn_matrix_by_matrix() -> None:
 def test_every_atom_can_be_drawn() -> None:
     for name in isa.ATOMS:
         assert all(grid.rows for grid in atom_grids(isa.atom(name)))
+
+
+def test_several_pictures_are_stacked_in_one_drawing() -> None:
+    grids = atom_grids(isa.atom("SM75_U16x8_LDSM_T"))
+    drawn = ElementTree.fromstring(svg(*grids))
+    texts = [node.text for node in drawn.iter() if node.tag.endswith("text")]
+    groups = [node for node in drawn if node.tag.endswith("}g")]
+
+    assert [text for text in texts if text in {grid.title for grid in grids}] == [grid.title for grid in grids]
+    assert len({group.attrib["transform"] for group in groups}) == len(grids), "each below the one before"
+
+
+def test_the_other_side_of_an_atom_names_the_thread_whose_address_gives_a_row() -> None:
+    grid = opposite_grid(isa.atom("SM75_U32x2_LDSM_N"))
+
+    assert len(grid.rows) == 16, "lanes 16 to 31 only repeat addresses"
+    assert words(grid)[9] == [f"T9V{v}" for v in range(8)]
+
+
+def test_an_atom_without_addresses_shows_its_source_registers() -> None:
+    names = [name for name in isa.ATOMS if "movmatrix" in isa.atom(name).mnemonic]
+    for name in names:
+        assert words(opposite_grid(isa.atom(name)))[0][0].startswith("T0V0:R0")
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape"),
+    [
+        (FRAGMENT, (8, 8)),
+        (S[(8, 4, 2, 2) : (4 @ laneid, 1 @ laneid, 2, 1)], (8, 16)),
+        (S[(4, 8) : (8, 1)], (4, 8)),
+        (S[(6,) : (1,)], (6,)),
+        (S[(4096,) : (1,)], (64, 64)),
+    ],
+)
+def test_a_layout_without_a_shape_is_drawn_as_near_to_a_square_as_its_iters_allow(layout, shape) -> None:
+    assert picture_shape(layout) == shape
+
+
+@pytest.mark.parametrize("width", [20, 40, 64, 1000])
+def test_a_table_too_wide_for_a_terminal_comes_in_pieces_that_fit(width: int) -> None:
+    grid = layout_grid(FRAGMENT, (8, 8), dtype("float16"))
+    pieces = list(fitting(grid, width))
+
+    assert [name for piece in pieces for name in piece.columns] == list(grid.columns)
+    assert [cell for piece in pieces for cell in words(piece)[3]] == words(grid)[3]
+    narrowest = len(grid.corner) + 1 + max(len(cell) for cell in words(grid)[7]) + 1
+    for piece in pieces:
+        longest = max(len(line) for line in plain(piece).splitlines()[1:])
+        assert longest - len(piece.columns) <= max(width, narrowest)
+
+
+def test_a_notebook_shows_layouts_atoms_and_reports() -> None:
+    @T.prim_func
+    def moved(A: T.Buffer((32, 8), "float16"), B: T.Buffer((32, 8), "float16")):
+        T.cta_id([1])
+        T.lane_id([32])
+        R_tile = T.alloc_buffer((32, 8), "float16", scope="local", layout=S[(32, 8) : (1 @ laneid, 1)])
+        Tx.warp.copy(R_tile[:, :], A[:, :])
+        Tx.warp.copy(B[:, :], R_tile[:, :])
+
+    report = tw.compile(moved, target="sm_90a").report
+    assert "T4V1:R0" in FRAGMENT._repr_html_()
+    assert mma_shared_layout("float16", 3, (8, 64))._repr_html_().count("<td") == 8 * 64
+    assert "ldmatrix.sync.aligned" in isa.atom("SM75_U32x4_LDSM_N")._repr_html_()
+    assert isa.atom("SM75_U32x4_LDSM_N")._repr_html_().count("<table") == 5
+    assert "copy/reg" in report._repr_html_()
+
+
+def test_a_notebook_is_not_flooded_and_not_fooled() -> None:
+    large = S[(512, 512) : (512, 1)]._repr_html_()
+    assert "Not drawn: 262144 elements" in large
+    assert "<td" not in large
+    assert "&lt;" in preformatted("a < b")

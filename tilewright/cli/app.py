@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import signal
-import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.errors import ArgumentError, InstructionError, LayoutError, TargetError, TilewrightError, choices
+from tilewright.errors import ArgumentError, TargetError, TilewrightError, choices
+
+if TYPE_CHECKING:
+    from tilewright.view import Grid
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     help="Declare where every element of a tile lives, write copy(dst, src), and see what becomes of it.",
-    epilog="Start with: tilewright demo",
+    epilog="Start with: tilewright demo. A command's own examples: tilewright COMMAND --help",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
-CALLED_WRONGLY = (ArgumentError, InstructionError, LayoutError, TargetError)  # unless a kernel's line is to blame
+CALLED_WRONGLY = (ArgumentError, TargetError)  # unless a kernel's line is to blame
 
 Place = Annotated[str, typer.Argument(metavar="FILE.py[:KERNEL]", help="A Python file, and the kernel in it.")]
 Arch = Annotated[str | None, typer.Option("--arch", help="sm_75 ... sm_121f; the first that fits if left out.")]
@@ -33,18 +38,45 @@ Json = Annotated[bool, typer.Option("--json", help="Print it for programs.")]
 
 def main() -> None:
     """Run the command line, and leave with its exit code."""
+    from tilewright.view.terminal import complain
+
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `tilewright lower ... | head` ends without a word
+    warnings.showwarning = lambda message, *_: complain(f"warning: {message}")
     try:
         app()
     except TilewrightError as error:
-        print(error, file=sys.stderr)
+        complain(str(error))
         raise SystemExit(2 if isinstance(error, CALLED_WRONGLY) and error.at is None else 1) from None
+    except MemoryError as error:  # NumPy says how much it asked for
+        complain(f"not enough memory: {error}")
+        raise SystemExit(1) from None
+    except OSError as error:  # a file of the command line that cannot be read or written
+        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        raise SystemExit(2) from None
+
+
+@contextmanager
+def _from_the_command_line() -> Iterator[None]:
+    """There is no kernel here: whatever does not fit was written on the command line."""
+    try:
+        yield
+    except TilewrightError as error:
+        raise ArgumentError(error.what, given=error.given, allowed=error.allowed, hint=error.hint) from error
 
 
 @app.command()
 def demo(out: Annotated[Path, typer.Option(help="Where the pictures go.")] = Path("tilewright-demo")) -> None:
-    """Transpose a picture with ldmatrix and stmatrix, and show every step. Needs no GPU."""
+    """Transpose a picture, and show every step.
+
+    A picture of 1024 x 1024 float16 goes tile by tile through shared memory and registers, by ldmatrix and stmatrix, on
+    the simulator. Needs no GPU and a few seconds.
+
+    \b
+    Examples:
+      tilewright demo
+      tilewright demo --out /tmp/pictures
+    """
     from tilewright.demo import run_demo
 
     run_demo(out)
@@ -58,15 +90,21 @@ def run(
     const: Const = None,
     arch: Arch = None,
     check: Annotated[str, typer.Option(help="all, default, none, or names with commas.")] = "all",
-    seed: Annotated[int, typer.Option(help="Of the random arguments.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random arguments.")] = 0,
     gpu: Annotated[bool, typer.Option("--gpu", help="Run on the GPU instead of the simulator.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write every array, as NAME.npy, into this folder.")] = None,
 ) -> None:
     """Run a kernel on the simulator, every check on.
 
-    Prints what the kernel printed, then counts: instructions, bytes, and the bank conflicts of each line.
+    Prints what the kernel printed, then counts: instructions, bytes, and the bank conflicts of each line. A race, an
+    access out of bounds, a value that nobody wrote: the kernel's line, the lanes, and exit code 1.
 
-    Example: tilewright run examples/transpose.py
+    \b
+    Examples:
+      tilewright run examples/transpose.py
+      tilewright run kernels.py:scale --size n=1000 --arg s=2.5
+      tilewright run kernels.py:scale --arg A=input.npy --out results
+      tilewright run kernels.py:scale --size n=1000 --check bounds,races
     """
     from tilewright.cli.running import run_kernel
 
@@ -80,29 +118,45 @@ def lower(
     arch: Arch = None,
     const: Const = None,
 ) -> None:
-    """Print a kernel at a stage of its way: as authored, on flat storage, as CUDA, PTX or machine code.
+    """Print a kernel at a stage of its way.
 
-    Example: tilewright lower examples/transpose.py --stage lowered
+    \b
+    tile     as authored: layouts, logical indices, tile calls
+    lowered  on flat storage: what the simulator runs and the CUDA says
+    cuda     one self-contained file
+    ptx      what NVRTC makes of it, without a GPU
+    sass     the machine code of the GPU
+
+    \b
+    Examples:
+      tilewright lower examples/transpose.py --stage lowered
+      tilewright lower examples/transpose.py:transpose --stage sass --arch sm_90a
     """
-    from tilewright.cli.kernels import kernel_named
-    from tilewright.compiler import compile
-    from tilewright.view.terminal import code
+    from tilewright.cli.running import compiled
+    from tilewright.view.terminal import code, with_progress
 
     languages = {"tile": "python", "lowered": "python", "cuda": "cuda"}
-    code(compile(kernel_named(place, const or []), arch).source(stage), languages.get(stage, "text"))
+    made = compiled(place, arch, const or [])
+    text = with_progress(f"making stage {stage}", lambda _: made.source(stage))
+    code(text.rstrip("\n"), languages.get(stage, "text"))
 
 
 @app.command()
 def explain(place: Place, arch: Arch = None, const: Const = None) -> None:
-    """Say which instruction each tile call became, and why the others did not fit.
+    """Say which instruction each tile call became, and why.
 
-    Example: tilewright explain examples/transpose.py --arch sm_80
+    Lists the variants that were tried before and the reason why each declined; `try:` is the smallest change with which
+    a better one takes the call.
+
+    \b
+    Examples:
+      tilewright explain examples/transpose.py
+      tilewright explain examples/transpose.py --arch sm_80
     """
-    from tilewright.cli.kernels import kernel_named
-    from tilewright.compiler import compile
+    from tilewright.cli.running import compiled
     from tilewright.view.terminal import say
 
-    made = compile(kernel_named(place, const or []), arch)
+    made = compiled(place, arch, const or [])
     say(f"{made.name} for {made.target}")
     say(str(made.report))
 
@@ -110,30 +164,41 @@ def explain(place: Place, arch: Arch = None, const: Const = None) -> None:
 @app.command()
 def layout(
     text: Annotated[str, typer.Argument(metavar="LAYOUT", help="S[(8, 4, 2):(4@laneid, 1@laneid, 1)]")],
-    shape: Annotated[str | None, typer.Option(help="The tile's extents, 8,8; the layout's own if left out.")] = None,
+    shape: Annotated[str | None, typer.Option(help="The tile's extents, 8,8; those of its iters if left out.")] = None,
     dtype: Annotated[str, typer.Option(help="The element type: gives registers and banks.")] = "float16",
     by: Annotated[str, typer.Option(help="Colour by lane, register or bank.")] = "lane",
+    memory: Annotated[bool, typer.Option("--memory", help="Draw the memory: what each 32-bit cell holds.")] = False,
     svg: Svg = None,
     json: Json = False,
 ) -> None:
-    """Show where a layout puts each element: T4V1:R0 is value 1 of thread 4, in its register 0.
+    """Show where a layout puts each element.
 
-    Example: tilewright layout 'S[(8,4,2):(4@laneid,1@laneid,1)]' --shape 8,8
+    T4V1:R0 is value 1 of thread 4, in its register 0; a number is an offset in memory, in elements. With --memory the
+    other way round: 5,8..9 are elements 8 and 9 of row 5, in their bank of shared memory or cell of tensor memory.
+
+    \b
+    Examples:
+      tilewright layout 'S[(8,4,2,2):(4@laneid,1@laneid,2,1)]' --shape 8,16
+      tilewright layout 'S[(16,32):(40,1)]' --by bank --svg padded.svg
+      tilewright layout 'SwizzleLayout(3, 3, 3)' --shape 8,64
+      tilewright layout 'S[(4,8)] + R[2:4@warpid]' --json
+      tilewright layout 'S[(32,16):(1@TLane,1@TCol)] + R[4:32@TLane]' --dtype uint8 --memory
     """
     from tilewright.dtypes import dtype as dtype_named
     from tilewright.layout import parse_layout
-    from tilewright.view import layout_grid
+    from tilewright.view import layout_grid, memory_grid, picture_shape
 
-    if by not in ("lane", "register", "bank"):
-        raise ArgumentError(f"unknown colouring {by!r}", given=by, allowed=choices(by, ["lane", "register", "bank"]))
-    parsed = parse_layout(text)
-    extents = _extents(shape) if shape else getattr(parsed, "extents", None) or (int(parsed.size()),)
-    _draw([layout_grid(parsed, extents, dtype_named(dtype), by=by)], svg, json=json)
+    with _from_the_command_line():
+        parsed = parse_layout(text)
+        extents = _extents(shape) if shape else picture_shape(parsed)
+        kind = dtype_named(dtype)
+        picture = memory_grid(parsed, extents, kind) if memory else layout_grid(parsed, extents, kind, by=by)
+    _draw([picture], svg, json=json)
 
 
 def _extents(text: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in text.replace("x", ",").strip("()").split(","))
+        return tuple(int(part) for part in text.replace("x", ",").strip("() ,").split(","))
     except ValueError:
         raise ArgumentError("the shape is not a list of extents", given=text, allowed="8,16") from None
 
@@ -145,47 +210,64 @@ def atom(
     svg: Svg = None,
     json: Json = False,
 ) -> None:
-    """One copy instruction by CuTe's name: its PTX, where it exists, and who reads and receives what.
+    """One copy instruction by CuTe's name.
 
-    Example: tilewright atom SM75_U32x4_LDSM_N
+    Its PTX, where it exists, which thread holds each element of each matrix (T4V1:R0 is value 1 of thread 4, in its
+    register 0), and which thread's address names each row in shared memory.
+
+    \b
+    Examples:
+      tilewright atom SM75_U32x4_LDSM_N
+      tilewright atom SM90_U16x8_STSM_T --by register --svg stsm.svg
     """
     from tilewright import isa
-    from tilewright.view import atom_grids
-    from tilewright.view.terminal import say
+    from tilewright.view import atom_grids, opposite_grid
 
-    found = isa.atom(name)
-    if not json:
-        say(f"{found.name}: {found.mnemonic}")
-        say(f"exists on {found.arch}")
-        say(f"source       {found.source_cute}")
-        say(f"destination  {found.destination_cute}")
-        say()
-    _draw(atom_grids(found, by=by), svg, json=json)
+    if by not in ("lane", "register"):
+        raise ArgumentError(f"unknown colouring {by!r}", given=by, allowed=choices(by, ["lane", "register"]))
+    with _from_the_command_line():
+        found = isa.atom(name)
+    words = (
+        f"{found.name}: {found.mnemonic}",
+        f"exists on {found.arch}",
+        f"source       {found.source_cute}",
+        f"destination  {found.destination_cute}",
+        "",
+    )
+    _draw([*atom_grids(found, by=by), opposite_grid(found)], svg, json=json, above=words)
 
 
-def _draw(grids: list, svg: Path | None, *, json: bool) -> None:  # type: ignore[type-arg]  # view is imported late
+def _draw(grids: list[Grid], svg: Path | None, *, json: bool, above: tuple[str, ...] = ()) -> None:
+    """Print the pictures, under the lines ``above``; ``svg`` is a file to draw all of them into."""
     from tilewright.view import as_json
     from tilewright.view import svg as svg_of
     from tilewright.view.terminal import grid, say
 
+    if svg:  # first: a file that cannot be written leaves half an answer nowhere
+        svg.write_text(svg_of(*grids), encoding="utf-8")
     if json:
         say(as_json(grids[0]) if len(grids) == 1 else "[" + ",\n".join(map(as_json, grids)) + "]")
-    else:
-        for index, picture in enumerate(grids):
-            if index:
-                say()
-            grid(picture)
-    if svg:
-        svg.write_text("".join(map(svg_of, grids[:1])), encoding="utf-8")
-        for index, picture in enumerate(grids[1:], 2):
-            svg.with_stem(f"{svg.stem}-{index}").write_text(svg_of(picture), encoding="utf-8")
+        return
+    for line in above:
+        say(line)
+    for index, picture in enumerate(grids):
+        if index:
+            say()
+        grid(picture)
 
 
 @app.command()
 def doctor() -> None:
-    """Say what this machine can do, and what to install for more."""
+    """Say what this machine can do, and what to install for more.
+
+    Exit code 1 where the simulator itself does not work.
+    """
     from tilewright.cli.doctor import examine
     from tilewright.view.terminal import say
 
+    broken = False
     for finding in examine():
         say(str(finding))
+        broken |= finding.needed and not finding.works
+    if broken:
+        raise typer.Exit(1)

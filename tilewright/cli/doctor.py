@@ -11,63 +11,97 @@ from tilewright.errors import TilewrightError
 
 __all__ = ["Finding", "examine"]
 
-EXTRA = "pip install 'tilewright[cuda]'"
+BASE = ("numpy", "ml_dtypes", "rich", "typer")
+EXTRA = ("cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm")
+GET_BASE = "pip install --force-reinstall tilewright"
+GET_EXTRA = "pip install 'tilewright[cuda]'"
+CANARY = 64  # elements on each side of the matrix that the simulator transposes to show that it works
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the examination. works: False where something is missing. hint: how to get it."""
+    """One line of the examination. works: False where something is missing; needed: without it nothing works.
+
+    hint: how to get it.
+    """
 
     what: str
     works: bool
     detail: str
     hint: str = ""
+    needed: bool = False
 
     def __str__(self) -> str:
-        line = f"{'ok ' if self.works else '-- '} {self.what:<22} {self.detail}"
+        line = f"{'ok' if self.works else '--'}  {self.what:<21} {self.detail}"
         return f"{line}\n    try: {self.hint}" if self.hint else line
 
 
 def examine() -> Iterator[Finding]:
-    """Python and the base packages, the assembler, the disassembler, the GPU."""
-    yield Finding("Python", True, platform.python_version())
-    for package in ("numpy", "ml_dtypes"):
-        yield Finding(package, True, metadata.version(package))
-    yield Finding("simulator", True, "every architecture, no GPU needed")
+    """Python and the base packages, the simulator, the assembler, the disassembler, the GPU."""
+    yield Finding("Python", True, platform.python_version(), needed=True)
+    yield from (_package(name, GET_BASE, needed=True) for name in BASE)
+    yield _simulator()
+    yield from (_package(name, GET_EXTRA) for name in EXTRA)
     yield _assembler()
     yield _disassembler()
     yield _gpu()
 
 
+def _package(name: str, hint: str, *, needed: bool = False) -> Finding:
+    try:
+        return Finding(name, True, metadata.version(name), needed=needed)
+    except metadata.PackageNotFoundError:
+        return Finding(name, False, "not installed", hint, needed)
+
+
+def _simulator() -> Finding:
+    """A small kernel says more than an import: it is dispatched, lowered, run with every check and compared."""
+    try:
+        import numpy as np
+
+        from tilewright.compiler import simulate
+        from tilewright.demo.kernel import make
+
+        matrix = np.arange(CANARY * CANARY, dtype=np.uint16).view(np.float16).reshape(CANARY, CANARY)
+        result = np.zeros_like(matrix)
+        simulate(make(CANARY, swizzled=True), matrix, result)
+        works = bool((result.view(np.uint16) == matrix.T.view(np.uint16)).all())
+    except (ImportError, TilewrightError) as error:
+        return Finding("simulator", False, str(error), GET_BASE, needed=True)
+    detail = "runs kernels of every architecture" if works else "transposes a matrix wrongly"
+    return Finding("simulator", works, detail, needed=True)
+
+
 def _assembler() -> Finding:
-    from tilewright.cuda.nvrtc import architectures
+    from tilewright.cuda.nvrtc import architectures, version
 
     try:
-        known = architectures()
+        return Finding("CUDA to machine code", True, f"{version()} for {', '.join(architectures())}")
     except TilewrightError as error:
-        return Finding("NVRTC", False, f"{error.what}: no cubin, no PTX", EXTRA)
-    return Finding("NVRTC", True, f"assembles {', '.join(known)}")
+        return Finding("CUDA to machine code", False, f"{error.what}: no stage ptx, no cubin", GET_EXTRA)
 
 
 def _disassembler() -> Finding:
+    """Of the extra, or of a CUDA toolkit."""
     try:
-        return Finding("nvdisasm", True, metadata.version("nvidia-cuda-nvdisasm"))
-    except metadata.PackageNotFoundError:
-        return Finding("nvdisasm", False, 'not installed: no stage "sass"', EXTRA)
+        from cuda.pathfinder import find_nvidia_binary_utility
+    except ImportError:
+        path = None
+    else:
+        path = find_nvidia_binary_utility("nvdisasm")
+    if path is None:
+        return Finding("machine code to text", False, "nvdisasm is not installed: no stage sass", GET_EXTRA)
+    return Finding("machine code to text", True, f"nvdisasm at {path}")
 
 
 def _gpu() -> Finding:
+    """The simulator needs none, so that there is nothing to install here."""
+    from tilewright.cuda import driver
+
     try:
-        from cuda.bindings import driver
-    except ImportError:
-        return Finding("GPU", False, "cuda-bindings is not installed", EXTRA)
-    try:
-        (status,) = driver.cuInit(0)
-        count = driver.cuDeviceGetCount()[1] if int(status) == 0 else 0
-    except Exception as error:  # a missing driver library fails in ways of its own
-        return Finding("GPU", False, f"no CUDA driver ({error})", "kernels run on the simulator")
-    if not count:
-        return Finding("GPU", False, "none found", "kernels run on the simulator")
-    device = driver.cuDeviceGet(0)[1]
-    name = driver.cuDeviceGetName(100, device)[1].decode().rstrip("\0")
-    return Finding("GPU", True, f"{count} x {name}")
+        found = [str(driver.device(ordinal)) for ordinal in range(driver.device_count())]
+    except TilewrightError as error:
+        return Finding("GPU", False, f"{error.what}; kernels run on the simulator")
+    if not found:
+        return Finding("GPU", False, "none found; kernels run on the simulator")
+    return Finding("GPU", True, ", ".join(found))

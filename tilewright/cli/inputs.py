@@ -13,9 +13,18 @@ from tilewright.errors import ArgumentError, choices
 from tilewright.ir import Buffer, Kernel, Var, as_expr, walk
 from tilewright.ir.evaluate import evaluate
 
-__all__ = ["Argument", "make_arguments"]
+__all__ = ["Argument", "make_arguments", "parse_sizes"]
 
 Argument = NDArray[np.generic] | int | float
+
+
+def parse_sizes(settings: Mapping[str, object]) -> dict[str, int]:
+    """Symbolic extents by name. Raises ArgumentError for what is no size."""
+    for name, value in settings.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            allowed = f"a whole number from 0 on, as in {name}=256"
+            raise ArgumentError(f"--size {name} is no size", given=f"{name}={value}", allowed=allowed)
+    return {name: int(str(value)) for name, value in settings.items()}
 
 
 def make_arguments(
@@ -23,8 +32,9 @@ def make_arguments(
 ) -> dict[str, Argument]:
     """One argument for each parameter, by the parameter's name.
 
-    given: ``.npy`` files or numbers, by the name of a parameter or its buffer. sizes: symbolic extents. What is left is
-    random, reproducible by ``seed``. Raises ArgumentError for a name that the kernel lacks and a size that is missing.
+    given: ``.npy`` files or numbers, by the name of a parameter or its buffer. sizes: symbolic extents; those that the
+    files show need not be named. What is left is random, reproducible by ``seed``. Raises ArgumentError for a name that
+    the kernel lacks and a size that is missing.
     """
     random = np.random.default_rng(seed)
     buffers = {buffer.data.name: buffer for buffer in kernel.buffers if isinstance(buffer.data, Var)}
@@ -32,30 +42,74 @@ def make_arguments(
     for name in given:
         if name not in names:
             raise ArgumentError(f"{kernel.name} has no parameter {name!r}", given=name, allowed=choices(name, names))
-    chosen = {names[name]: value for name, value in given.items()}
-    made: dict[str, Argument] = {}
+    made = {names[name]: _given(value, buffers.get(names[name])) for name, value in given.items()}
+    known = _known_sizes(kernel, buffers, made, sizes)
     for param in kernel.params:
-        if param.name in chosen:
-            made[param.name] = _given(chosen[param.name])
-        elif param.name in buffers:
-            made[param.name] = _random(random, _shape(buffers[param.name], sizes), buffers[param.name].dtype)
+        if param.name in made:
+            continue
+        if param.name in buffers:
+            buffer = buffers[param.name]
+            made[param.name] = _random(random, _shape(buffer, known), buffer.dtype)
         else:
-            made[param.name] = 1.0 if param.dtype.is_float else 1
-    return made
+            made[param.name] = 1.0 if param.dtype.is_float else known.get(param.name, 1)
+    return {param.name: made[param.name] for param in kernel.params}
 
 
-def _given(value: object) -> Argument:
+def _given(value: object, buffer: Buffer | None) -> Argument:
+    """A number as it is, a file as its array."""
     if isinstance(value, int | float):
         return value
     path = Path(str(value))
     if not path.is_file():
         raise ArgumentError(f"there is no file {path}", given=str(value), allowed="a number or a .npy file")
-    loaded: NDArray[np.generic] = np.load(path)
-    return loaded
+    try:
+        loaded = np.load(path)
+    except (ValueError, EOFError):  # no array at all, or one of Python objects
+        raise ArgumentError(f"{path} holds no numbers", given=str(path), allowed="what np.save wrote") from None
+    if not isinstance(loaded, np.ndarray):
+        raise ArgumentError(f"{path} holds several arrays", given=", ".join(loaded), allowed="what np.save wrote")
+    if buffer is None and loaded.ndim == 0:
+        number: int | float = loaded.item()
+        return number
+    return _as_kernels_take_it(loaded, buffer)
+
+
+def _as_kernels_take_it(loaded: NDArray[np.generic], buffer: Buffer | None) -> NDArray[np.generic]:
+    """The same numbers row major and in this machine's order of bytes.
+
+    np.save does not know the names of bfloat16 and the narrow floats and writes raw bytes: they get them back.
+    """
+    kind = buffer.dtype.element.numpy if buffer is not None else loaded.dtype
+    if loaded.dtype.kind == "V" and loaded.dtype.itemsize == kind.itemsize:
+        return np.ascontiguousarray(loaded).view(kind)
+    return loaded.astype(loaded.dtype.newbyteorder("="), order="C", copy=False)
+
+
+def _known_sizes(
+    kernel: Kernel, buffers: Mapping[str, Buffer], given: Mapping[str, Argument], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """The sizes that were named, and those that given arrays and numbers show.
+
+    Raises ArgumentError for the name of a size that no shape has.
+    """
+    extents = (node for buffer in buffers.values() for node in walk(buffer.shape) if isinstance(node, Var))
+    symbols = {extent.name: extent.dtype for extent in extents}
+    for name, size in sizes.items():
+        if name not in symbols:
+            allowed = choices(name, sorted(symbols)) or "none: every shape is constant"
+            raise ArgumentError(f"{kernel.name} has no symbolic extent {name!r}", given=name, allowed=allowed)
+        if size >= 1 << (symbols[name].bits - symbols[name].is_signed):
+            raise ArgumentError(f"--size {name} does not fit", given=f"{name}={size}", allowed=str(symbols[name]))
+    known = {name: value for name, value in given.items() if isinstance(value, int)}
+    for name, value in given.items():
+        if isinstance(value, np.ndarray) and name in buffers:
+            pairs = zip(buffers[name].shape, value.shape, strict=False)  # their lengths are compared at the call
+            known |= {extent.name: size for extent, size in pairs if isinstance(extent, Var)}
+    return {**known, **sizes}
 
 
 def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Raises ArgumentError where an extent depends on a size that was not given."""
+    """Raises ArgumentError where an extent depends on a size that is not known."""
     unknown = {node.name for node in walk(buffer.shape) if isinstance(node, Var)} - set(sizes)
     if unknown:
         raise ArgumentError(
@@ -72,6 +126,8 @@ def _random(random: np.random.Generator, shape: tuple[int, ...], kind: DType) ->
     if element.kind == "bool":
         return random.integers(0, 2, extents).astype(np.bool_)
     if element.is_float:
-        return random.standard_normal(extents).astype(np.float32).astype(element.numpy)
+        values = random.standard_normal(extents).astype(np.float32)
+        has_signs = element != "float8_e8m0fnu"  # a scale: an exponent and nothing else
+        return (values if has_signs else np.abs(values)).astype(element.numpy)
     low = -100 if element.is_signed else 0
     return random.integers(low, 100, extents).astype(element.numpy)

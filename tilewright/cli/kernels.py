@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from ast import literal_eval
 from pathlib import Path
 from types import ModuleType
 
-from tilewright.errors import ArgumentError, choices
+from tilewright.errors import ArgumentError, KernelError, Span, TilewrightError, choices
 from tilewright.ir import Kernel
 from tilewright.lang import JitKernel
 
@@ -20,10 +21,10 @@ def split_place(place: str) -> tuple[Path, str | None]:
 
     Raises ArgumentError where there is no such file.
     """
-    file, _, name = place.partition(":") if not Path(place).exists() else (place, "", "")
-    path = Path(file)
+    file, colon, name = (place, "", "") if Path(place).exists() else place.rpartition(":")
+    path = Path(file if colon else place)
     if not path.is_file():
-        raise ArgumentError(f"there is no file {file}", given=place, allowed="FILE.py or FILE.py:KERNEL")
+        raise ArgumentError(f"there is no file {path}", given=place, allowed="FILE.py or FILE.py:KERNEL")
     return path, name or None
 
 
@@ -38,34 +39,42 @@ def constants(settings: list[str]) -> dict[str, object]:
     return values
 
 
+WORDS = {"true": True, "false": False, "inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
+
+
 def _value(text: str) -> object:
     try:
         value: object = literal_eval(text)
     except (ValueError, SyntaxError):
-        return {"true": True, "false": False}.get(text.lower(), text)
+        return WORDS.get(text.lower(), text)
     return value
 
 
 def kernel_named(place: str, const: list[str]) -> Kernel:
-    """The kernel of a file: the named one, or its only one. A ``@T.jit`` kernel is specialised with ``const``.
+    """The kernel of a file: the named one, its only one, or the one called as the file is.
 
-    Raises ArgumentError with the file's kernels where the name fits none, or several could be meant.
+    A ``@T.jit`` kernel is specialised with ``const``. Raises ArgumentError with the file's kernels where the name fits
+    none or several could be meant, and KernelError at the file's line where the file itself fails.
     """
     path, name = split_place(place)
     found = _kernels(_imported(path))
     if not found:
         raise ArgumentError(f"{path} has no kernels", hint="decorate a function with @T.prim_func, at the top level")
     if name is None:
-        name = next(iter(found)) if len(found) == 1 else path.stem
+        name = next(iter(found)) if len({id(kernel) for kernel in found.values()}) == 1 else path.stem
     if name not in found:
         raise ArgumentError(
-            f"{path} has no kernel {name!r}" if ":" in place else f"{path} has several kernels",
+            f"{path} has no kernel {name!r}" if split_place(place)[1] else f"{path} has several kernels",
             given=place,
             allowed=choices(name, found),
             hint=f"{path}:{next(iter(found))}",
         )
     kernel = found[name]
-    return kernel if isinstance(kernel, Kernel) else _specialised(kernel, constants(const), name)
+    if isinstance(kernel, JitKernel):
+        return _specialised(kernel, constants(const), name)
+    if const:
+        raise ArgumentError(f"{name} takes no constants", given=", ".join(const), hint="--const is for @T.jit kernels")
+    return kernel
 
 
 def _specialised(kernel: JitKernel, values: dict[str, object], name: str) -> Kernel:
@@ -81,18 +90,42 @@ def _specialised(kernel: JitKernel, values: dict[str, object], name: str) -> Ker
 
 
 def _kernels(module: ModuleType) -> dict[str, Kernel | JitKernel]:
-    return {name: value for name, value in vars(module).items() if isinstance(value, Kernel | JitKernel)}
+    """The kernels of a module by name; what was compiled counts as its kernel."""
+    named = ((name, getattr(value, "kernel", value)) for name, value in vars(module).items())
+    return {name: value for name, value in named if isinstance(value, Kernel | JitKernel)}
 
 
 def _imported(path: Path) -> ModuleType:
+    """The file as a module; its neighbours can be imported from it, as if it were run.
+
+    Whatever goes wrong in it is the file's own mistake, and is shown at its line.
+    """
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise ArgumentError(f"{path} is no Python file", given=str(path), allowed="FILE.py or FILE.py:KERNEL")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
+    except TilewrightError as error:
+        raise error.located(_line_at_fault(path, error)) from None
+    except Exception as error:
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+        what = f"{type(error).__name__}: {message}" if message else type(error).__name__
+        raise KernelError(what, at=_line_at_fault(path, error)) from error
     finally:
         sys.path.pop(0)
     return module
+
+
+def _line_at_fault(path: Path, error: Exception) -> Span:
+    """The innermost line of the file that the error came through; of text that is no Python, the line it names."""
+    if isinstance(error, SyntaxError) and error.lineno:
+        start = max((error.offset or 1) - 1, 0)
+        return Span(error.filename or str(path), error.lineno, start, start + 1)
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    if not lines or not lines[-1].lineno:
+        return Span(str(path), 1)
+    column = getattr(lines[-1], "colno", None) or 0  # from Python 3.11 on
+    return Span(str(path), lines[-1].lineno, column, getattr(lines[-1], "end_colno", None) or 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.cli.inputs import Argument, make_arguments
+from tilewright.cli.inputs import Argument, make_arguments, parse_sizes
 from tilewright.cli.kernels import constants, kernel_named
 from tilewright.compiler import Executable, compile
 from tilewright.view.terminal import say, with_progress
@@ -15,7 +15,12 @@ from tilewright.view.terminal import say, with_progress
 if TYPE_CHECKING:
     from tilewright.sim import Run
 
-__all__ = ["run_kernel"]
+__all__ = ["compiled", "run_kernel"]
+
+
+def compiled(place: str, arch: str | None, const: list[str]) -> Executable:
+    """The kernel at ``place``, compiled."""
+    return with_progress(f"compiling {place}", lambda _: compile(kernel_named(place, const), arch))
 
 
 def run_kernel(
@@ -31,16 +36,21 @@ def run_kernel(
     out: Path | None,
 ) -> None:
     """Run the kernel at ``place`` and print what it printed and counted."""
-    made = compile(kernel_named(place, const), arch)
-    extents = {name: int(str(value)) for name, value in constants(sizes).items()}
-    arguments = make_arguments(made.kernel, constants(args), extents, seed)
+    made = compiled(place, arch, const)
+    if out:
+        out.mkdir(parents=True, exist_ok=True)  # before the work: a folder that cannot be made costs nobody a run
+    arguments = make_arguments(made.kernel, constants(args), parse_sizes(constants(sizes)), seed)
     say(f"{made.name} for {made.target}")
     for name, value in arguments.items():
         say(f"  {name}: {_described(value)}")
     if gpu:
-        _run_on_gpu(made, arguments)
+        with_progress(f"running {made.name}", lambda _: made(*arguments.values(), on="gpu"))
+        say("ran on the GPU")
     else:
-        run = with_progress(made.name, lambda report: made.simulate(*arguments.values(), check=check, progress=report))
+        run = with_progress(
+            f"simulating {made.name}",
+            lambda report: made.simulate(*arguments.values(), check=check, progress=report),
+        )
         _show(run)
     if out:
         _write(out, arguments)
@@ -50,11 +60,6 @@ def _described(value: Argument) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype} of shape {value.shape}"
     return str(value)
-
-
-def _run_on_gpu(made: Executable, arguments: dict[str, Argument]) -> None:
-    made(*arguments.values(), on="gpu")
-    say("ran on the GPU")
 
 
 def _show(run: Run) -> None:
@@ -67,7 +72,6 @@ def _show(run: Run) -> None:
 
 
 def _write(out: Path, arguments: dict[str, Argument]) -> None:
-    out.mkdir(parents=True, exist_ok=True)
     for name, value in arguments.items():
         if isinstance(value, np.ndarray):
             np.save(out / f"{name}.npy", value)

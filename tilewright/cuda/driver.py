@@ -36,6 +36,7 @@ __all__ = [
     "library",
     "load_function",
     "order",
+    "synchronize",
 ]
 
 MULTIPROCESSOR_MAJOR, MULTIPROCESSOR_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
@@ -75,7 +76,7 @@ def library() -> Any:
         found = ctypes.CDLL(name)
     except OSError as error:
         raise ToolError(
-            "this machine has no CUDA driver", given=str(error), hint="pass NumPy arrays: they run on the simulator"
+            "this machine has no CUDA driver", given=str(error), hint="the simulator: NumPy arrays, or no --gpu"
         ) from None
     status = found.cuInit(0)
     if status:
@@ -214,6 +215,11 @@ def order(stream: int, after: int) -> None:
         call("cuStreamWaitEvent", c_void_p(stream), event, c_uint(0))
     finally:
         call("cuEventDestroy_v2", event)
+
+
+def synchronize() -> None:
+    """Wait for everything that was given to the current context."""
+    call("cuCtxSynchronize")
 
 
 # Memory, in the current context

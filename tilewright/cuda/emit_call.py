@@ -6,6 +6,7 @@ The rows say everything; nothing here names an instruction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type, unsigned_type
@@ -38,7 +39,11 @@ def call(node: Call, scope: Scope, emit: Emit) -> Cpp:
 
 
 def _expression(bound: Bound, scope: Scope, emit: Emit) -> Cpp:
-    values = {name: [emit(node, scope) for node in nodes] for name, nodes in bound.operands.items()}
+    values = {
+        operand.name: [_as_operand(operand, node, scope, emit) for node in bound.operands.get(operand.name, ())]
+        for operand in bound.given
+        if operand.kind != "text"
+    }
     many = {operand.name for operand in bound.instruction.operands if operand.many}
     code = bound.code(
         {name: [v.text for v in of] if name in many else _hole(bound, name, of[0]) for name, of in values.items()}
@@ -46,7 +51,19 @@ def _expression(bound: Bound, scope: Scope, emit: Emit) -> Cpp:
     if bound.form.helper:
         scope.unit.helpers.setdefault(bound.form.helper.split("(")[0].split()[-1], bound.form.helper.rstrip())
     scope.unit.mention(bound.form.text + " ".join(bound.form.spellings(bound.mods).values()))
-    return Cpp(code, _level(code))
+    made = Cpp(code, _level(code))
+    return made.cast("void*") if bound.result.kind == "handle" else made
+
+
+def _as_operand(operand: Operand, node: Expr, scope: Scope, emit: Emit) -> Cpp:
+    """The value of an operand; a pointer that is no address but a value is its number; what is written, its place."""
+    place = _place(operand, node) if operand.written else None
+    if place is not None:
+        return Cpp(_register(REGISTER_TYPES[operand.kind], *place, scope, emit))
+    if operand.kind == "shared":
+        return Cpp(_shared_address(node, scope, emit))
+    value = emit(node, scope)
+    return value.cast(cpp_type(dtype("uint64"))) if operand.kind == "typed" and node.dtype.kind == "handle" else value
 
 
 def _hole(bound: Bound, name: str, value: Cpp) -> str:
@@ -72,8 +89,8 @@ def _assembly(bound: Bound, scope: Scope, emit: Emit) -> Cpp:
 
 
 def _operands(bound: Bound) -> Iterator[tuple[Operand, Expr]]:
-    for operand in bound.instruction.operands:
-        for node in bound.operands[operand.name]:
+    for operand in bound.given:
+        for node in bound.operands[operand.name] if operand.in_register else ():
             yield operand, node
 
 
@@ -84,11 +101,12 @@ def _declared(bound: Bound, scope: Scope) -> str:
     names = ["_".join(short if len(short) > 1 else words), "_".join(words)]
     if bound.instruction.name.startswith("cuda."):
         names.insert(0, bound.instruction.name.removeprefix("cuda."))
-    for name in names:
+    numbered = (f"{names[0]}_{number}" for number in count(2))  # one mnemonic may take operands in several ways
+    for name in chain(names, numbered):
         text = _function(name, bound)
         if scope.unit.helpers.setdefault(name, text) == text:
             return name
-    raise AssertionError(f"two instructions are called {names[-1]}")
+    raise AssertionError("no end of numbers")
 
 
 def _function(name: str, bound: Bound) -> str:
@@ -117,18 +135,17 @@ def _function(name: str, bound: Bound) -> str:
 def _registers(bound: Bound) -> list[tuple[str, str, Operand]]:
     """The function's parameters: C++ type, name, operand."""
     found = []
-    for operand in bound.instruction.operands:
-        count = len(bound.operands[operand.name])
+    for operand in bound.given:
         kind = REGISTER_TYPES.get(_kind(operand), "const void*")
-        for index in range(count):
+        for index in range(len(bound.operands[operand.name]) if operand.in_register else 0):
             name = f"{operand.name}{index}" if operand.many else operand.name
             found.append((f"{kind}&" if operand.written else kind, f"{name}_" if name == _RESULT else name, operand))
     return found
 
 
 def _kind(operand: Operand) -> str:
-    """The kind of register that carries it; a shared address is a 32-bit offset, a condition 0 or 1."""
-    return {"shared": "b32", "pred": "b32"}.get(operand.kind, operand.kind)
+    """The kind of register that carries it: shared and tensor addresses have 32 bits, a condition is a number."""
+    return {"shared": "b32", "tensor": "b32", "pred": "b32"}.get(operand.kind, operand.kind)
 
 
 def _numbered(bound: Bound, registers: list[tuple[str, str, Operand]], result: DType) -> str:
@@ -136,11 +153,13 @@ def _numbered(bound: Bound, registers: list[tuple[str, str, Operand]], result: D
     first = 0 if result == VOID else 1
     order = sorted(range(len(registers)), key=lambda i: not registers[i][2].written)
     number = {place: f"%{first + position}" for position, place in enumerate(order)}
-    holes: dict[str, list[str]] = {operand.name: [] for operand in bound.instruction.operands}
+    holes: dict[str, list[str]] = {operand.name: [] for operand in bound.given if operand.in_register}
     for place, (_, _, operand) in enumerate(registers):
         holes[operand.name].append(number[place])
     many = {operand.name for operand in bound.instruction.operands if operand.many}
     filled: dict[str, str | list[str]] = {name: of if name in many else of[0] for name, of in holes.items()}
+    constants = (operand.name for operand in bound.given if operand.kind == "imm")
+    filled.update((name, str(const_value(bound.operands[name][0]))) for name in constants)
     return bound.code({**filled, "result": "%0"} if result != VOID else filled)
 
 
@@ -164,12 +183,12 @@ def _body(statement: list[str], result: DType) -> tuple[str, list[str]]:
 def _argument(operand: Operand, node: Expr, scope: Scope, emit: Emit) -> str:
     if operand.kind == "shared":
         return _shared_address(node, scope, emit)
-    if operand.kind not in REGISTER_TYPES:
+    if _kind(operand) not in REGISTER_TYPES:
         value = emit(node, scope)
         if operand.kind in ("global", "generic") and node.dtype.kind != "handle":
             value = value.cast("const void*")
         return value.text
-    kind = REGISTER_TYPES[operand.kind]
+    kind = REGISTER_TYPES[_kind(operand)]
     place = _place(operand, node)
     if place is not None:
         return _register(kind, *place, scope, emit)

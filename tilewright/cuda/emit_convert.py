@@ -17,6 +17,8 @@ from tilewright.isa.convert import CONVERSIONS
 __all__ = ["convert", "from_float32", "to_float32"]
 
 FLOAT32 = dtype("float32")
+EXACT_IN_TF32 = ("bool", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float6_e2m3fn",
+                 "float6_e3m2fn", "float4_e2m1fn", "int8", "uint8")  # fmt: skip
 
 
 class _Narrow(NamedTuple):
@@ -40,8 +42,10 @@ _NARROW = {
 
 def convert(value: Cpp, source: DType, target: DType, unit: Unit) -> Cpp:
     """``value`` of scalar dtype ``source`` as ``target``."""
+    if target == "tf32" and source not in ("tf32", *EXACT_IN_TF32):
+        return Cpp(f"{_tf32_rounding(unit)}({_float32_to_odd(value, source, unit).text})")
     if cpp_type(source) == cpp_type(target) and source.kind == target.kind and not computed_through_float(target):
-        return value  # tf32 and float32
+        return value
     if target.kind == "bool":
         number = to_float32(value, source, unit) if source.is_float and source.bits < 64 else value
         return Cpp(f"{number.at(Level.RELATION)} != 0", Level.EQUALITY)
@@ -110,6 +114,21 @@ def _float32_to_odd(value: Cpp, source: DType, unit: Unit) -> Cpp:
         comment="Toward zero; an inexact result gets its last bit set, so that rounding it again rounds x once.",
     )
     return Cpp(f"{name}({value.text})")
+
+
+def _tf32_rounding(unit: Unit) -> str:
+    """The function that rounds a float to the ten bits of fraction that matrix instructions look at."""
+    row = CONVERSIONS["float32", "tf32"]
+    if row.arch.admits(unit.arch):
+        bits = unit.number_instruction("tf32_bits", row, "unsigned int", ("float",))
+        return unit.function("tf32_from_float32", "float (float a)", f"return __uint_as_float({bits}(a));")
+    return unit.function(
+        "tf32_from_float32",
+        "float (float a)",
+        "unsigned int x = __float_as_uint(a);",
+        "return (x & 0x7f800000u) == 0x7f800000u ? a : __uint_as_float(x + 0x1000u & 0xffffe000u);",
+        comment="Ten bits of fraction, nearest, ties away from zero.",
+    )
 
 
 def to_float32(value: Cpp, source: DType, unit: Unit) -> Cpp:

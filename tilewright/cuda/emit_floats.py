@@ -68,7 +68,7 @@ def _floor_div(kind: DType, suffix: str, unit: Unit) -> str:
         f"floor_div_{kind}",
         f"{number} ({number} a, {number} b)",
         f"{number} r = fmod{suffix}(a, b);",
-        "if (b == 0 || r != r) return a / b;",
+        "if (b == 0) return a / b;",
         f"{number} q = rint{suffix}((a - r) / b) - (r != 0 && (r < 0) != (b < 0));",
         f"return q == 0 ? copysign{suffix}(q, a / b) : q;",
         comment="The exact quotient rounded down: a / b might have rounded up before.",

@@ -97,7 +97,15 @@ def _integer(value: int, kind: DType) -> Cpp:
     return Cpp(f"{digits}{suffix}", Level.UNARY if value < 0 else Level.ATOM)
 
 
+def _rounded_to_tf32(value: float) -> float:
+    """Eleven significant bits, ties away from zero, as a cast to tf32 rounds."""
+    fraction, exponent = math.frexp(abs(value))
+    return math.copysign(math.ldexp(math.floor(fraction * 2048 + 0.5), exponent - 11), value)
+
+
 def _float(value: float, kind: DType) -> Cpp:
+    if kind == "tf32" and math.isfinite(value):
+        value = _rounded_to_tf32(value)
     if math.isnan(value):
         return Cpp(_NAN[kind.bits])
     if math.isinf(value):

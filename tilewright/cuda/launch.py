@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Hashable, Sequence
 from ctypes import addressof, c_char, c_void_p
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -21,15 +21,14 @@ from tilewright import host
 from tilewright.cuda import driver
 from tilewright.cuda.driver import Device, LaunchConfig
 from tilewright.cuda.emit import dynamic_shared_bytes, entry_name
+from tilewright.cuda.quick import MOST_PLANS, QuickCalls
 from tilewright.cuda.tensors import QUICK, Inspected, inspected, stream_of
 from tilewright.errors import ArgumentError, TargetError
 from tilewright.ir import Expr, Kernel, Launch, Number, Var, walk
 from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Signature
 from tilewright.isa import ARCHS, Arch
 
-__all__ = ["Launcher", "runs_on"]
-
-MOST_PLANS = 1024  # shapes that a process uses at once; beyond that they are checked again
+__all__ = ["Launcher", "Plan", "runs_on"]
 
 # How `struct` packs a parameter; floats that C has no type for go as their bits.
 FORMATS = {
@@ -43,7 +42,7 @@ FORMATS = {
 class Launcher:
     """Launches one kernel; remembers which arguments it has checked, and where it is loaded.
 
-    cubin: assembles the kernel, when it is first needed.
+    cubin: assembles the kernel, when it is first needed. quick: launches where arguments have been checked before.
     """
 
     def __init__(self, kernel: Kernel, signature: Signature, target: Arch, cubin: Callable[[], bytes]) -> None:
@@ -53,38 +52,12 @@ class Launcher:
         self.target = target
         self._launch: Launch = kernel.launch
         self._cubin = cubin
-        self._format = _Format.of((*kernel.params, *kernel.symbols))
+        self._format = _Format.of(kernel.params, kernel.symbols)
         deciding = _deciding(signature)
-        self._decides = tuple(param.name in deciding for param in kernel.params)
-        self._mask = max([DEFAULT_ALIGNMENT, *(buffer.align for buffer in signature.buffers.values())]) - 1
+        alignment = max([DEFAULT_ALIGNMENT, *(buffer.align for buffer in signature.buffers.values())])
+        self.quick = QuickCalls([param.name in deciding for param in kernel.params], alignment - 1)
         self._functions: dict[int, int] = {}  # by device
         self._plans: dict[Hashable, Plan] = {}
-        self._quick: dict[Hashable, tuple[Plan, Callable[[int], int]]] = {}
-
-    def again(self, args: tuple[Any, ...]) -> bool:
-        """Launch, where arguments like these have been checked before. False where they have not: then call `launch`.
-
-        `Any`: arrays of any library, numbers.
-        """
-        if len(args) != len(self._decides):
-            return False
-        key, values = [], []
-        for value, decides in zip(args, self._decides, strict=True):
-            reader = QUICK[type(value)]
-            if reader is None:
-                return False
-            facts, number = reader.read(value, self._mask)
-            key.append((facts, number) if decides else facts)
-            values.append(number)
-        found = self._quick.get(tuple(key))
-        if found is None:
-            return False
-        plan, stream = found
-        try:
-            plan.launch(values, stream(plan.device.ordinal))
-        except (struct.error, OverflowError):  # a number that its parameter does not hold
-            return False
-        return True
 
     def launch(self, args: tuple[Any, ...]) -> None:
         """Check the arguments, launch, and remember that these fit. Raises ArgumentError where they do not.
@@ -102,7 +75,7 @@ class Launcher:
                 with device.current():
                     driver.order(stream, after=other)
         plan.launch(plan.exact(found), stream)
-        self._remember(args, plan)
+        self.quick.remember(args, plan)
 
     def plan(self, found: Sequence[Inspected], device: Device) -> Plan:
         """The checked call for arguments like these, on a device. Raises ArgumentError where they do not fit."""
@@ -118,24 +91,9 @@ class Launcher:
         symbols = tuple(bindings.values[symbol.name] for symbol in self.kernel.symbols)
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
-        plan = Plan(self.kernel, device, self._function(device), bindings.grid, self._launch, self._format, symbols)
+        plan = Plan(self.kernel, device, self._function(device), bindings.grid, self._format, symbols)
         self._plans[key] = plan
         return plan
-
-    def _remember(self, args: tuple[Any, ...], plan: Plan) -> None:
-        """What `again` finds the plan by, where all arguments are of quickly read types."""
-        readers = [QUICK[type(value)] for value in args]
-        stream = next((reader.stream for reader in readers if reader and reader.stream), None)
-        if stream is None or not all(readers):
-            return
-        key = []
-        for reader, value, decides in zip(readers, args, self._decides, strict=True):
-            assert reader is not None
-            facts, number = reader.read(value, self._mask)
-            key.append((facts, number) if decides else facts)
-        if len(self._quick) >= MOST_PLANS:
-            self._quick.clear()
-        self._quick[tuple(key)] = plan, stream
 
     def _ordinal(self, found: Sequence[Inspected]) -> int:
         """The one device that all arrays are on; the first where there is no array."""
@@ -209,18 +167,19 @@ def _ordinal_of(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """How the values of parameters and symbols lie in one buffer. offsets: in bytes."""
+    """How the values of parameters, and after them of symbols, lie in one buffer. offsets: in bytes."""
 
     params: tuple[Var, ...]
-    packer: struct.Struct
+    packer: struct.Struct  # of the parameters
+    whole: struct.Struct
     offsets: tuple[int, ...]
 
     @staticmethod
-    def of(params: tuple[Var, ...]) -> _Format:
-        letters = "".join(FORMATS.get(str(param.dtype), "B") for param in params)
+    def of(params: tuple[Var, ...], symbols: tuple[Var, ...]) -> _Format:
+        letters = "".join(FORMATS.get(str(var.dtype), "B") for var in (*params, *symbols))
         ends = [struct.calcsize(letters[: i + 1]) for i in range(len(letters))]
         offsets = tuple(end - struct.calcsize(letter) for end, letter in zip(ends, letters, strict=True))
-        return _Format(params, struct.Struct(letters), offsets)
+        return _Format(params, struct.Struct(letters[: len(params)]), struct.Struct(letters), offsets)
 
     def exact(self, index: int, value: Number) -> Number:
         """A number as the parameter's dtype holds it; the bits, where C has no such type."""
@@ -234,71 +193,85 @@ class _Format:
         return int(rounded.view(np.uint16 if kind.bits == 16 else np.uint8))
 
 
-@dataclass(slots=True)
-class Plan:
-    """A checked call. A cache of frames besides: one for each call that is under way at the same time."""
+# Packed values, the configuration, the arguments of cuLaunchKernelEx as ctypes hands them on (so that a launch converts
+# nothing), the stream in the configuration, and what the arguments point to.
+Frame = list[Any]
+PACKED, CONFIG, STREAM = 0, 1, 5
 
-    kernel: Kernel
-    device: Device
-    function: int
-    grid: tuple[int, int, int]
-    launched: Launch
-    format: _Format
-    symbols: tuple[Number, ...]
-    frames: list[_Frame] = field(default_factory=list)
-    several_devices: bool = field(default_factory=lambda: driver.device_count() > 1)
+
+class Plan:
+    """A checked call. frames: a cache, one for each call that is under way at the same time.
+
+    pack, call: what fills a frame with the values of the parameters, and the driver's function.
+    is_plain: the machine has one GPU and the grid is not empty, so that a launch need not look at anything else.
+    """
+
+    __slots__ = ("_device", "_format", "_function", "_grid", "_launched", "_name", "_several", "_symbols", "call",
+                 "frames", "is_plain", "ordinal", "pack")  # fmt: skip
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        device: Device,
+        function: int,
+        grid: tuple[int, int, int],
+        format: _Format,
+        symbols: tuple[Number, ...],
+    ) -> None:
+        assert kernel.launch is not None
+        self.ordinal = device.ordinal
+        self._name, self._launched, self._symbols = kernel.name, kernel.launch, symbols
+        self._device, self._function, self._grid, self._format = device, function, grid, format
+        self.frames: list[Frame] = []
+        self._several = driver.device_count() > 1
+        self.is_plain = not self._several and 0 not in grid
+        self.call = driver.library().cuLaunchKernelEx
+        self.pack = format.packer.pack_into
 
     def exact(self, found: Sequence[Inspected]) -> list[Number]:
         """The values of a call, as the parameters hold them."""
         return [
-            one.value if isinstance(one.descriptor, ArrayInfo) else self.format.exact(i, one.value)
+            one.value if isinstance(one.descriptor, ArrayInfo) else self._format.exact(i, one.value)
             for i, one in enumerate(found)
         ]
 
-    def launch(self, values: Sequence[Number], stream: int) -> None:
-        """Put the kernel into a stream. Raises ToolError where the driver refuses."""
-        if 0 in self.grid:  # no CTA, no work; the driver would call it an error
-            return
+    def launch(self, values: Sequence[Number], stream: int) -> bool:
+        """Put the kernel into a stream; True. Raises ToolError where the driver refuses."""
+        if 0 in self._grid:  # no CTA, no work; the driver would call it an error
+            return True
         try:
             frame = self.frames.pop()
         except IndexError:
-            frame = _Frame(self)
-        frame.fill(values, stream)
-        if self.several_devices and not self.device.is_current():
+            frame = self._new_frame(values)
+        self.pack(frame[PACKED], 0, *values)
+        if frame[STREAM] != stream:
+            frame[CONFIG].stream = frame[STREAM] = stream
+        if self._several and not self._device.is_current():
             status = self._launched_in_context(frame)
         else:
-            status = frame.launch(*frame.arguments)
-            if status in driver.WRONG_CONTEXT:  # a thread that has not used the GPU yet has no context
-                status = self._launched_in_context(frame)
+            status = self.call(*frame[2:5], None)
         if status:
-            raise driver.failure(status, f"cuLaunchKernelEx of {self.kernel.name}")
+            self.recover(status, frame)
         self.frames.append(frame)
+        return True
 
-    def _launched_in_context(self, frame: _Frame) -> int:
-        with self.device.current():
-            return int(frame.launch(*frame.arguments))
+    def _new_frame(self, values: Sequence[Number]) -> Frame:
+        packed = (c_char * max(self._format.whole.size, 1))()
+        self._format.whole.pack_into(packed, 0, *values, *self._symbols)
+        starts = [addressof(packed) + offset for offset in self._format.offsets]
+        pointers = (c_void_p * max(len(starts), 1))(*starts)
+        shared = dynamic_shared_bytes(self._launched)
+        config = LaunchConfig(self._grid, (self._launched.threads, 1, 1), shared, None, None, 0)
+        prepared = map(c_void_p.from_param, (addressof(config), self._function, addressof(pointers)))
+        return [packed, config, *prepared, 0, pointers]
 
+    def recover(self, status: int, frame: Frame) -> None:
+        """A thread that has not used the GPU yet has no context. Raises ToolError for any other refusal."""
+        if status in driver.WRONG_CONTEXT:
+            status = self._launched_in_context(frame)
+        if status:
+            raise driver.failure(status, f"cuLaunchKernelEx of {self._name}")
 
-class _Frame:
-    """A buffer of packed values and the arguments of cuLaunchKernelEx that point to it, made once and filled again."""
-
-    __slots__ = ("_config", "_pack", "_packed", "_pointers", "_stream", "_symbols", "arguments", "launch")
-
-    def __init__(self, plan: Plan) -> None:
-        size, offsets = plan.format.packer.size, plan.format.offsets
-        self._packed = (c_char * max(size, 1))()
-        start = addressof(self._packed)
-        self._pointers = (c_void_p * max(len(offsets), 1))(*(start + offset for offset in offsets))
-        shared = dynamic_shared_bytes(plan.launched)
-        self._config = LaunchConfig(plan.grid, (plan.launched.threads, 1, 1), shared, None, None, 0)
-        self._pack = plan.format.packer.pack_into
-        self._symbols = plan.symbols
-        self._stream = 0
-        self.launch = driver.library().cuLaunchKernelEx
-        config, pointers = c_void_p(addressof(self._config)), c_void_p(addressof(self._pointers))
-        self.arguments = (config, c_void_p(plan.function), pointers, None)
-
-    def fill(self, values: Sequence[Number], stream: int) -> None:
-        self._pack(self._packed, 0, *values, *self._symbols)
-        if stream != self._stream:
-            self._config.stream = self._stream = stream
+    def _launched_in_context(self, frame: Frame) -> int:
+        with self._device.current():
+            return int(self.call(*frame[2:5], None))

@@ -39,6 +39,7 @@ def launch_from_host(launcher: Launcher, args: Sequence[Any], ordinal: int = 0) 
         ]
         plan = launcher.plan(staged, device)
         plan.launch(plan.exact(staged), 0)
+        driver.synchronize()  # what the kernel prints comes out now, also where no array is copied back
 
 
 @contextmanager

@@ -1,13 +1,14 @@
 """The arguments of a launch: where an array's data is, what a check needs to know of it, on which stream it is used.
 
 Two ways of reading. `QUICK` has, for the types that most calls pass, the few attributes that tell one checked call
-from another: it is what every launch pays for. `inspected` reads any array, through whichever protocol it speaks.
+from another (`tilewright.cuda.quick` reads them): what every launch pays for. `inspected` reads any array, through
+whichever protocol it speaks.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,10 @@ from tilewright.ir.arguments import ArrayInfo
 __all__ = ["QUICK", "Inspected", "Reader", "inspected", "stream_of", "torch_stream"]
 
 
+TORCH = "{}.data_ptr()", ("{}.dtype", "{}.shape", "{}.get_device()", "{}.is_contiguous()")
+CUPY = "{}.data.ptr", ("{}.dtype", "{}.shape", "{}.data.device_id", "{}.flags.c_contiguous")
+
+
 @dataclass(frozen=True, slots=True)
 class Inspected:
     """An argument: a number, or an array without its data. value: what the kernel is given."""
@@ -33,32 +38,15 @@ class Inspected:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How arguments of one type are read quickly.
+    """How arguments of one type are read quickly, as Python source; ``{}`` is the argument.
 
-    read: what tells checked calls apart (for a number only its type) and the value for the kernel; of an address,
-    the bits that the given mask keeps. stream: the stream that the caller works on, on a device; None for numbers.
+    pointer: the address of an array; of a number nothing, its type says enough. facts: what a check looks at beside it.
+    stream: the stream that the caller works on, on a device; None for numbers.
     """
 
-    read: Callable[[Any, int], tuple[Hashable, Number]]
+    pointer: str = ""
+    facts: tuple[str, ...] = ()
     stream: Callable[[int], int] | None = None
-
-
-def _read_number(value: Number, mask: int) -> tuple[Hashable, Number]:
-    kind: type = type(value)
-    return kind, value
-
-
-def _read_torch(tensor: Any, mask: int) -> tuple[Hashable, Number]:
-    pointer = tensor.data_ptr()
-    facts = (tensor.dtype, tensor.shape, tensor.get_device(), pointer & mask, tensor.is_contiguous())
-    return facts, pointer
-
-
-def _read_cupy(array: Any, mask: int) -> tuple[Hashable, Number]:
-    data = array.data
-    pointer = data.ptr
-    facts = (array.dtype, array.shape, data.device_id, pointer & mask, array.flags.c_contiguous)
-    return facts, pointer
 
 
 def _cupy_stream(ordinal: int) -> int:
@@ -80,14 +68,14 @@ class _Quick(dict[type, Reader | None]):
         library = kind.__module__.partition(".")[0]
         reader = None
         if library == "torch" and kind in (sys.modules["torch"].Tensor, sys.modules["torch"].nn.Parameter):
-            reader = Reader(_read_torch, torch_stream())
+            reader = Reader(*TORCH, torch_stream())
         elif library == "cupy" and kind is sys.modules["cupy"].ndarray:
-            reader = Reader(_read_cupy, _cupy_stream)
+            reader = Reader(*CUPY, _cupy_stream)
         self[kind] = reader
         return reader
 
 
-QUICK = _Quick({kind: Reader(_read_number) for kind in (int, float, bool)})
+QUICK = _Quick({kind: Reader() for kind in (int, float, bool)})
 
 
 # Any argument

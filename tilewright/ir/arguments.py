@@ -195,7 +195,7 @@ class Signature:
             raise self._refuse(buffer, "is an array", given, _shown(buffer))
         names = [str(buffer.dtype.element), *ALSO.get(buffer.dtype.element, ())]
         if value.dtype not in names:
-            hint = f"{buffer.name}.view({value.dtype!r}) in the kernel, or .view({names[0]!r}) on the array"
+            hint = f".astype({names[0]!r}) on the array; .view({names[0]!r}) where its bits are meant"
             raise self._refuse(buffer, f"has dtype {buffer.dtype}", value.dtype, " or ".join(names), hint)
         if value.readonly and buffer.name in self.written:
             raise self._refuse(buffer, "is written by the kernel", "a read-only array", "a writable one")

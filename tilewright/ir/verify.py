@@ -146,6 +146,15 @@ class _Verifier:
     def _place(self, node: Load | AddressOf, stmt: Stmt, scope: _Scope) -> None:
         buffer = node.buffer
         self._buffer(buffer, stmt, scope)
+        named_only = isinstance(stmt, (DeclBuffer, TileCall)) and isinstance(node, AddressOf)  # a view names its origin
+        if buffer.space == "tmem" and not named_only:
+            raise KernelError(
+                f"{buffer.name} is in tensor memory, which threads do not load from or store to",
+                given=str(node),
+                allowed=f"Tx.copy_async to or from a region of it, or {buffer.name}.allocated_addr[0]",
+                hint=f"Tx.wg.copy_async(R[:, :], {buffer.name}[:, :]) and T.ptx.tcgen05.wait.ld() read it",
+                at=stmt.at,
+            )
         if isinstance(node, AddressOf) and not node.indices:
             return
         if len(node.indices) != len(buffer.shape):

@@ -1,7 +1,8 @@
 """Arithmetic of half and bfloat16: one instruction, one rounding. What an architecture lacks goes through float32.
 
 These rows are no names of the language (``a + b`` is); they say how the operators of two dtypes are spelled in PTX,
-from which architecture on, and what they mean. Source: PTX ISA, "Half Precision Floating Point Instructions".
+from which architecture on, and what they mean. Source: PTX ISA, "Half Precision Floating Point Instructions"; for
+`smaller` and `larger`, which floats of all widths share, "Floating Point Instructions: min".
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tilewright.dtypes import dtype
 from tilewright.isa.arch import Requirement, since
 from tilewright.isa.machine import Lanes
 
-__all__ = ["ARITHMETIC", "NumberRow", "half_bits"]
+__all__ = ["ARITHMETIC", "NumberRow", "half_bits", "larger", "smaller"]
 
 SOURCE = 'PTX ISA, "Half Precision Floating Point Instructions"'
 
@@ -61,6 +62,16 @@ def half_bits(values: Lanes, element: np.dtype[np.generic]) -> Lanes:
     """float32 values rounded to half or bfloat16, as bits; every NaN is 0x7fff, as the hardware has it."""
     with np.errstate(over="ignore"):
         return np.where(np.isnan(values), np.uint16(0x7FFF), values.astype(element).view(np.uint16))
+
+
+def smaller(a: Lanes, b: Lanes) -> Lanes:
+    """The number where one is NaN; -0 is smaller than +0, which NumPy's ``fmin`` leaves open."""
+    return np.where(a == b, np.where(np.signbit(a), a, b), np.fmin(a, b))
+
+
+def larger(a: Lanes, b: Lanes) -> Lanes:
+    """The number where one is NaN; +0 is larger than -0."""
+    return np.where(a == b, np.where(np.signbit(a), b, a), np.fmax(a, b))
 
 
 ARITHMETIC = {

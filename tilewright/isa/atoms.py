@@ -79,6 +79,12 @@ class CopyAtom:
     def __str__(self) -> str:
         return f"{self.name}: {self.mnemonic} ({self.arch})"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: who holds and who reads each element of each matrix."""
+        from tilewright.view import atom_html  # upwards, and only when a notebook asks
+
+        return atom_html(self)
+
 
 ATOMS: dict[str, CopyAtom] = {}
 

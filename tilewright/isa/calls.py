@@ -1,18 +1,18 @@
 """From a call to its row: checking ``T.<name>(...)`` against the table, and reading such a call back.
 
-`call` builds the expression, `bind` finds form, modifiers and operands of one, `spelled` those of a PTX mnemonic.
+`call` builds the expression, `bind` finds form, modifiers and operands of one.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from functools import cache, lru_cache, reduce
+from enum import IntEnum
+from functools import lru_cache, reduce
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import BOOL, INT32, INT64, DType, dtype
-from tilewright.errors import InstructionError, choices
+from tilewright.errors import InstructionError
 from tilewright.ir import (
     AddressOf,
     Argument,
@@ -26,12 +26,12 @@ from tilewright.ir import (
     common_dtype,
     const_value,
 )
-from tilewright.isa.table import CONSTRAINTS, INSTRUCTIONS, REQUIRED, Bound, Form, Instruction, Mods, Operand, lookup
+from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Form, Instruction, Mods, Operand, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = ["bind", "call", "mnemonics", "spelled", "usage"]
+__all__ = ["bind", "call", "usage"]
 
 FLOAT32 = dtype("float32")
 UINT32 = dtype("uint32")
@@ -48,6 +48,7 @@ def call(name: str, *args: object, **kwargs: object) -> Expr:
     """
     row = lookup(name)
     positional, keywords = _arranged(row, args, kwargs)
+    positional = _folded(row, positional, keywords)
     given = [*((p.lstrip("*"), v) for p, v in positional), *keywords.items()]
     kind, computed = _typed_dtype(row, given)
     made = Call(
@@ -56,7 +57,7 @@ def call(name: str, *args: object, **kwargs: object) -> Expr:
         tuple(
             (key, _argument(row, key, value, computed))
             for key, value in keywords.items()
-            if not _is_default(row, key, value)
+            if key == row.agrees or not _is_default(row, key, value)
         ),
         dtype("void"),
     )
@@ -104,6 +105,27 @@ def _arranged(
         unknown = ", ".join(map(repr, given)) or f"{len(rest)} more than it takes"
         raise _misused(row, f"has no argument {unknown}", args, kwargs)
     return positional, keywords
+
+
+def _folded(
+    row: Instruction, positional: list[tuple[str, object]], keywords: dict[str, object]
+) -> list[tuple[str, object]]:
+    """The positional arguments with the row's folding keywords added to them; those are gone from ``keywords``."""
+    steps = [(target, keywords.pop(name), shift) for name, (target, shift) in row.folds.items()]
+    return [(param, _moved(row, param, value, steps)) for param, value in positional]
+
+
+def _moved(row: Instruction, param: str, value: object, steps: list[tuple[str, object, int]]) -> object:
+    """The operand ``param`` with the steps that are meant for it added."""
+    for target, step, shift in steps:
+        if target == param and (isinstance(step, Expr) or step != 0):
+            operand = row.operand(param)
+            assert operand is not None, f"{row.name} folds into {param}, which it lacks"
+            base = _expression(row, operand, value, None)
+            assert isinstance(base, Expr)
+            moved = step if isinstance(step, int) else cast(step, base.dtype)  # type: ignore[arg-type]  # cast refuses
+            value = base + (moved << shift if shift else moved)
+    return value
 
 
 def _misused(row: Instruction, how: str, args: Iterable[object], kwargs: dict[str, object]) -> InstructionError:
@@ -180,7 +202,7 @@ def _argument(row: Instruction, name: str, value: object, typed: DType | None) -
     operand = row.operand(name)
     if operand is not None:
         return _expression(row, operand, value, typed)
-    known = const_value(value)
+    known = const_value(value.value if isinstance(value, IntEnum) else value)
     if isinstance(value, Expr) and known is None:
         allowed = {spelling for form in row.forms for spelling in form.modifiers.get(name, ())}
         raise InstructionError(
@@ -203,8 +225,10 @@ def _expression(row: Instruction, operand: Operand, value: object, typed: DType 
         return value
     if isinstance(value, str):
         raise InstructionError(f"{what} is an operand", given=repr(value), allowed="an expression")
-    if operand.kind in ADDRESSES:
-        return _address(what, value)
+    if operand.kind in _ADDRESS:
+        return _ADDRESS[operand.kind](what, value)
+    if operand.kind == "imm" and type(const_value(value)) is not int:
+        raise InstructionError(f"{what} is part of the instruction", given=str(value), allowed="an integer constant")
     if operand.kind == "pred":
         return cast(value, BOOL)  # type: ignore[arg-type]  # cast refuses what is no value
     if operand.kind == "typed" and typed is not None:
@@ -235,6 +259,25 @@ def _address(what: str, value: object) -> Expr:
     return made
 
 
+def _tensor_address(what: str, value: object) -> Expr:
+    made = as_expr(value, _integer_dtype(value))  # type: ignore[arg-type]  # as_expr refuses what is no value
+    if made.dtype.kind not in ("int", "uint") or made.dtype.bits != 32:
+        points = isinstance(made, AddressOf) and made.buffer.dtype.bits == 32 and len(made.indices) == 1
+        raise InstructionError(
+            f"{what} is an address of tensor memory",
+            given=f"{made}, {made.dtype}",
+            allowed="an integer of 32 bits, as tcgen05.alloc leaves it in shared memory",
+            hint=f"{made.buffer.name}[{made.indices[0]}]" if isinstance(made, AddressOf) and points else None,
+        )
+    return made
+
+
+_ADDRESS: Mapping[str, Callable[[str, object], Expr]] = {
+    **dict.fromkeys(ADDRESSES, _address),
+    "tensor": _tensor_address,
+}
+
+
 @lru_cache(maxsize=4096)
 def bind(made: Call) -> Bound:
     """The row, modifiers and operands of a call.
@@ -245,15 +288,19 @@ def bind(made: Call) -> Bound:
     positional, keywords = _arranged(row, made.args, dict(made.attrs))
     mods: dict[str, Argument] = {}
     texts: dict[str, str] = {}
-    operands: dict[str, tuple[Expr, ...]] = {operand.name: () for operand in row.operands if operand.many}
-    for param, value in [*positional, *keywords.items()]:
+    optional = [operand.name for operand in row.operands if row.keywords.get(operand.name, REQUIRED) is None]
+    operands: dict[str, tuple[Expr, ...]] = {
+        operand.name: () for operand in row.operands if operand.many or operand.name in optional
+    }
+    mods.update((name, None if keywords[name] is None else "given") for name in optional)
+    for param, value in [*positional, *((key, value) for key, value in keywords.items() if key not in row.folds)]:
         name = param.lstrip("*")
         kind = _kind(row, name)
         if not kind:
             mods[name] = value  # type: ignore[assignment]  # modifiers are plain values
         elif isinstance(value, str):
             texts[name] = value
-        else:
+        elif value is not None:
             values = value if isinstance(value, tuple) else (as_expr(value),)  # type: ignore[arg-type]  # checked by call
             operands[name] = (*operands.get(name, ()), *values)
             if kind == "typed":
@@ -304,52 +351,3 @@ def _check_registers(bound: Bound) -> None:
                     given=str(place),
                     allowed="an element of a local buffer, or a pointer to one",
                 )
-
-
-# Order means something among types (`.f32.e4m3.e5m2.f32`: D, A, B, C) and majornesses; other modifiers are a set.
-_ORDERED = re.compile(r"(b|s|u|f|bf|tf|e|ue)\d\w*|row|col")
-
-Spelling = tuple[str, tuple[str, ...], tuple[str, ...]]
-
-
-def _spelling(mnemonic: str) -> Spelling:
-    opcode, *words = mnemonic.split(".")
-    ordered = tuple(word for word in words if _ORDERED.fullmatch(word))
-    return opcode, tuple(sorted(word for word in words if word not in ordered)), ordered
-
-
-def mnemonics() -> Iterator[tuple[str, Instruction, Form, Mods]]:
-    """Every PTX spelling of the table, with what it spells."""
-    for row in INSTRUCTIONS.values():
-        for form in row.forms:
-            if form.language == "ptx":
-                for mods in form.all_mods():
-                    yield form.mnemonic(mods), row, form, mods
-
-
-@cache
-def _by_spelling() -> dict[Spelling, tuple[Instruction, Form, Mods]]:
-    rows = sorted(mnemonics(), key=lambda found: found[1].name.startswith("ptx."))  # these last: they win
-    return {_spelling(name): (row, form, mods) for name, row, form, mods in rows}
-
-
-def spelled(mnemonic: str) -> tuple[Instruction, Form, dict[str, Argument]]:
-    """The form that ``mnemonic`` spells, its modifiers in any order that assemblers take.
-
-    >>> spelled("ldmatrix.sync.aligned.x4.trans.m8n8.shared.b16")[2]["num"]
-    4
-
-    Raises InstructionError where no form has this spelling.
-    """
-    found = _by_spelling().get(_spelling(mnemonic))
-    if found is None:
-        opcode = mnemonic.split(".")[0]
-        names = [name for name, *_ in mnemonics() if name.split(".")[0] == opcode]
-        opcodes = dict.fromkeys(name.split(".")[0] for name, *_ in mnemonics())
-        raise InstructionError(
-            f"no instruction is spelled {mnemonic}",
-            given=mnemonic,
-            allowed="\n".join(names) if names else choices(opcode, opcodes),
-        )
-    row, form, mods = found
-    return row, form, dict(mods)

@@ -1,8 +1,8 @@
 """Conversions between numbers: the PTX ``cvt`` instructions that a cast may become, with their exact meaning.
 
 These rows are no names of the language (``T.cast`` is). The meaning of a cast is its dtype's rounding to nearest even,
-as NumPy and ml_dtypes have it; where an instruction differs (fp8 saturates, NaN becomes the largest int64) the emitter
-mends it. Source: PTX ISA, "Data Movement and Conversion Instructions: cvt".
+as NumPy and ml_dtypes have it (tf32: ties away from zero); where an instruction differs (fp8 saturates, NaN becomes the
+largest int64) the emitter mends it. Source: PTX ISA, "Data Movement and Conversion Instructions: cvt".
 """
 
 from __future__ import annotations
@@ -76,6 +76,13 @@ def _width(name: str) -> np.uint16:
     return np.uint16(dtype(name).bits)
 
 
+def _tf32(values: Lanes) -> Lanes:
+    """Ten bits of fraction, nearest, ties away from zero; the other thirteen are 0."""
+    bits = values.view(np.uint32)
+    rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return np.where((bits & 0x7F800000) == 0x7F800000, bits, rounded)
+
+
 def _pair_of_halves(name: str) -> Callable[[Lanes], Lanes]:
     """Two narrow floats of one register as two halves of another."""
     kind = dtype(name).numpy
@@ -111,6 +118,7 @@ CONVERSIONS: dict[tuple[str, str], NumberRow] = {
     ("float32", "bfloat16"): NumberRow(
         "cvt.rn.bf16.f32 %0, %1;", "b16", ("f32",), since("sm_80"), SOURCE, _rounded("bfloat16")
     ),
+    ("float32", "tf32"): NumberRow("cvt.rna.tf32.f32 %0, %1;", "b32", ("f32",), since("sm_80"), SOURCE, _tf32),
     **{
         ("float32", name): NumberRow(
             f"cvt.rn.satfinite.{ptx}x2.f32 %0, %1, %2;",

@@ -38,6 +38,7 @@ BYTE_MATRICES = only(
     *("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f"),
     *("sm_120a", "sm_120f", "sm_121a", "sm_121f"),
 )
+ROWS_AT_ONCE = 16384  # of 6- and 4-bit elements
 SOURCE = 'PTX ISA, "Warp-level matrix load instruction: ldmatrix"'
 
 # Without a state space the assembler wants a generic address: the shared one, put back into its window.
@@ -61,32 +62,56 @@ def dealt(tiles: NDArray[Any]) -> Lanes:
     return words.reshape(*words.shape[:-2], 32)
 
 
+Words = NDArray[np.unsignedinteger[Any]]
+
+
 def _bytes_as_they_are(rows: Lanes) -> Lanes:
     return rows
 
 
-_BYTE = np.arange(256, dtype=np.uint32)
-_TWO_OF_FOUR = (_BYTE & 15 | _BYTE >> 4 << 8).astype(np.uint16)  # a byte of two elements as two bytes
-# How 48 bits, 8 elements of 6, become 8 bytes: in steps of halves, (shift, what stays, what is shifted).
-_EIGHT_OF_SIX = (
-    (8, 0x0000000000FFFFFF, 0x00FFFFFF00000000),
-    (4, 0x00000FFF00000FFF, 0x0FFF00000FFF0000),
-    (2, 0x003F003F003F003F, 0x3F003F003F003F00),
-)
+def _four_bits_in_words(rows: Lanes, words: Words) -> None:
+    """Element j lies in bits 4j to 4j+3 of the low 8 bytes: four are 16 bits."""
+    low = np.ascontiguousarray(rows.view(np.uint64)[:, 0])
+    words[...] = low.view(np.uint16).reshape(-1, 4)
 
 
-def _from_four_bits(rows: Lanes) -> Lanes:
-    """Element j lies in bits 4j to 4j+3 of the low 8 bytes, and lands in the low bits of byte j."""
-    return _TWO_OF_FOUR.take(rows[..., :8]).view(np.uint8)
+def _six_bits_in_words(rows: Lanes, words: Words) -> None:
+    """Element j lies in bits 6j to 6j+5 of the low 12 bytes: eight are 6 bytes."""
+    for half in range(2):
+        eight = rows[:, 6 * half : 6 * half + 8].view(np.uint64)[:, 0]
+        np.bitwise_and(eight, np.uint64((1 << 48) - 1), out=words[:, half])
 
 
-def _from_six_bits(rows: Lanes) -> Lanes:
-    """Element j lies in bits 6j to 6j+5 of the low 12 bytes, and lands in the low bits of byte j."""
-    low, high = np.moveaxis(rows.view(np.uint64), -1, 0)
-    eight = np.stack((low, low >> 48 | high << 16), axis=-1)
-    for shift, stays, goes in _EIGHT_OF_SIX:
-        eight = eight & stays | eight << shift & goes
-    return eight.view(np.uint8)
+def _steps(bits: int, word: type[np.unsignedinteger[Any]]) -> tuple[tuple[Any, Any], ...]:
+    """How elements side by side come to lie in a byte each, by halves: which bits of a word move up, and how many times
+    itself a part grows by that: 2**n - 1 times where it moves n bits."""
+    found = []
+    count = np.dtype(word).itemsize
+    for half in (count // 2 >> k for k in range(count.bit_length() - 1)):
+        part = (1 << half * bits) - 1 << half * bits
+        goes = sum(part << 8 * first for first in range(0, count, 2 * half))
+        found.append((word(goes), word((1 << half * (8 - bits)) - 1)))
+    return tuple(found)
+
+
+def _in_bytes(rows: Lanes, fill: Callable[[Lanes, Words], None], steps: tuple[tuple[Any, Any], ...]) -> Lanes:
+    """Element j of each row in the low bits of byte j. ``fill`` puts a row's elements into words, as many as bytes.
+
+    All words take a step at once, in blocks whose scratch space stays in the cache.
+    """
+    flat = rows.reshape(-1, 16)
+    found = np.empty(flat.shape, np.uint8).view(steps[0][0].dtype)
+    scratch = np.empty_like(found[:ROWS_AT_ONCE])
+    for first in range(0, len(flat), ROWS_AT_ONCE):
+        words = found[first : first + ROWS_AT_ONCE]
+        moving = scratch[: len(words)]
+        fill(flat[first : first + ROWS_AT_ONCE], words)
+        for goes, grows in steps:
+            np.bitwise_and(words, goes, out=moving)
+            moving *= grows
+            words += moving
+    octets: Lanes = found.view(np.uint8).reshape(rows.shape)
+    return octets
 
 
 def _valid_four_bits(rows: Lanes) -> Lanes:
@@ -100,7 +125,11 @@ def _valid_six_bits(rows: Lanes) -> Lanes:
 
 Unpack = Callable[[Lanes], Lanes]
 BYTES, SIX_BITS, FOUR_BITS = ".b8", ".b8x16.b6x16_p32", ".b8x16.b4x16_p64"
-UNPACK: Mapping[str, Unpack] = {BYTES: _bytes_as_they_are, SIX_BITS: _from_six_bits, FOUR_BITS: _from_four_bits}
+UNPACK: Mapping[str, Unpack] = {
+    BYTES: _bytes_as_they_are,
+    SIX_BITS: partial(_in_bytes, fill=_six_bits_in_words, steps=_steps(6, np.uint64)),
+    FOUR_BITS: partial(_in_bytes, fill=_four_bits_in_words, steps=_steps(4, np.uint32)),
+}
 VALID: Mapping[str, Unpack] = {BYTES: _bytes_as_they_are, SIX_BITS: _valid_six_bits, FOUR_BITS: _valid_four_bits}
 
 

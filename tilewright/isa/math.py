@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright.dtypes import BOOL
 from tilewright.isa.arch import since
+from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Form, instruction, reads
 
@@ -85,8 +86,8 @@ _FUNCTIONS = {
     "rint": _Function("rint", np.rint, "the nearest integer, halves to even", exact=True),
     "nearbyint": _Function("nearbyint", np.rint, "the nearest integer, halves to even", exact=True),
     "fabs": _Function("fabs", np.abs, "the magnitude of x", exact=True),
-    "fmin": _Function("fmin", np.fmin, "the smaller; the number where one is NaN", params=("x", "y"), exact=True),
-    "fmax": _Function("fmax", np.fmax, "the larger; the number where one is NaN", params=("x", "y"), exact=True),
+    "fmin": _Function("fmin", smaller, "the smaller; the number where one is NaN", params=("x", "y"), exact=True),
+    "fmax": _Function("fmax", larger, "the larger; the number where one is NaN", params=("x", "y"), exact=True),
     "copysign": _Function(
         "copysign", np.copysign, "the magnitude of x with the sign of y", params=("x", "y"), exact=True
     ),

@@ -18,7 +18,9 @@ from tilewright.dtypes import dtype
 from tilewright.isa.arch import Requirement, since
 from tilewright.isa.fragments import mma_shape
 from tilewright.isa.machine import Lanes
+from tilewright.isa.products import MatrixProduct, float_product
 from tilewright.isa.table import WHOLE_WARP, Form, Mods, Spellings, instruction, reads, writes
+from tilewright.isa.widen import Floats, Patterns, widened
 
 __all__ = ["DTYPES", "MMA", "matrix_product"]
 
@@ -36,28 +38,12 @@ DTYPES = {  # PTX's name of an element -> ours
     "s32": "int32",
 }
 
-Floats = NDArray[np.float32]
-
-
-@cache
-def _values(element: str) -> Floats:
-    """The float32 value of each bit pattern of a dtype of 8 or 16 bits."""
-    kind = dtype(DTYPES[element])
-    patterns = np.arange(1 << kind.bits, dtype=np.dtype(f"u{kind.bits // 8}"))
-    return patterns.view(kind.numpy).astype(np.float32)
-
 
 def _as_floats(words: Lanes, element: str) -> Floats:
     """(..., words) as (..., elements), the low bits of a word first."""
-    words = words[..., None]
-    if element == "bf16":  # the upper half of a float32
-        floats = np.concatenate((words << 16, words & 0xFFFF0000), axis=-1).view(np.float32)
-    elif element == "tf32":  # the low 13 bits do not take part
-        floats = (words & 0xFFFFE000).view(np.float32)
-    else:
-        patterns: NDArray[np.unsignedinteger[Any]] = words.view(f"u{dtype(DTYPES[element]).bits // 8}")
-        floats = _values(element).take(patterns)
-    return floats.reshape(*words.shape[:-2], -1)
+    kind = DTYPES[element]
+    patterns: Patterns = np.ascontiguousarray(words).view(f"u{dtype(kind).bits // 8}")
+    return widened(patterns, kind)
 
 
 def _along_k(registers: Lanes, rows: int, element: str) -> Floats:
@@ -101,6 +87,17 @@ def _registers(operand: str, mods: Mods) -> int:
     return elements * dtype(DTYPES[element]).bits // (32 * 32)
 
 
+@cache
+def _product(shape: str, types: str) -> MatrixProduct | None:
+    result, left, right, _ = types.split(".")
+    return float_product(shape, DTYPES[left], DTYPES[right]) if result == "f32" else None
+
+
+def _as_product(mods: Mods) -> MatrixProduct | None:
+    """What may be done in larger pieces: sums in float32, not those that are rounded, or wrap, in each instruction."""
+    return _product(str(mods["shape"]), str(mods["types"]))
+
+
 REGISTERS: Mapping[str, Callable[[Mods], int]] = {name: partial(_registers, name) for name in "dabc"}
 
 HALVES = ("f32.f16.f16.f32", "f16.f16.f16.f16")
@@ -124,6 +121,7 @@ def _form(shape: str, types: tuple[str, ...], first: Requirement) -> Form:
         matrix_product,
         passes=("shape", "types", "saturate"),
         registers=REGISTERS,
+        product=_as_product,
     )
 
 

@@ -17,24 +17,31 @@ from tilewright.dtypes import VOID, DType
 from tilewright.errors import InstructionError, TargetError, choices
 from tilewright.ir import Argument, Expr
 from tilewright.isa.arch import Arch, Requirement
+from tilewright.isa.effects import Access, Async, Count, Mods, Signal, Sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tilewright.isa.products import MatrixProduct
 
 __all__ = [
     "ANY_LANES",
     "BY_MASK",
     "CONSTRAINTS",
+    "GIVEN",
     "INSTRUCTIONS",
     "KINDS",
+    "LEFT_OUT",
     "REQUIRED",
     "WHOLE_WARP",
     "Access",
+    "Async",
     "Bound",
     "Form",
     "Instruction",
     "Mods",
     "Operand",
+    "Signal",
     "Spellings",
     "Sync",
     "instruction",
@@ -43,8 +50,6 @@ __all__ = [
     "writes",
 ]
 
-Mods = Mapping[str, Argument]
-Count = int | Callable[[Mods], int]
 Spellings = Mapping[Any, str]  # what a modifier means (a Python value) -> how it is spelled
 
 WHOLE_WARP = "warp"  # all 32 lanes, converged (`.sync.aligned`)
@@ -61,19 +66,27 @@ CONSTRAINTS = {
     "f32": "f",
     "f64": "d",
     "shared": "r",
+    "tensor": "r",
     "global": "l",
     "generic": "l",
 }
 KINDS = {
     **dict.fromkeys(("b16", "b32", "b64", "f32", "f64"), "a register; `execute` gets unsigned bits (f32, f64: floats)"),
     "shared": "an offset in the CTA's shared window; a handle is converted to one",
+    "tensor": "an address of tensor memory: the lane in bits 16 to 31, the 32-bit column in bits 0 to 15",
     "global": "a handle that points to global memory",
     "generic": "a handle that points anywhere",
     "pred": "a condition; `execute` gets bools",
     "typed": "a value; all typed operands of a call are brought to one dtype, which is the modifier `dtype`",
     "value": "a value of whatever dtype it has; `execute` gets a tuple of arrays for ``*args``",
     "text": "a Python string; `execute` gets it as it is",
+    "imm": "an integer constant that stands in the text itself",
+    "note": "a number for the simulator alone: it never reaches the text",
 }
+
+# Two forms tell by these whether a call gives an operand whose keyword has the default None.
+LEFT_OUT: Spellings = {None: ""}
+GIVEN: Spellings = {"given": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +102,11 @@ class Operand:
         if self.kind not in KINDS:
             raise ValueError(f"operand {self.name} has no kind {self.kind!r}")
 
+    @property
+    def in_register(self) -> bool:
+        """Does assembly get it in a register, a value or an address?"""
+        return self.kind in CONSTRAINTS or self.kind == "pred"
+
 
 def reads(name: str, kind: str) -> Operand:
     """An operand that is read; ``*r`` is a vector of registers."""
@@ -101,38 +119,6 @@ def writes(name: str, kind: str) -> Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """Bytes that a form touches through one operand: what bounds, alignment, race and bank checks look at.
-
-    operand: the address. nbytes: per address. lanes: how many lanes' addresses count, lane 0 first (32: all active).
-    space: shared, global or generic (from what the pointer points into). phase_lanes: lanes served together by shared
-    memory (0: from the width: 32 for 4 bytes, 16 for 8, 8 for 16). atomic: ordered by itself, no race.
-    """
-
-    operand: str
-    space: str
-    nbytes: Count
-    write: bool
-    lanes: Count = 32
-    phase_lanes: int = 0
-    atomic: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Sync:
-    """A form that threads meet at. It has no `execute`: the simulator keeps the meeting.
-
-    scope: warp, warpgroup, cta, named, cluster. arrive_only: goes on without waiting. barrier, threads: the operands
-    that name a barrier and count the threads that meet (none: barrier 0, all threads of the scope).
-    """
-
-    scope: str
-    arrive_only: bool = False
-    barrier: str = ""
-    threads: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Form:
     """One form of an instruction. Its meaning is one of: `execute`, `sync`, `fence`, or a plain copy of bytes.
 
@@ -141,7 +127,8 @@ class Form:
     the operands of kind "typed". helper: C++ functions that the text uses, emitted once.
     registers: length of the vector operand, or of each by name.
 
-    on: what `execute` gets first: "shared", "memory", "machine" or "" for none; then the operands it reads, in the
+    on: what `execute` gets first: "shared", "memory", "tensor", "machine", "bulk" or "" for none, see
+    `tilewright.isa.machine`; then the operands it reads, in the
     order of the row's operands, as arrays (..., 32), vectors as (..., registers, 32); then the modifiers named in
     ``passes`` as keywords. It returns what it writes: the value of the call where there is a ``result``, else the
     written operands, a tuple where there are several; arrays of 1 instead of 32 are equal in all lanes. Where each lane
@@ -152,8 +139,11 @@ class Form:
     registers whose bytes say 1 for valid and 0 for not, `execute` then gives the validity of what it writes; where
     bits do not stay in bytes of their own, `validity` does.
     pattern: instead of the row's, where this form's operands stand otherwise.
-    fence: how far it orders the lane's accesses before it against those after it: "cta", "cluster", "gpu", "sys", or
-    "async" between the generic and the asynchronous proxy.
+    fence: how far it orders the lane's accesses before it against those after it: "cta", "cluster", "gpu", "sys",
+    "async" between the generic and the asynchronous proxy, "tensor.before" and "tensor.after" between tensor memory
+    and the meetings of threads.
+    product: the product of matrices that a call's registers hold, for forms that are nothing else.
+    signal: what it does to an m-barrier. asynchronous: how it goes on after it was issued.
     source: the section that says so.
     """
 
@@ -168,8 +158,11 @@ class Form:
     accesses: tuple[Access, ...] = ()
     moves: bool = False
     validity: Callable[..., object] | None = None
+    product: Callable[[Mods], MatrixProduct | None] | None = None
     sync: Sync | None = None
     fence: str = ""
+    signal: Signal | None = None
+    asynchronous: Async | None = None
     language: str = "ptx"
     helper: str = ""
     pattern: str = ""
@@ -209,10 +202,12 @@ class Instruction:
     """A name of the language and its forms.
 
     params: arguments in the language's order, modifiers and operands mixed, ``*r`` takes the rest; keywords: name ->
-    default or `REQUIRED`. operands: in the order of the assembler. pattern: how they stand after the mnemonic, or where
-    it holds ``{mnemonic}``, the whole text; ``{result}`` is the register of the call's value.
+    default or `REQUIRED`; an operand with the default None may be left out, see `LEFT_OUT`. operands: in the order of
+    the assembler. pattern: how they stand after the mnemonic, or where it holds ``{mnemonic}``, the whole text;
+    ``{result}`` is the register of the call's value.
+    folds: keywords that are added to an operand, so many bits up, when the call is made: ``{"row": ("taddr", 16)}``.
     widens: narrow floats are computed in float32 and rounded once at the end. check: raises InstructionError for what
-    modifiers and register counts do not tell.
+    modifiers and register counts do not tell. agrees: a modifier that all such rows of a kernel must have in common.
     """
 
     name: str
@@ -224,6 +219,8 @@ class Instruction:
     lanes: str = ANY_LANES
     widens: bool = False
     check: Callable[[Bound], None] | None = None
+    folds: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    agrees: str = ""
     doc: str = ""
 
     def operand(self, name: str) -> Operand | None:
@@ -246,6 +243,16 @@ class Bound:
     @property
     def mnemonic(self) -> str:
         return self.form.mnemonic(self.mods)
+
+    @property
+    def given(self) -> tuple[Operand, ...]:
+        """The operands that the call has: the row's, less those that were left out."""
+        return tuple(one for one in self.instruction.operands if self.mods.get(one.name, one) is not None)
+
+    @property
+    def read(self) -> tuple[Operand, ...]:
+        """The operands that `execute` gets."""
+        return tuple(operand for operand in self.given if not operand.written)
 
     @property
     def registers(self) -> int:

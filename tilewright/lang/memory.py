@@ -9,11 +9,12 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, Var, as_expr, binary, const_value, row_major
 from tilewright.lang.builder import Builder, current
 from tilewright.lang.types import BufferType
-from tilewright.layout import Layout, TileLayout
+from tilewright.layout import Layout, TileLayout, tcgen05_atom_layout
 
 __all__ = ["EXPORTS", "bind_parameter", "extents", "new_buffer"]
 
 _ALLOCATED = ("local", "shared", "shared.dyn")
+TENSOR_COLUMNS = 512  # of 32 bits, in each lane of tensor memory
 
 
 def extents(shape: object, what: str) -> tuple[Value, ...]:
@@ -151,6 +152,16 @@ def alloc_local(shape: object, dtype: str = "float32", *, layout: Layout | None 
     return alloc_buffer(shape, dtype, scope="local", layout=layout, align=align)
 
 
+def alloc_tcgen05_ldst_frag(shape_name: str, shape: object, dtype: str = "float32") -> Buffer:
+    """Registers for (rows, cols) of tensor memory, dealt out as tcgen05.ld and st of this shape ("32x32b") do."""
+    known = [extent for extent in extents(shape, "a fragment of tensor memory") if isinstance(extent, int)]
+    if len(known) != 2:
+        raise KernelError(
+            "a fragment of tensor memory has rows and columns", given=str(shape), allowed="two Python ints: (128, 64)"
+        )
+    return alloc_local(known, dtype, layout=tcgen05_atom_layout(shape_name, known, dtype))
+
+
 def shared_scalar(dtype: str = "float32") -> Load:
     """One value in shared memory: a name for it reads and assigns that value."""
     return _scalar(alloc_shared((1,), dtype))
@@ -194,13 +205,54 @@ def decl_buffer(
             "T.decl_buffer views memory that exists", given="neither data nor allocated_addr", hint="T.alloc_buffer"
         )
     name = builder.named("buffer")
+    if space == "tmem":
+        _check_tensor(builder, name, kind, layout, allocated_addr)
     if byte_offset is not None:
         elem_offset = _elements(byte_offset, kind)
     made = new_buffer(
         builder, name, shape, kind, space, layout, data=data, elem_offset=_number(elem_offset), align=align,
-        allocated_addr=None if allocated_addr is None else as_expr(allocated_addr), flat=flat,
+        allocated_addr=_address(allocated_addr), flat=flat,
     )  # fmt: skip
     return builder.declare(made)
+
+
+def _address(value: object) -> Expr | None:
+    """The address that ``allocated_addr=`` gives: a value, or the one element of a buffer."""
+    if isinstance(value, (tuple, list)) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, Buffer):
+        value = Load(value, tuple(as_expr(0) for _ in value.shape))
+    return None if value is None else as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
+
+
+def _check_tensor(builder: Builder, name: str, kind: str, layout: Layout | None, address: object) -> None:
+    """Tensor memory has lanes and columns, 128 by 512; only a layout says what is where."""
+    if address is None:
+        raise KernelError(
+            f"{name} is in tensor memory, which an allocation hands out",
+            given="no allocated_addr",
+            allowed="the address that T.ptx.tcgen05.alloc has written to shared memory: allocated_addr=addr[0]",
+        )
+    if builder.stage != "lowered" and (not isinstance(layout, TileLayout) or _foreign(layout)):
+        raise KernelError(
+            f"the layout of {name}, which is in tensor memory",
+            given="none" if layout is None else str(layout),
+            allowed="lanes on axis TLane, columns (counted in elements) on axis TCol",
+            hint="S[(rows, columns) : (1 @ TLane, 1 @ TCol)], one row per lane",
+        )
+    if isinstance(layout, TileLayout):
+        layout.verify_well_formed()
+        columns = const_value(layout.cosize("TCol"))
+        if columns is not None and columns * dtype(str(kind)).bits > TENSOR_COLUMNS * 32:
+            raise KernelError(
+                f"{name} has more columns than tensor memory",
+                given=f"{columns} elements of {kind} in a lane",
+                allowed=f"{TENSOR_COLUMNS} columns of 32 bits",
+            )
+
+
+def _foreign(layout: TileLayout) -> bool:
+    return any(axis.name not in ("TLane", "TCol") for axis in layout.axes)
 
 
 def _elements(byte_offset: Value, kind: str) -> Value:
@@ -224,6 +276,7 @@ EXPORTS: dict[str, object] = {
     "alloc_buffer": alloc_buffer,
     "alloc_shared": alloc_shared,
     "alloc_local": alloc_local,
+    "alloc_tcgen05_ldst_frag": alloc_tcgen05_ldst_frag,
     "shared_scalar": shared_scalar,
     "local_scalar": local_scalar,
     "decl_buffer": decl_buffer,

@@ -25,6 +25,7 @@ from tilewright.layout.ready import (
     wg_local_layout,
 )
 from tilewright.layout.swizzle import SwizzleLayout
+from tilewright.layout.tensor import sf_tmem_layout, tcgen05_atom_layout
 from tilewright.layout.thread_axes import threads
 from tilewright.layout.tile import TileLayout
 
@@ -48,6 +49,8 @@ __all__ = [
     "mma_atom_layout",
     "mma_shared_layout",
     "parse_layout",
+    "sf_tmem_layout",
+    "tcgen05_atom_layout",
     "threads",
     "tma_shared_layout",
     "tmem_datapath_layout",

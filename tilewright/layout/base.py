@@ -94,6 +94,12 @@ class Layout(ABC):
         """True, or LayoutError where the thread axes do not fit together or leave their bounds."""
         return True
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: who holds what, as a table."""
+        from tilewright.view import layout_html  # upwards, and only when a notebook asks
+
+        return layout_html(self)
+
     @abstractmethod
     def equivalent(self, other: Layout, facts: Facts = INTS) -> bool:
         """Equality by meaning: is each element in the same places?"""

@@ -7,6 +7,7 @@ from tilewright.ir.launch import launch_of, scope_id_exprs
 from tilewright.ir.ranges import RangeFacts
 from tilewright.lower.flatten import flatten
 from tilewright.lower.shared import place, plan_shared, shared_alignment, storage_bytes
+from tilewright.lower.tensor import settle_tensor_memory
 
 __all__ = ["lower", "plan_shared", "shared_alignment", "storage_bytes"]
 
@@ -15,11 +16,12 @@ def lower(kernel: Kernel) -> Kernel:
     """The lowered stage of a kernel whose tile calls are resolved.
 
     Before: buffers have layouts, scope ids are names. After: storage is flat, every access is one offset, scope ids are
-    special registers, shared buffers have their offsets, and ``launch`` says how to start it.
+    special registers, shared buffers have their offsets, tensor memory is allocated in sizes that exist, and ``launch``
+    says how to start it.
     """
     facts = RangeFacts.of_kernel(kernel)
     offsets, shared_bytes = plan_shared(kernel.body)
-    body = flatten(place(kernel.body, offsets), scope_id_exprs(kernel), facts)
+    body = settle_tensor_memory(flatten(place(kernel.body, offsets), scope_id_exprs(kernel), facts))
     launch = replace(launch_of(kernel), shared_bytes=shared_bytes)
     authored = (
         *kernel.buffers,

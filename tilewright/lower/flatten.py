@@ -77,7 +77,7 @@ class _Flattener:
     # Expressions
 
     def expr(self, expr: Expr, facts: RangeFacts) -> Expr:
-        return as_expr(facts.simplify(self.lowered(expr, facts)))
+        return as_expr(facts.simplify(self.lowered(expr, facts)), expr.dtype)
 
     def lowered(self, expr: Expr, facts: RangeFacts) -> Expr:
         def change(node: Expr) -> Expr | None:
@@ -113,6 +113,8 @@ class _Flattener:
         return (replace(stmt, buffer=self.storage(stmt.buffer, facts).flat),)
 
     def decl(self, stmt: DeclBuffer, facts: RangeFacts) -> Body:
+        if stmt.buffer.space == "tmem":  # a name for an address: what copies to it and from it has that by now
+            return ()
         buffer = rewrite(stmt.buffer, lambda node: self.ids.get(node.name) if isinstance(node, Var) else None)
         storage = self.storages[buffer.name] = storage_of(buffer, facts)
         own = [view for view in storage.views if view.name == buffer.name]

@@ -133,10 +133,10 @@ class Address:
     def full(self) -> Ints:
         """All of them, (CTAs or 1, warps or 1, 32 or 1)."""
         if self._full is None:
-            total = np.array([[[self.start]]], np.int64)
-            for part in self.parts:
-                total = total + part.values
-            self._full = total
+            first, *others = [part.values for part in self.parts] or [np.zeros((1, 1, 1), np.int64)]
+            for more in others:
+                first = first + more
+            self._full = first + self.start if self.start else first
         return self._full
 
     def units(self, look: Look, shift: int, pitch: int = 0) -> tuple[int, Ints]:
@@ -147,8 +147,8 @@ class Address:
         """
         kept = self.start >= 0 and all(part.kept and part.lo >= 0 for part in self.parts)
         if not kept or self.bits & ((1 << shift) - 1):
-            rows = look.rows(pitch) if pitch else 0
-            return 0, (self.full() >> shift) + rows
+            units = self.full() >> shift
+            return 0, units + look.rows(pitch) if pitch else units
         key = (shift, pitch, *map(id, self.parts))
         if key not in look.sums:
             total = look.rows(pitch) if pitch else np.zeros((1, 1, 1), np.int64)
@@ -158,6 +158,21 @@ class Address:
                 look.sums.clear()
             look.sums[key] = total
         return self.start >> shift, look.sums[key]
+
+    def is_one_to_one(self, look: Look, pitch: int = 0) -> bool:
+        """Has surely no lane of a batch the address of another one? Found out where its parts are kept.
+
+        pitch: bytes from one CTA's row to the next, for memory that has one for each.
+        """
+        if not all(part.kept for part in self.parts):
+            return False
+        key = (pitch, *map(id, self.parts))
+        if key not in look.one_to_one:
+            total = look.rows(pitch) if pitch else np.zeros((1, 1, 1), np.int64)
+            for part in self.parts:
+                total = total + part.values
+            look.one_to_one[key] = total.shape == look.shape and len(np.unique(total)) == total.size
+        return look.one_to_one[key]
 
     def strides(self) -> tuple[int, ...] | None:
         """The steps in bytes along CTAs, warps and lanes, where there are such."""

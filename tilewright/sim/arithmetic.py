@@ -10,16 +10,26 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from tilewright.dtypes import DType
+from tilewright.sim.floats import float_max, float_min, quotient, to_float
 
-__all__ = ["caster", "floor_div", "floor_mod", "shift_left", "shift_right", "trunc_div", "trunc_mod", "wrapper"]
+__all__ = [
+    "caster",
+    "float_max",
+    "float_min",
+    "floor_div",
+    "floor_mod",
+    "quotient",
+    "shift_left",
+    "shift_right",
+    "trunc_div",
+    "trunc_mod",
+    "wrapper",
+]
 
 Value = Any  # a Python number or an array
-
-F32 = np.float32
 
 
 @cache
@@ -86,56 +96,13 @@ def _to_integer(kind: DType) -> Callable[[Value], Value]:
     return convert
 
 
-def _saturating(kind: DType) -> Callable[[Value], Value]:
-    """To a float of 8 bits or fewer: nearest even, beyond the largest the largest (``.satfinite``)."""
-    most = F32(ml_dtypes.finfo(kind.numpy).max)  # type: ignore[no-untyped-call]  # ml_dtypes has no types
-    no_nan = kind.value_bits < 8
-
-    def convert(value: Value) -> Value:
-        wide = np.asarray(value).astype(F32)
-        clipped = np.clip(wide, -most, most)
-        if no_nan:  # these formats have none: the largest stands for it
-            clipped = np.where(np.isnan(wide), most, clipped)
-        return clipped.astype(kind.numpy)
-
-    return convert
-
-
-def _to_e8m0(value: Value) -> Value:
-    """To a power of two, rounded up, between 2**-127 and 2**127; NaN stays. (``.rp.satfinite``)"""
-    wide = np.abs(np.asarray(value).astype(np.float64))
-    exponent = np.ceil(np.log2(np.where(wide > 0, wide, 2.0**-127)))
-    bits = np.where(np.isnan(wide), 255, np.clip(exponent + 127, 0, 254)).astype(np.uint8)
-    return bits.view(ml_dtypes.float8_e8m0fnu)
-
-
-def _to_tf32(value: Value) -> Value:
-    """Ten bits of fraction, nearest, ties away from zero. (``cvt.rna.tf32.f32``)"""
-    bits = np.asarray(value).astype(F32).view(np.uint32)
-    rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
-    return np.where((bits & 0x7F800000) == 0x7F800000, bits, rounded).view(F32)
-
-
-def _to_float(source: DType, kind: DType) -> Callable[[Value], Value]:
-    narrow = kind.bits < 32 and not source.is_float
-    if kind.kind == "float" and str(kind) == "tf32":
-        return _to_tf32
-    if str(kind) == "float8_e8m0fnu":
-        return _to_e8m0
-    if kind.bits <= 8:
-        return _saturating(kind)
-    if narrow or (str(kind) == "bfloat16" and source.bits != 32):
-        return lambda value: np.asarray(value).astype(F32).astype(kind.numpy)
-    return lambda value: np.asarray(value).astype(kind.numpy)
-
-
 @cache
 def caster(source: DType, kind: DType) -> Callable[[Value], Value]:
     """The conversion of an array from one element dtype to another. Uniform integers come as arrays of one element."""
     if kind.kind == "bool":
         return lambda value: np.asarray(value) != 0
     if kind.is_float:
-        return _to_float(source, kind)
+        return to_float(source, kind)
     if source.is_float:
         return _to_integer(kind)
     return lambda value: np.asarray(value).astype(kind.numpy)

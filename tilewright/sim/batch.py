@@ -60,6 +60,7 @@ class Look:
         self.shape = shape
         self._rows: dict[int, Ints] = {}
         self.sums: dict[tuple[int, ...], Ints] = {}  # of address parts, by what `Address.units` makes of them
+        self.one_to_one: dict[tuple[int, ...], bool] = {}  # of address parts: see `Address.is_one_to_one`
 
     def rows(self, pitch: int) -> Ints:
         """``pitch`` times the number of each CTA's row, (CTAs, 1, 1)."""
@@ -112,6 +113,7 @@ class Batch(Look):
         self.thread_parts: dict[int, Part] = self.chunk.run.thread_parts(self.warps)
         self._rows: dict[int, Ints] = {}
         self.sums: dict[tuple[int, ...], Ints] = {}
+        self.one_to_one: dict[tuple[int, ...], bool] = {}
 
     @property
     def is_whole_chunk(self) -> bool:

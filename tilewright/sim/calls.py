@@ -35,7 +35,10 @@ class CallEmitter(Addressing):
         if form.moves and form.execute is None and form.accesses:
             self._move(bound, mask)
             return Operand("None")
-        if form.sync is not None or form.fence:
+        if form.asynchronous is not None and form.execute is None:
+            self.out.line(f"b.chunk.pending.wait(b, {mask}, {form.asynchronous.group!r})")
+            return Operand("None")
+        if (form.sync is not None and form.execute is None) or form.fence:
             what = self.out.constant("X", form.sync or form.fence)
             self.out.line(f"run.ordered(b, {mask}, {what}, {self.out.constant('A', self.at)})")
             return Operand("None")
@@ -56,7 +59,7 @@ class CallEmitter(Addressing):
 
     def _executed(self, expr: Call, bound: Bound, mask: str) -> Operand:
         values, flags, sinks = [], [], []
-        for row in bound.instruction.operands:
+        for row in bound.given:
             given = bound.operands.get(row.name, ())
             if row.kind == "text":
                 values.append(repr(bound.texts[row.name]))
@@ -70,7 +73,7 @@ class CallEmitter(Addressing):
         runs = self.out.constant("X", self._instruction(bound, [file for file, _ in sinks], expr))
         sink_texts = "".join(f"{at}, " for _, at in sinks)
         text = f"{runs}(b, {mask}, ({''.join(f'{v}, ' for v in values)}), ({sink_texts})"
-        if bound.form.moves and self.with_shadows:
+        if self.with_shadows and (bound.form.moves or any(flag != "None" for flag in flags)):
             text += f", ({''.join(f'{f}, ' for f in flags)})"
         name = self.out.named("v", f"{text})")
         if expr.dtype == VOID:
@@ -81,7 +84,7 @@ class CallEmitter(Addressing):
 
     def _instruction(self, bound: Bound, sinks: list[RegisterFile], expr: Call) -> Instruction:
         sites: list[tuple[int, Site]] = []
-        read = [row.name for row in bound.instruction.operands if not row.written]
+        read = [row.name for row in bound.read]
         for access in bound.form.accesses:
             pointer = bound.operands[access.operand][0]
             place = self._place_of(pointer) if access.space != "shared" or pointer.dtype.kind == "handle" else None
@@ -100,7 +103,8 @@ class CallEmitter(Addressing):
                 shifts=bound.form.moves,
             )
             sites.append((read.index(access.operand), self.program.add_site(site)))
-        return Instruction(bound, self.at, tuple(sites), tuple(sinks), self.with_shadows, str(expr.dtype))
+        result = "bool" if bound.form.sync is not None else str(expr.dtype)  # a poll tells who may go on
+        return Instruction(bound, self.at, tuple(sites), tuple(sinks), self.with_shadows, result)
 
     def _place_of(self, pointer: Expr) -> Place | None:
         """The storage that a pointer expression surely points into."""
@@ -140,7 +144,7 @@ class CallEmitter(Addressing):
     def _typed(self, row: Row, expr: Expr, text: str) -> str:
         """As an array (..., 32): the bits of a register, or a value of its own dtype."""
         text = self.array(expr, text)
-        if row.kind in ("b16", "b32", "b64") and expr.dtype.bits >= 16:
+        if row.kind in ("b16", "b32", "b64", "tensor", "imm", "note") and expr.dtype.bits >= 16:
             text = f"{self.out.constant('B', to_bits(expr.dtype))}({text})"
         return f"lanes({text})"
 

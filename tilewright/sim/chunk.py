@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.sim.memory import Block
+from tilewright.sim.pending import Pending
 from tilewright.sim.registers import Registers
+from tilewright.sim.tensor import Cells, Columns
 
 if TYPE_CHECKING:
     from tilewright.sim.address import Ints
@@ -26,7 +29,8 @@ AXES = ("x", "y", "z")
 class Chunk:
     """CTAs ``first`` to ``first + ctas - 1`` of the grid, in the order in which they are launched.
 
-    checks: what each check keeps about this chunk, by its name.
+    checks: what each check keeps about this chunk, by its name. unmet: row and shared address of the m-barriers that
+    were found in a running phase in the last round of polls.
     """
 
     barriers: Barriers
@@ -40,21 +44,35 @@ class Chunk:
         self.registers = {
             place.name: Registers(ctas, run.warps, place.nbytes, place.unit, place.start) for place in run.places.locals
         }
+        self.pending = Pending(self)
         self.checks: dict[str, Any] = {}
+        self.unmet: list[tuple[int, int]] = []
+
+    @cached_property
+    def tensor(self) -> Cells:
+        """Tensor memory; there from its first use on."""
+        return Cells(self.ctas)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Who has taken which columns of tensor memory."""
+        return Columns(self.ctas)
 
     def close(self) -> None:
         """Its CTAs have ended: let go of what they held, now, whoever else still knows the chunk."""
         self.shared = Block.zeros(0, 0)
         self.registers = {}
         self.checks = {}
-        for part in ("barriers", "shadows"):
-            if hasattr(self, part):
+        for part in ("barriers", "shadows", "tensor", "pending"):
+            if part in vars(self):  # a cached property that nobody asked for would be made now
                 delattr(self, part)
 
     def storage(self, place: Place) -> Storage:
         """What holds the bytes of a place."""
         if place.space == "global":
             return self.run.blocks[place.name]
+        if place.space == "tensor":
+            return self.tensor  # type: ignore[return-value]  # who asks for it wants cells
         return self.shared if place.space == "shared" else self.registers[place.name]
 
     def coordinates(self) -> dict[str, Ints]:

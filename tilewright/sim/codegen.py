@@ -40,9 +40,10 @@ from tilewright.sim.address import Address, Part, keep
 from tilewright.sim.axes import UNIFORM
 from tilewright.sim.convert import to_bits
 from tilewright.sim.expressions import Expressions, is_number
+from tilewright.sim.fusing import Fusing
 from tilewright.sim.loops import changed_names, is_closed
 from tilewright.sim.nibbles import load_nibbles, nibble_flags, store_nibbles
-from tilewright.sim.pieces import Branch, Done, Goto, Meet, Piece
+from tilewright.sim.pieces import Ask, Branch, Done, Goto, Meet, Piece
 from tilewright.sim.source import Source
 from tilewright.sim.sync import MeetingPlace
 from tilewright.sim.turns import Turns
@@ -80,6 +81,7 @@ class PieceEmitter(Expressions):
         self.piece = piece
         self.live_out = live_out
         self.loops: list[tuple[str, str] | None] = []  # (live, out) names of a masked loop, None for Python's own
+        self.one_by_one = False  # inside of what is done only where a fused run could not be
 
     # The function
 
@@ -105,6 +107,8 @@ class PieceEmitter(Expressions):
                 self.out.line(f"return run.scheduler.branch(b, {cond}, {end.then}, {end.orelse})")
         elif isinstance(end, Meet):
             self.meet(end)
+        elif isinstance(end, Ask):
+            self.ask(end)
         else:
             self.write_back()
             if isinstance(end, Goto):
@@ -126,6 +130,17 @@ class PieceEmitter(Expressions):
         place = self.out.constant("X", MeetingPlace(bound.instruction.name, end.at, sync, axes))
         self.out.line(f"return run.scheduler.meet(b, {', '.join([place, str(end.to), *texts])})")
 
+    def ask(self, end: Ask) -> None:
+        bound = bind(end.call)
+        passed = self._executed(end.call, bound, "m0").text
+        assert bound.form.signal is not None, "threads ask m-barriers"
+        _, terms = self.pointer(bound.operands[bound.form.signal.barrier][0], "m0")
+        address = self.out.named("a", self.address(terms, "m0"))
+        tally = self.program.add_tally(bound.instruction.name)
+        self.write_back()
+        place = self.out.constant("X", MeetingPlace(bound.instruction.name, end.at, bound.form.sync))
+        self.out.line(f"return run.scheduler.ask(b, {passed}, {place}, {address}, {tally}, {end.to}, {end.again})")
+
     def write_back(self) -> None:
         for name in sorted(self.program.writes(self.piece) & self.live_out):
             self.out.line(f"env[{name!r}] = {self.variable(Var(name))}")
@@ -134,15 +149,28 @@ class PieceEmitter(Expressions):
 
     def body(self, body: Body, mask: str) -> None:
         depth = self.out.indent()
-        for k, stmt in enumerate(body):
-            self.at = getattr(stmt, "at", None)
-            try:
-                _RULES[type(stmt)](self, stmt, mask)
-            except TilewrightError as error:
-                raise error.located(stmt.at) from None
-            if k + 1 < len(body) and self.loops and self.loops[-1] is not None and _leaves(stmt):
+        k = 0
+        while k < len(body):
+            fused = None if self.one_by_one else Fusing(self, mask).at(body, k)
+            if fused is not None:
+                self.one_by_one = True
+                with self.out.block(f"if not {fused.call}:"):
+                    for stmt in body[k : k + fused.length]:
+                        self.statement(stmt, mask)
+                self.one_by_one = False
+            else:
+                self.statement(body[k], mask)
+            k += fused.length if fused else 1
+            if k < len(body) and self.loops and self.loops[-1] is not None and _leaves(body[k - 1]):
                 mask = self.remaining(mask, self.loops[-1][1])
         self.out.dedent(depth)
+
+    def statement(self, stmt: Stmt, mask: str) -> None:
+        self.at = getattr(stmt, "at", None)
+        try:
+            _RULES[type(stmt)](self, stmt, mask)
+        except TilewrightError as error:
+            raise error.located(stmt.at) from None
 
     def remaining(self, mask: str, gone: str) -> str:
         """Opens a block for the lanes that have not left the iteration."""

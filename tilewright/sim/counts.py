@@ -1,8 +1,9 @@
 """Counting: instructions, bytes, and the passes that shared memory needs to serve a warp.
 
 Shared memory has 32 banks of 4 bytes; in one pass (wavefront) each serves one word, which any number of lanes may
-read. Lanes are served in phases: 32 of them for up to 4 bytes each, 16 for 8 bytes, 8 for 16 bytes; a matrix
-instruction serves the 8 rows of one matrix at a time. Source: CUDA C++ Programming Guide, "Shared Memory".
+read. Lanes are served in phases: 32 of them for up to 4 bytes each, 16 for 8 bytes, 8 for 16 bytes; twice as many in a
+load of 8 or 16 bytes where partners ask for the same; a matrix instruction serves the 8 rows of one matrix at a time.
+Source: CUDA C++ Programming Guide, "Shared Memory"; phases: ncu's counts on an H200 (benchmarks/gpu/counters.py).
 """
 
 from __future__ import annotations
@@ -101,33 +102,69 @@ def default_phase(width: int) -> int:
     return max(1, min(32, EVERY // max(width, BANK_BYTES)))
 
 
-def wavefronts(at: Address, lanes: int, width: int, phase: int, active: Bools | None) -> tuple[int, int]:
+def wavefronts(
+    at: Address, lanes: int, width: int, phase: int, active: Bools | None, *, pairs: bool = False
+) -> tuple[int, int]:
     """(passes, fewest possible passes) of one access, summed over the warps and CTAs that ``at`` tells apart.
 
-    lanes: how many of each warp count. Kept with the address where it consists of one part, since adding a multiple of
-    128 bytes to it changes nothing.
+    lanes: how many of each warp count. pairs: is it a load, whose phases double where partners ask for the same? Kept
+    with the address where it consists of one part, since adding a multiple of 128 bytes to it changes nothing.
     """
     if len(at.parts) != 1 or active is not None:
-        return _counted(at.full(), lanes, width, phase, active)
+        return _counted(at.full(), lanes, width, phase, active, pairs=pairs)
     kept = at.parts[0].wavefronts
-    key = (at.start % EVERY, lanes, width, phase)
+    key = (at.start % EVERY, lanes, width, phase, pairs)
     if key not in kept:
-        kept[key] = _counted(at.full(), lanes, width, phase, None)
+        kept[key] = _counted(at.full(), lanes, width, phase, None, pairs=pairs)
     return kept[key]
 
 
-def _counted(address: Ints, lanes: int, width: int, phase: int, active: Bools | None) -> tuple[int, int]:
+def _counted(
+    address: Ints, lanes: int, width: int, phase: int, active: Bools | None, *, pairs: bool
+) -> tuple[int, int]:
+    shape = address.shape if active is None else np.broadcast_shapes(address.shape, active.shape)
+    warps = np.broadcast_to(address, (*shape[:-1], 32)).reshape(-1, 32)
+    taking_part = None if active is None else np.broadcast_to(active, (*shape[:-1], 32)).reshape(-1, 32)
+    if pairs and phase < 32:
+        alike = _partners_ask_alike(warps, taking_part)
+        if alike.any():
+            sides = [(alike, 2 * phase), (~alike, phase)]
+            found = [
+                _passes(warps[of], lanes, width, each, None if taking_part is None else taking_part[of])
+                for of, each in sides
+            ]
+            return found[0][0] + found[1][0], found[0][1] + found[1][1]
+    return _passes(warps, lanes, width, phase, taking_part)
+
+
+def _partners_ask_alike(warps: Ints, active: Bools | None) -> Bools:
+    """Of each warp: does every lane i that takes part name the place of lane i ^ 1, or each that of i ^ 2?
+
+    A partner that takes no part agrees with everybody. Not in any manual: these are ncu's counts on an H200, which
+    hundreds of patterns agree with (benchmarks/gpu/counters.py); stores have no such rule.
+    """
+    lane = np.arange(32)
+    found = np.zeros(len(warps), np.bool_)
+    for step in (1, 2):
+        same = warps == warps[:, lane ^ step]
+        if active is not None:
+            same |= ~(active & active[:, lane ^ step])
+        found |= same.all(1)
+    return found
+
+
+def _passes(warps: Ints, lanes: int, width: int, phase: int, active: Bools | None) -> tuple[int, int]:
+    """Of whole warps, (n, 32); each phase takes as many passes as its busiest bank has different words."""
     unit = max(width, BANK_BYTES)
     banks = max(1, EVERY // unit)
-    shape = address.shape if active is None else np.broadcast_shapes(address.shape, active.shape)
-    units = np.broadcast_to(address // unit, (*shape[:-1], 32))[..., :lanes].reshape(-1, min(phase, lanes))
+    units = (warps // unit)[:, :lanes].reshape(-1, min(phase, lanes))
     if active is None:
         served = np.bitwise_or.reduce(1 << (units % banks), axis=1)
         if banks == units.shape[1] and (served == (1 << banks) - 1).all():
             return len(units), len(units)
         some = len(units)
     else:
-        taking_part = np.broadcast_to(active, (*shape[:-1], 32))[..., :lanes].reshape(units.shape)
+        taking_part = active[:, :lanes].reshape(units.shape)
         units = np.where(taking_part, units, -1)
         some = int(taking_part.any(1).sum())
     ordered = np.sort(units, axis=1)

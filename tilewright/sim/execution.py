@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Execution", "Run"]
 
 CHUNK_BYTES = 3 << 20  # shared memory, registers and temporaries of the CTAs that run together
-LEAST_LANES = 8192  # fewer, and the cost of a statement is that of Python
+LEAST_LANES = 16384  # fewer, and the cost of a statement is that of Python
 MOST_LANES = 1 << 17
 LANE_BYTES = 24  # of temporaries, for each lane
 
@@ -63,6 +63,7 @@ class Execution:
         launch = program.launch
         self.grid: tuple[int, int, int] = tuple(program.number(extent, self.scalars) for extent in launch.grid)  # type: ignore[assignment]
         self.cluster = launch.cluster
+        self.cluster_ctas = self.cluster[0] * self.cluster[1] * self.cluster[2]
         self.threads = launch.threads
         self.warps = launch.warps
         self.shared_bytes = launch.shared_bytes
@@ -73,7 +74,7 @@ class Execution:
         self.tally = [0] * len(program.tallies)
         self.scheduler = Scheduler(self, program.pieces, program.live)
         self._next = 0
-        self._open: list[Chunk] = []  # chunks that run
+        self.open: list[Chunk] = []  # chunks that run
 
     @property
     def ctas(self) -> int:
@@ -87,8 +88,10 @@ class Execution:
             check.begin(self)
         while self.admit():
             self.scheduler.run_all()
-            while self._open:
-                self._open.pop().close()
+            while self.open:
+                for check in self.checks:
+                    check.ended(self.open[-1])
+                self.open.pop().close()
             if progress is not None:
                 progress(self._next, self.ctas)
         for check in self.checks:
@@ -101,7 +104,7 @@ class Execution:
             return False
         chunk = Chunk(self, self._next, size)
         chunk.barriers = Barriers(chunk)
-        self._open.append(chunk)
+        self.open.append(chunk)
         for check in self.checks:
             check.start(chunk)
         self._next += size
@@ -111,7 +114,7 @@ class Execution:
         return True
 
     def _chunk_ctas(self) -> int:
-        """As many CTAs as cache well, never under 8192 lanes, whole clusters."""
+        """As many CTAs as cache well, never under `LEAST_LANES`, whole clusters."""
         lanes = self.warps * 32
         registers = sum(place.nbytes for place in self.places.locals)
         each = self.shared_bytes + lanes * (registers + LANE_BYTES)

@@ -63,7 +63,7 @@ ARRAYS = UNIFORM_INTEGER | {
     "<<": "({a} << {b})",
     ">>": "({a} >> {b})",
 }
-FLOATS = ARRAYS | {"/": "{a} / {b}", "min": "np.fmin({a}, {b})", "max": "np.fmax({a}, {b})"}
+FLOATS = ARRAYS | {"/": "quotient({a}, {b})", "min": "float_min({a}, {b})", "max": "float_max({a}, {b})"}
 
 
 def is_number(kind: DType) -> bool:

@@ -14,6 +14,8 @@ from tilewright.sim.batch import lanes_text, numbers
 from tilewright.sim.masks import Bools, Mask
 from tilewright.sim.memory import UNITS
 from tilewright.sim.places import SHARED_WINDOW, WINDOW_BITS
+from tilewright.sim.remote import OFFSET_BITS, atomic_words, on_rank
+from tilewright.sim.tensor import TensorFacet
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -61,9 +63,20 @@ class SharedFacet:
         )
 
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
+        if int(address.max()) >> OFFSET_BITS:
+            return self._remote(address, combine, values)
         return MemoryFacet(self.batch, self.mask, self.storage).atomic(
             address + (SHARED_WINDOW << WINDOW_BITS), combine, *values
         )
+
+    def _remote(self, address: Array, combine: Callable[..., Array], values: tuple[Array, ...]) -> Array:
+        """On the 8 bytes at addresses of the cluster's window."""
+        active = self.mask.full
+        rows = np.broadcast_to(np.array(numbers(self.batch.ctas)).reshape(-1, 1, 1), active.shape)
+        given = [np.broadcast_to(each, active.shape)[active] for each in (address.astype(np.int64), *values)]
+        found = np.zeros(active.shape, np.uint64)
+        found[active] = atomic_words(self.batch.chunk, rows[active], given[0], combine, tuple(given[1:]))
+        return found
 
 
 def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
@@ -157,8 +170,23 @@ class Facet:
         return MemoryFacet(self.batch, self.mask, self.storage)
 
     @property
+    def tensor(self) -> TensorFacet:
+        return TensorFacet(self)
+
+    @property
     def machine(self) -> Facet:
         return self
+
+    @property
+    def warp(self) -> Array:
+        return np.array(numbers(self.batch.warps)).reshape(1, -1, 1)
+
+    def on_rank(self, address: Array, rank: Array) -> Array:
+        count = self.batch.chunk.run.cluster_ctas
+        wrong = self.active & ((rank.astype(np.int64) < 0) | (rank.astype(np.int64) >= count))
+        if wrong.any():
+            self.fault(f"the cluster has {count} CTAs: a rank is 0..{count - 1}", wrong)
+        return on_rank(address, rank)
 
     @property
     def active(self) -> Bools:

@@ -13,12 +13,13 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.errors import SimulationError
-from tilewright.isa import BY_MASK, WHOLE_WARP, Bound
+from tilewright.isa import BY_MASK, WHOLE_WARP, Async, Bound
 from tilewright.sim.address import Address, Part
-from tilewright.sim.batch import lanes_text
+from tilewright.sim.batch import lanes_text, numbers
 from tilewright.sim.facets import Facet, where_text
 from tilewright.sim.memory import UNITS, Bits
 from tilewright.sim.places import SHARED_WINDOW, WINDOW_BITS
+from tilewright.sim.remote import OFFSET_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,7 @@ class RegisterFile:
     kind: str
 
     def _check(self, batch: Batch, mask: Mask, at: Any) -> None:
-        if self.run and not at.parts and self._is_inside(at.start):
+        if self.run and not at.parts and self._is_inside(at.start) and not batch.chunk.pending.loading:
             return
         if self.run:
             self.sites[0].reach(batch, mask, at)
@@ -125,6 +126,14 @@ class RegisterFile:
             self._check(batch, mask, at)
         self._write(batch, mask, at, result, batch.chunk.registers)
 
+    def is_initialised(self, batch: Batch, at: Any) -> bool:
+        """Surely so? Looked at only where that costs little."""
+        shadows = batch.chunk.shadows
+        if not (self.run and self.many and self.width == 4 and shadows.is_collapsed) or at.parts:
+            return False
+        first = (at.start - self.places[0].start) // 4
+        return bool(shadows.registers[self.places[0].name].all_set(batch.single, range(first, first + self.count)))
+
     def store_flags(self, batch: Batch, mask: Mask, at: Any, flags: Any) -> None:
         if flags is None:
             shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
@@ -158,20 +167,81 @@ class Instruction:
     ) -> Any:
         self._check_lanes(batch, mask, values)
         for number, site in self.accesses:
-            site.touch(batch, mask, values[number])
+            if self._is_elsewhere(number, values[number].hi):
+                self._check_elsewhere(batch, mask, values[number], site.width)
+            else:
+                site.touch(batch, mask, values[number])
         arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
+        if self.bound.form.asynchronous is not None:
+            batch.chunk.pending.issue(self, batch, mask, arguments, sinks, flags)
+            return None
+        return self.carry_out(batch, mask, arguments, sinks, flags)
+
+    def _is_elsewhere(self, number: int, highest: int) -> bool:
+        """Does it point into the shared memory of another CTA? That is no access to this one's."""
+        return self._read_kinds[number][0] == "shared" and highest >> OFFSET_BITS > 0
+
+    def _check_elsewhere(self, batch: Batch, mask: Mask, address: Address, width: int) -> None:
+        run, full = batch.chunk.run, lanes(address.full())
+        rank, offset = full >> OFFSET_BITS, full & (1 << OFFSET_BITS) - 1
+        wrong = mask.full & ((rank > run.cluster_ctas) | (offset + width > run.shared_bytes) | (offset % width != 0))
+        if wrong.any():
+            far = int(np.broadcast_to(offset, wrong.shape)[wrong][0])
+            what = f"{self.bound.instruction.name} at byte {far} of the shared memory of a CTA in the cluster"
+            Facet(batch, mask, self.at, run.plain).fault(f"{what}: it has {run.shared_bytes}", wrong)
+
+    @property
+    def asynchronous(self) -> Async:
+        """How it goes on after it was issued; for those that do."""
+        assert self.bound.form.asynchronous is not None
+        return self.bound.form.asynchronous
+
+    def meaning(self, batch: Look, mask: Mask, arguments: tuple[Any, ...], storage: Any) -> Any:
+        """What the row says, on the memory that ``storage`` finds."""
+        return self._run(batch, mask, arguments, storage)
+
+    def carry_out(self, batch: Batch, mask: Mask, arguments: Any, sinks: tuple[Any, ...], flags: Any) -> Any:
+        """Do what the row says, and deliver its results."""
         found = self._run(batch, mask, arguments, batch.chunk.run.plain)
+        if self.bound.form.signal is not None:
+            self._signal(batch, mask, arguments, found)
         for register, at, part in self._delivered(sinks, found):
             register.store(batch, mask, at, part)
-        if not self.with_shadows:
+        if not self.with_shadows or self._moves_sound_bits(batch, arguments, sinks):
             return self._typed(found)
         return self._shadowed(batch, mask, arguments, sinks, flags, found)
+
+    def _signal(self, batch: Batch, mask: Mask, arguments: Any, found: Any) -> None:
+        """Tell the checks what happened to an m-barrier; those who waited in vain have learned nothing."""
+        signal = self.bound.form.signal
+        assert signal is not None
+        barrier = arguments[[row.name for row in self.bound.read].index(signal.barrier)]
+        told = mask.narrowed(found) if signal.kind == "wait" else mask
+        if told is None or told.lanes < mask.lanes:
+            cta, warp, lane = np.argwhere(mask.full & ~np.broadcast_to(found, mask.shape))[0]
+            address = int(np.broadcast_to(barrier, mask.shape)[cta, warp, lane])
+            batch.chunk.unmet.append((numbers(batch.ctas)[cta], address))
+        if told is not None:
+            for check in batch.chunk.run.checks:
+                check.signalled(batch, told, barrier, signal.kind, found)
+
+    def _moves_sound_bits(self, batch: Batch, arguments: Any, sinks: tuple[Any, ...]) -> bool:
+        """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""
+        form = self.bound.form
+        if not (form.moves and form.on == "shared" and form.asynchronous is None and self.sinks) or len(arguments) > 1:
+            return False
+        (number, site), *_ = self.accesses
+        return batch.chunk.shadows.is_sound(arguments[number], site.width) and all(
+            register.is_initialised(batch, at) for register, at in zip(self.sinks, sinks, strict=True)
+        )
 
     def _shadowed(self, batch: Batch, mask: Mask, arguments: Any, sinks: Any, flags: Any, found: Any) -> Any:
         form = self.bound.form
         shadow: Any = None
         if form.moves:
             shadows = batch.chunk.shadows
+            if form.asynchronous is not None:
+                shadows.expand()
             kinds = zip(arguments, self._read_kinds, strict=True)
             addresses = [Address(0, Part(argument)) for argument, (kind, _) in kinds if kind in ADDRESSES]
             look, active = shadows.view(batch, mask, *addresses)
@@ -181,8 +251,10 @@ class Instruction:
             )
             shadow = self._run(look, active, given, shadows.finder, form.validity)
         else:
+            for argument, flag in zip(arguments, flags or (), strict=False):
+                self._sound(batch, mask, argument, flag)
             for number, site in self.accesses:
-                if site.write:
+                if site.write and not self._is_elsewhere(number, int(np.max(arguments[number]))):
                     site.mark(batch, mask, arguments[number])
         for register, at, part in self._delivered(sinks, shadow):
             register.store_flags(batch, mask, at, part)
@@ -196,13 +268,14 @@ class Instruction:
         yield from zip(self.sinks, sinks, results, strict=True)
 
     @cached_property
-    def _keywords(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, Any]:
+        """The modifiers that the meaning gets."""
         return {name: self.bound.mods[name] for name in self.bound.form.passes}
 
     @cached_property
     def _read_kinds(self) -> tuple[tuple[str, bool], ...]:
         """For each operand that is read: its kind, and whether it is what moves rather than says how."""
-        read = [row for row in self.bound.instruction.operands if not row.written]
+        read = self.bound.read
         movable = [row.kind == "typed" or row.many for row in read]
         if not any(movable):
             movable = [row.kind in ("b16", "b32", "b64") for row in read]
@@ -210,6 +283,7 @@ class Instruction:
 
     def _sound(self, batch: Batch, mask: Mask, argument: Any, flags: Any) -> Any:
         if flags is not None:
+            flags = np.bitwise_and.reduce(flags, axis=2) if np.ndim(flags) == 4 else flags  # of a vector
             use = f"an operand of {self.bound.instruction.name}"
             batch.chunk.shadows.require(batch, mask, flags, use, self.at)
         return argument
@@ -225,7 +299,7 @@ class Instruction:
         execute = meaning or form.execute
         assert execute is not None
         first = (getattr(Facet(batch, mask, self.at, storage), form.on),) if form.on else ()
-        return execute(*first, *arguments, **self._keywords)
+        return execute(*first, *arguments, **self.keywords)
 
     def _typed(self, found: Any) -> Any:
         if found is None or self.result == "void":
@@ -237,7 +311,7 @@ class Instruction:
         if needs == WHOLE_WARP and not mask.has_whole_warps:
             self._divergence(batch, mask, np.ones((1, 1, 32), np.bool_))
         elif needs == BY_MASK and mask.array is not None:
-            names = [row.name for row in self.bound.instruction.operands if not row.written]
+            names = [row.name for row in self.bound.read]
             named = values[names.index("mask")].astype(np.int64) >> np.arange(32) & 1 != 0
             if (mask.full.any(-1, keepdims=True) & named & ~mask.full).any():
                 self._divergence(batch, mask, named)

@@ -36,7 +36,7 @@ from tilewright.sim.prepare import calls_of, is_collective
 if TYPE_CHECKING:
     from tilewright.errors import Span
 
-__all__ = ["Branch", "Done", "Goto", "Meet", "Piece", "cut"]
+__all__ = ["Ask", "Branch", "Done", "Goto", "Meet", "Piece", "cut"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,21 @@ class Meet:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """Lanes for which ``call`` is true go on with ``to``, the others ask again at piece ``again``."""
+
+    call: Call
+    to: int
+    again: int
+    at: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The end of the kernel."""
 
 
-End = Goto | Branch | Meet | Done
+End = Goto | Branch | Meet | Ask | Done
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,8 @@ class Piece:
     def successors(self) -> tuple[int, ...]:
         if isinstance(self.end, Branch):
             return (self.end.then, self.end.orelse)
+        if isinstance(self.end, Ask):
+            return (self.end.to, self.end.again)
         return () if isinstance(self.end, Done) else (self.end.to,)
 
 
@@ -196,6 +208,12 @@ class _Cutter:
     def meet(self, stmt: Stmt) -> None:
         """The call waits; what is left of the statement, if anything, comes after."""
         call, after = next(filter(is_collective, calls_of(stmt))), self.label()
+        sync = bind(call).form.sync
+        if sync is not None and sync.scope == "poll":
+            again = self.label()
+            self.then(Goto(again), again)
+            self.then(Ask(call, after, again, stmt.at), after)
+            return
         self.then(Meet(call, after, stmt.at), after)
         if not (isinstance(stmt, Evaluate) and bind(call).form.sync):
             self.statements.append(stmt)
@@ -239,6 +257,8 @@ class _Cutter:
         def renamed(end: End) -> End:
             if isinstance(end, Done):
                 return end
+            if isinstance(end, Ask):
+                return replace(end, to=number[self._through(end.to)], again=number[end.again])
             if isinstance(end, Branch):
                 return replace(end, then=number[self._through(end.then)], orelse=number[self._through(end.orelse)])
             return replace(end, to=number[self._through(end.to)])

@@ -35,9 +35,9 @@ from tilewright.sim.checks.bounds import Bounds
 from tilewright.sim.codegen import NAMESPACE, PieceEmitter
 from tilewright.sim.execution import Execution, Run
 from tilewright.sim.memory import Block
-from tilewright.sim.pieces import Branch, Meet, Piece, cut
+from tilewright.sim.pieces import Ask, Branch, Meet, Piece, cut
 from tilewright.sim.places import Place, Places
-from tilewright.sim.prepare import prepared
+from tilewright.sim.prepare import calls_of, prepared
 from tilewright.sim.sites import Hook, Site
 from tilewright.sim.source import Source
 
@@ -61,6 +61,9 @@ class Program:
         self.parameters = frozenset(var.name for var in (*kernel.params, *kernel.symbols))
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *getattr(kernel, "authored", ()))}
         self.with_shadows = "poison" in checks
+        self.has_asynchronous = any(
+            bind(call).form.asynchronous is not None for stmt in statements(kernel.body) for call in calls_of(stmt)
+        )
         self.sites: list[Site] = []
         self.tallies: list[str] = []
         self.part_ids: dict[str, int] = {}
@@ -192,7 +195,7 @@ class Program:
         exprs = [expr for stmt in statements(piece.body) for expr in expressions(stmt)]
         if isinstance(piece.end, Branch):
             exprs += walk(piece.end.cond)
-        elif isinstance(piece.end, Meet):
+        elif isinstance(piece.end, (Meet, Ask)):
             exprs += walk(piece.end.call)
         return frozenset(names | {expr.name for expr in exprs if isinstance(expr, Var)})
 

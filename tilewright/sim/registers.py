@@ -6,10 +6,13 @@ as it comes. The unit that is kept together is a 32-bit word, or as wide as the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tilewright.sim.batch import numbers
 from tilewright.sim.memory import UNITS, Bits
 
 if TYPE_CHECKING:
@@ -17,9 +20,48 @@ if TYPE_CHECKING:
     from tilewright.sim.batch import Look
     from tilewright.sim.masks import Mask
 
-__all__ = ["Registers"]
+__all__ = ["Held", "Registers", "Spread"]
 
 LANES = np.arange(32, dtype=np.int64)
+
+
+class Spread:
+    """A matrix in the registers of a warp. spots: for each element its word, see `Registers.flat`."""
+
+    def __init__(self, spots: Ints) -> None:
+        self.spots = spots
+        self._order = np.argsort(spots, axis=None)
+        words = spots.reshape(-1)[self._order]
+        first, last = int(words[0]), int(words[-1]) + 1
+        self._words: Any = slice(first, last) if last - first == words.size else words
+
+    def matrix(self, flat: Bits) -> Bits:
+        """(CTAs, warps, rows, columns), a copy."""
+        return flat.take(self.spots, axis=2)
+
+    def put(self, flat: Bits, matrix: Bits) -> None:
+        """Write a matrix to its words."""
+        flat[:, :, self._words] = matrix.reshape(*matrix.shape[:2], -1).take(self._order, axis=2)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Held:
+    """Registers of some CTAs and warps as a matrix, (CTAs, warps, rows, columns), which is newer than their words.
+
+    numbers: of the registers that these are.
+    """
+
+    ctas: slice
+    warps: slice
+    spread: Spread
+    numbers: frozenset[int]
+    matrix: NDArray[np.float32]
+
+    def meets(self, other: Held) -> bool:
+        """Do both have a register of the same thread?"""
+        pairs = ((self.ctas, other.ctas), (self.warps, other.warps))
+        both = all(mine == theirs or set(numbers(mine)) & set(numbers(theirs)) for mine, theirs in pairs)
+        return both and not self.numbers.isdisjoint(other.numbers)
 
 
 class Registers:
@@ -34,6 +76,7 @@ class Registers:
         self.nbytes = nbytes
         self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
         self._views: dict[int, Bits] = {}
+        self._held: dict[object, Held] = {}
 
     @property
     def rows(self) -> int:
@@ -47,6 +90,8 @@ class Registers:
 
     def view(self, width: int) -> Bits:
         """(CTAs, warps, units, 32, items of ``width`` in a unit)."""
+        if self._held:
+            self.settle()
         if width not in self._views:
             shape = (*self.data.shape[:3], 32, self.unit // width)
             self._views[width] = self.data.view(UNITS[width]).reshape(shape)
@@ -114,3 +159,37 @@ class Registers:
         for k in range(words.shape[-2]):
             place = self.slot(batch, start + 4 * k, 4)
             np.copyto(place, words[..., k, :], where=True if mask.array is None else mask.array)
+
+    # Registers that are kept as matrices
+
+    def flat(self, ctas: slice, warps: slice) -> Bits:
+        """(CTAs, warps, words), a view: word k of lane l is number 32 k + l, where the unit is a word."""
+        view = self.view(4)[ctas, warps]
+        return view.reshape(*view.shape[:2], -1)
+
+    def all_set(self, look: Look, numbers: Ints | range) -> bool:
+        """Of a shadow: are these registers, ascending, initialised in all lanes?"""
+        first, last = int(numbers[0]) * 4 // self.unit, int(numbers[-1]) * 4 // self.unit + 1
+        alone = len(numbers) * 4 < (last - first) * self.unit
+        units: Any = np.asarray(numbers) * 4 // self.unit if alone else slice(first, last)
+        return bool(self.data[self._ctas(look), look.warps, units].view(np.bool_).all())
+
+    def held(self, key: object) -> Held | None:
+        """What `hold` was given under this key, unless somebody has looked at one of its registers since."""
+        return self._held.get(key)
+
+    def hold(self, key: object, held: Held) -> None:
+        """From now on this matrix is what the registers hold; it may be changed in place."""
+        for other in [other for other, one in self._held.items() if one.meets(held)]:
+            self._settle(self._held.pop(other))
+        self._held[key] = held
+
+    def settle(self) -> None:
+        """Bring the words up to date, for whoever looks at them."""
+        while self._held:
+            self._settle(self._held.popitem()[1])
+
+    def _settle(self, held: Held) -> None:
+        kept, self._held = self._held, {}
+        held.spread.put(self.flat(held.ctas, held.warps), held.matrix.view(np.uint32))
+        self._held = kept

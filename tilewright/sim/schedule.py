@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.isa import phase_state
 from tilewright.sim.batch import Batch, lanes_text, merged, numbers
 from tilewright.sim.masks import Mask, Value
-from tilewright.sim.sync import Crossing, MeetingPlace
+from tilewright.sim.sync import Asking, Crossing, MeetingPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tilewright.errors import Span
+    from tilewright.sim.address import Address
+    from tilewright.sim.chunk import Chunk
     from tilewright.sim.execution import Execution
 
 __all__ = ["Scheduler"]
+
+LIVELOCK = "livelock: every thread that is left polls, and nothing changes"
 
 
 class Scheduler:
@@ -37,15 +42,22 @@ class Scheduler:
         self.waiting: list[Batch] = []  # arrived at a barrier
         self.gathering: list[Batch] = []  # lanes of warps that wait for the rest of their warp
         self.polling: list[Batch] = []
+        self.asking: list[Batch] = []  # some of their lanes got the answer no
+        self.refused = 0  # answers that changed nothing
+        self.asked_at = -1  # progress when all were asked last
         self.rounds = 0
         self.last_round = 0
+        self._ways = (
+            self._release, self._ask_again, self._gather, self._complete, self._split, self._split_asking, self._poll,
+            self._force_gathering,
+        )  # fmt: skip
 
     def run_all(self) -> None:
         """Every batch to its end. Raises SimulationError where nobody can go on."""
         while True:
             if self.ready:
                 self._step(self._next())
-            elif not (self._release() or self._gather() or self._split() or self._poll() or self._force_gathering()):
+            elif not any(way() for way in self._ways):
                 break
         self._check_finished()
 
@@ -93,6 +105,20 @@ class Scheduler:
         """The back edge of a loop that may be waiting for somebody's store."""
         batch.piece = to
         self.polling.append(batch)
+        return None
+
+    def ask(
+        self, batch: Batch, passed: Value, place: MeetingPlace, barrier: Address, tally: int, to: int, again: int
+    ) -> int | None:
+        """Each lane goes on once it gets the answer yes; the batch stays whole for as long as that can be."""
+        yes = batch.mask.narrowed(passed)
+        if yes is not None and yes.lanes == batch.mask.lanes:
+            self.run.tally[tally] += batch.mask.warps
+            return to
+        batch.piece = again
+        batch.meeting = Asking(place, np.broadcast_to(passed, batch.shape), to, barrier)
+        self.asking.append(batch)
+        self.refused += 1
         return None
 
     def meet(self, batch: Batch, place: MeetingPlace, to: int, *operands: Value) -> int | None:
@@ -144,6 +170,45 @@ class Scheduler:
         self.waiting.remove(batch)
         batch.meeting = None
         self.ready.append(batch)
+
+    def _ask_again(self) -> bool:
+        """Everyone who got a no, if anything has happened since they were asked."""
+        progress = self.run.steps - self.refused
+        if not self.asking or progress == self.asked_at:
+            return False
+        self.asked_at = progress
+        for batch in self.asking:
+            batch.meeting = None
+        self.ready, self.asking = self.asking, []
+        return True
+
+    def _complete(self) -> bool:
+        """The oldest asynchronous operation of a chunk."""
+        for chunk in self.run.open:
+            if not chunk.pending.queue:
+                continue
+            batches = (*self.waiting, *self.gathering, *self.polling, *self.asking)
+            for check in self.run.checks if all(batch.chunk is not chunk for batch in batches) else ():
+                check.outlived(chunk.pending.queue[0])
+            chunk.pending.complete_oldest()
+            self.run.steps += 1
+            return True
+        return False
+
+    def _split_asking(self) -> bool:
+        """The lanes that got a yes, without the others."""
+        for batch in self.asking:
+            answer: Asking = batch.meeting
+            yes = batch.mask.narrowed(answer.passed)
+            if yes is None:
+                continue
+            self.asking.remove(batch)
+            self.ready.append(batch.narrowed(yes, answer.to))
+            rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~yes.full), batch.piece)
+            rest.meeting = Asking(answer.place, np.zeros(rest.shape, np.bool_), answer.to, answer.barrier)
+            self.asking.append(rest)
+            return True
+        return False
 
     def _gather(self) -> bool:
         """Lanes at one place that belong together; warps that are whole then go on."""
@@ -210,8 +275,10 @@ class Scheduler:
                 return True
             if self.gathering:
                 return False
-            self._stuck("livelock: every thread that is left polls, and nothing changes", self.polling)
+            self._stuck(LIVELOCK, self.polling)
         self.ready, self.polling = self.polling, []
+        for chunk in self.run.open:
+            chunk.unmet.clear()
         return True
 
     def _force_gathering(self) -> bool:
@@ -227,20 +294,31 @@ class Scheduler:
     # The end
 
     def _check_finished(self) -> None:
-        if self.gathering:
-            self._stuck(
-                "divergence: a warp cannot meet, its lanes are apart", [*self.gathering, *self.waiting, *self.polling]
-            )
-        if self.waiting:
-            self._stuck("deadlock: no thread can go on", self.waiting)
+        apart = [batch for batch in self.gathering if not self._waits_for_lanes_that_wait(batch)]
+        if apart:
+            self._stuck("divergence: a warp cannot meet, its lanes are apart", [*apart, *self.waiting, *self.polling])
+        if self.waiting or self.asking:
+            self._stuck("deadlock: no thread can go on", [*self.waiting, *self.asking])
+        if self.polling:
+            self._stuck(LIVELOCK, self.polling)
+
+    def _waits_for_lanes_that_wait(self, batch: Batch) -> bool:
+        """Are the other lanes of each of its warps at an m-barrier, or do they poll? They would come otherwise."""
+        coming = np.zeros((batch.chunk.ctas, self.run.warps), np.bool_)
+        for other in (*self.asking, *self.polling):
+            if other.chunk is batch.chunk:
+                coming[other.ctas, other.warps] |= other.mask.full.any(-1)
+        return bool(coming[batch.ctas, batch.warps][batch.mask.full.any(-1)].all())
 
     def _stuck(self, what: str, batches: list[Batch]) -> None:
-        others = [b for b in (*self.waiting, *self.gathering, *self.polling) if b not in batches]
+        others = [b for b in (*self.waiting, *self.gathering, *self.polling, *self.asking) if b not in batches]
         lines = [line for batch in (*batches, *others) for line in self._places(batch)]
-        missing = self._missing(batches)
         first = min(batches, key=lambda batch: batch.piece)
+        missing = self._missing([first, *batches])
         at = first.meeting.place.at if first.meeting else self._poll_place(first)
-        raise SimulationError(what, given="\n".join(lines[:32]), allowed=missing, at=at)
+        ideas = (check.stuck(batch.chunk) for batch in batches for check in self.run.checks)
+        hint = next(filter(None, ideas), None)
+        raise SimulationError(what, given="\n".join(lines[:32]), allowed=missing, hint=hint, at=at)
 
     def _poll_place(self, batch: Batch) -> Span | None:
         return self.run.program.spans.get(batch.piece)
@@ -272,7 +350,28 @@ class Scheduler:
                 state = batch.chunk.barriers
                 expected, arrived = int(state.expected[row, number]), int(state.arrived[row, number])
                 return f"{expected} threads at barrier {number}; {arrived} have arrived"
+            if isinstance(batch.meeting, Asking):
+                return self._phase_text(batch.chunk, *self._asked(batch))
+            if batch.chunk.unmet:
+                return self._phase_text(batch.chunk, *batch.chunk.unmet[0])
         return None
+
+    @staticmethod
+    def _asked(batch: Batch) -> tuple[int, int]:
+        """Row and shared address of the m-barrier that the first lane waits for."""
+        cta, warp, lane = np.argwhere(batch.mask.full & ~batch.meeting.passed)[0]
+        address = np.broadcast_to(batch.meeting.barrier.full(), batch.shape)[cta, warp, lane]
+        return numbers(batch.ctas)[cta], int(address)
+
+    @staticmethod
+    def _phase_text(chunk: Chunk, row: int, address: int) -> str:
+        """What an m-barrier still waits for."""
+        state = phase_state(chunk.shared.view(8)[row, address >> 3])
+        bytes_too = f", {int(state.tx)} bytes to come" if state.tx else ""
+        return (
+            f"the end of a phase of the m-barrier: {int(state.pending)} of {int(state.expected)} arrivals are missing"
+            f"{bytes_too}; the running phase has parity {int(state.phase) % 2}"
+        )
 
 
 def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Any, Any]:

@@ -59,7 +59,6 @@ class Site:
     def __post_init__(self) -> None:
         name, space = (self.place.name, self.place.space) if self.place else ("", "")
         self.line = Line(self.at, self.op, name, space, self.write)
-        self.phase = self.phase or default_phase(self.width)
         if self.place:
             self.hooks = self.watch(self)
 
@@ -100,7 +99,8 @@ class Site:
         if line.space == "shared":
             everyone = mask.array is None or mask.lanes == self.lanes * batch.shape[0] * batch.shape[1]
             active = None if everyone else mask.array
-            passes, ideal = wavefronts(at, self.lanes, self.width, self.phase, active)
+            phase, pairs = self.phase or default_phase(self.width), not (self.write or self.phase)
+            passes, ideal = wavefronts(at, self.lanes, self.width, phase, active, pairs=pairs)
             shape = at.shape if active is None else np.broadcast_shapes(at.shape, active.shape)
             times = (batch.shape[0] // shape[0]) * (batch.shape[1] // shape[1])
             line.wavefronts += passes * times

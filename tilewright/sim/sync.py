@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
+    from tilewright.sim.address import Address
     from tilewright.sim.batch import Batch
     from tilewright.sim.chunk import Chunk
     from tilewright.sim.masks import Bools, Value
 
-__all__ = ["Barriers", "Crossing", "MeetingPlace"]
+__all__ = ["Asking", "Barriers", "Crossing", "MeetingPlace"]
 
 NAMED = 16  # barriers of a CTA; one more stands for the cluster's
 WARP = 32
@@ -52,6 +53,23 @@ class Crossing:
         return self.barrier is not None
 
 
+@dataclass(eq=False)
+class Asking:
+    """A batch at a place where each lane goes on once it gets the answer yes.
+
+    passed: those that have it now. barrier: the shared addresses of the m-barriers that they wait for.
+    """
+
+    place: MeetingPlace
+    passed: Bools
+    to: int
+    barrier: Address
+
+    @property
+    def has_arrived(self) -> bool:
+        return False
+
+
 class Barriers:
     """The state of the barriers of a chunk: one row per CTA (per cluster: its first CTA's)."""
 
@@ -62,12 +80,15 @@ class Barriers:
         self.expected = np.zeros(size, np.int64)
         self.generation = np.zeros(size, np.int64)
         self.waiting = np.zeros((*size, chunk.run.warps), np.bool_)  # of the row's own CTA
+        self.arrived_in = np.zeros((chunk.ctas, chunk.run.warps), np.int64)  # generation of the cluster's barrier
 
     def arrive(self, batch: Batch, place: MeetingPlace, number: Value, count: Value) -> Crossing | None:
         """The batch, whole warps, arrives. None where it may go on at once."""
         sync = place.sync
         assert sync is not None
         ids, counts = self._ids(sync, number, count)
+        if sync.wait_only:
+            return self._arrived_before(batch, place)
         if self._all_at_once(batch, sync, ids, counts):
             return None
         warps = batch.mask.full.any(-1)
@@ -78,8 +99,15 @@ class Barriers:
             here = warps & (barrier == one)
             wanted = np.unique(np.broadcast_to(counts, warps.shape)[here])
             self._check(place, int(one), wanted)
+            if sync.scope == "cluster":
+                self.arrived_in[batch.ctas, batch.warps] = generation
             self._count(batch, place, rows, int(one), here, int(wanted[0]))
         return None if sync.arrive_only else Crossing(place, barrier, generation)
+
+    def _arrived_before(self, batch: Batch, place: MeetingPlace) -> Crossing:
+        """Waiting for the meeting at which these warps have arrived already."""
+        shape = batch.shape[:2]
+        return Crossing(place, np.full(shape, NAMED), self.arrived_in[batch.ctas, batch.warps])
 
     def _ids(self, sync: Sync, number: Value, count: Value) -> tuple[Any, Any]:
         """The barrier's number and how many threads meet there, ints or (CTAs or 1, warps or 1)."""
@@ -140,10 +168,10 @@ class Barriers:
         np.add.at(self.arrived[:, number], rows, arriving)
         self.expected[np.unique(rows[arriving > 0]), number] = wanted
         own = np.array(numbers(batch.ctas))
-        for check in self.chunk.run.checks:
-            check.released(self.chunk, own, batch.warps, here, number, rows)
         assert place.sync is not None
-        if not place.sync.arrive_only:
+        for check in self.chunk.run.checks if place.sync.orders else ():
+            check.released(self.chunk, own, batch.warps, here, number, rows)
+        if not place.sync.arrive_only or place.sync.scope == "cluster":  # who arrives at a cluster's waits later
             self.waiting[own, number, batch.warps] |= here
         touched = np.unique(rows[arriving > 0])
         if (self.arrived[touched, number] > wanted).any():

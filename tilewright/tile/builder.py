@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tilewright import isa
-from tilewright.dtypes import HANDLE, INT32
+from tilewright.dtypes import HANDLE, INT32, dtype
 from tilewright.errors import Span
 from tilewright.ir import (
     AddressOf,
@@ -30,6 +30,8 @@ from tilewright.ir import (
     Var,
     as_expr,
     binary,
+    map_body,
+    row_major,
     select,
     statements,
 )
@@ -38,7 +40,9 @@ if TYPE_CHECKING:
     from tilewright.layout import Facts
     from tilewright.tile.walks import Offset
 
-__all__ = ["Builder", "Names"]
+__all__ = ["Builder", "Names", "Preparations"]
+
+Made = TypeVar("Made")
 
 
 class Names:
@@ -67,6 +71,32 @@ class Names:
         return label
 
 
+class Preparations:
+    """What tile calls need written right behind the declaration of a buffer, each once in a kernel. (Mutable.)"""
+
+    def __init__(self) -> None:
+        self._results: dict[tuple[str, Hashable], object] = {}
+        self._written: dict[str, Body] = {}
+
+    def once(self, buffer: Buffer, key: Hashable, out: Builder, write: Callable[[Builder], Made]) -> Made:
+        """The result of ``write`` for this buffer and key; at the first time, ``out`` takes what it writes."""
+        if (buffer.name, key) not in self._results:
+            self._results[buffer.name, key] = write(out)
+            self._written[buffer.name] = (*self._written.get(buffer.name, ()), *out.body)
+        return cast(Made, self._results[buffer.name, key])
+
+    def placed(self, body: Body) -> Body:
+        """``body`` with everything behind the declaration it belongs to."""
+
+        def followed(stmt: Stmt) -> Body | None:
+            mine = self._written.pop(stmt.buffer.name, None) if isinstance(stmt, (AllocBuffer, DeclBuffer)) else None
+            return None if mine is None else (stmt, *mine)
+
+        done = map_body(body, followed) if self._written else body
+        assert not self._written, f"no declaration of {', '.join(self._written)}"
+        return done
+
+
 def _picked(values: list[Value], index: Value) -> Value:
     """The value with this index."""
     *rest, total = values
@@ -78,10 +108,11 @@ def _picked(values: list[Value], index: Value) -> Value:
 class Builder:
     """Collects the statements of one tile call, each at the call's line. (Mutable.)"""
 
-    def __init__(self, names: Names, at: Span | None, facts: Facts) -> None:
+    def __init__(self, names: Names, at: Span | None, facts: Facts, preparations: Preparations | None = None) -> None:
         self.names = names
         self.at = at
         self.facts = facts
+        self.preparations = preparations or Preparations()
         self._bodies: list[list[Stmt]] = [[]]
 
     @property
@@ -103,6 +134,16 @@ class Builder:
         var = Var(self.names.new(name), HANDLE if expr.dtype == HANDLE else expr.dtype)
         self.add(Bind(var, expr, mutable=False, at=self.at))
         return var
+
+    def once_behind(self, buffer: Buffer, key: Hashable, write: Callable[[Builder], Made]) -> Made:
+        """What ``write`` writes stands right behind the declaration of ``buffer``, once for all calls with this key."""
+        return self.preparations.once(buffer, key, Builder(self.names, self.at, self.facts, self.preparations), write)
+
+    def local(self, name: str, count: int, kind: str) -> Buffer:
+        """New registers: ``count`` elements of each thread."""
+        buffer = Buffer(self.names.new(name), dtype(kind), (count,), "local", row_major((count,)))
+        self.add(AllocBuffer(buffer, at=self.at))
+        return buffer
 
     def call(self, op: str, *args: object, **modifiers: object) -> None:
         """Write an instruction of the table."""

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from tilewright.isa import Arch
     from tilewright.tile.scope import ExecScope
 
-__all__ = ["Side", "TileCall", "call_name", "side_of"]
+__all__ = ["ASYNC_OPTIONS", "Side", "TileCall", "call_name", "checked_async_copy", "checked_copy", "side_of"]
+
+ASYNC_OPTIONS = {"cta_group": (1, 2), "fmt": ("", "b4x16_p64", "b6x16_p32")}
+"""Keywords of `copy_async` with the values they may have. cta_group: CTAs that work on one tensor memory together; fmt:
+how the source is packed, 16 values in each 16 bytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,6 +170,25 @@ def checked_copy(call: TileCall) -> TileCall:
     if dst.dtype != src.dtype:
         raise _invalid(call, "the dtypes differ", f"{dst.name} is {dst.dtype}, {src.name} is {src.dtype}",
                        "one dtype on both sides", f'a loop with T.cast(x, "{dst.dtype}") converts')  # fmt: skip
+    return _same_extents(call)
+
+
+def checked_async_copy(call: TileCall) -> TileCall:
+    """`checked_copy`, with the keywords of asynchronous copies; tensor memory takes narrow elements apart on the way:
+    from 4 or 6 bits in shared memory to 8 bits each.
+    """
+    for key, allowed in ASYNC_OPTIONS.items():
+        if key in dict(call.config) and call.option(key) not in allowed:
+            given = f"{key}={call.option(key)!r}"
+            raise _invalid(call, f"unknown {key}", given, f"{key}= {', '.join(map(repr, allowed))}")
+    narrow = call.src.dtype.value_bits in (4, 6) and call.dst.dtype.value_bits == 8
+    unpacks = narrow and call.spaces == ("tmem", "shared")
+    return _same_extents(call) if unpacks else checked_copy(call)
+
+
+def _same_extents(call: TileCall) -> TileCall:
+    """The call with its extents compared, and its regions looked up in their buffers."""
+    dst, src = call.dst, call.src
     for side in (dst, src):
         _check_inside(call, side)
     shapes = [[extent for extent in side.extents if const_value(extent) != 1] for side in (dst, src)]

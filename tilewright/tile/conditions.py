@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
 from tilewright.ir import const_value
 from tilewright.tile.call import TileCall
-from tilewright.tile.dispatch import Condition, condition
+from tilewright.tile.dispatch import Change, Condition, condition
+from tilewright.tile.scope import SPOKEN
 
 __all__ = [
     "between",
+    "between_in_order",
     "constant_extents",
     "element_bits",
     "one_place_each",
     "plain_registers",
+    "single_thread",
+    "tensor_address",
     "whole_warps",
     "within_a_cta",
 ]
@@ -26,6 +35,18 @@ def between(one: str, other: str) -> Condition:
             return None
         given = f"{call.src.name} is in {call.src.space} memory and {call.dst.name} in {call.dst.space}"
         return f"{given}, not {one} and {other}"
+
+    return check
+
+
+def between_in_order(src: str, dst: str) -> Condition:
+    """The source is in the first memory, the destination in the second."""
+
+    @condition(f"the source is in {src} memory, the destination in {dst}")
+    def check(call: TileCall) -> str | None:
+        if (call.src.space, call.dst.space) == (src, dst):
+            return None
+        return f"copies from {call.src.space} to {call.dst.space} memory, not from {src} to {dst}"
 
     return check
 
@@ -67,6 +88,30 @@ def one_place_each(call: TileCall) -> str | None:
     if dst.space != "local" and dst.tile is not None and dst.tile.replica:
         return f"{dst.name} holds each element in several places: {dst.tile}"
     return None
+
+
+@condition("the tensor memory has an address: allocated_addr=")
+def tensor_address(call: TileCall) -> str | None:
+    side = call.side("tmem")
+    return f"{side.name} has no allocated_addr" if side.buffer.allocated_addr is None else None
+
+
+def _by_one_thread(call: TileCall) -> Iterator[Change]:
+    """The same call made by a single thread."""
+    first = np.arange(call.scope.cta_threads) == np.flatnonzero(call.scope.active)[0]
+    scope = replace(call.scope, kind="thread", threads=1, active=first)
+    yield Change(
+        f"Tx.{call.stmt.primitive} in one thread: `if T.ptx.elect_sync():` in one warp", replace(call, scope=scope)
+    )
+
+
+@condition("one thread issues the copy", changes=_by_one_thread)
+def single_thread(call: TileCall) -> str | None:
+    if call.scope.kind != "thread":
+        return f"the threads of a {SPOKEN[call.scope.kind]} execute the call together"
+    starts = [start for side in (call.dst, call.src) for start in side.starts]
+    count = call.scope.alike(starts)
+    return f"{count} threads get here, and each would issue the same copy" if count > 1 else None
 
 
 @condition("the registers have a layout without a swizzle")

@@ -50,15 +50,18 @@ class Decline(Exception):  # no error: the variant leaves the call to the next o
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A sentence that must hold, and the check: None, or the reason why it does not."""
+    """A sentence that must hold, and the check: None, or the reason why it does not. changes: where it might hold."""
 
     sentence: str
     check: Callable[[TileCall], str | None]
+    changes: Callable[[TileCall], Iterable[Change]] = lambda _: ()
 
 
-def condition(sentence: str) -> Callable[[Callable[[TileCall], str | None]], Condition]:
+def condition(
+    sentence: str, changes: Callable[[TileCall], Iterable[Change]] = lambda _: ()
+) -> Callable[[Callable[[TileCall], str | None]], Condition]:
     """Name a check, so that a page can list it."""
-    return lambda check: Condition(sentence, check)
+    return lambda check: Condition(sentence, check, changes)
 
 
 class Variant:
@@ -84,7 +87,7 @@ class Variant:
         for each in self.when:
             reason = each.check(call)
             if reason:
-                raise Decline(reason, allowed=each.sentence)
+                raise Decline(reason, allowed=each.sentence, changes=each.changes(call))
         plan: Plan = self.planner(call)
         return plan
 

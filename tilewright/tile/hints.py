@@ -9,13 +9,25 @@ from typing import TYPE_CHECKING
 from tilewright.ir import Binary, Const, Expr, Region, Var, const_value, walk
 from tilewright.layout import ComposeLayout, Iter, Layout, TileLayout
 from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.dispatch import Change
+from tilewright.tile.dispatch import Change, Decline
 from tilewright.tile.partition import missing_fact, storage_start
 
 if TYPE_CHECKING:
+    from tilewright.isa import Form
     from tilewright.tile.partition import Places
 
-__all__ = ["alignments"]
+__all__ = ["alignments", "check_target"]
+
+
+def check_target(call: TileCall, name: str, form: Form) -> None:
+    """A form that the target lacks is no error here: another variant may take the call. Raises Decline."""
+    if not form.arch.admits(call.arch):
+        first = form.arch.archs()[0]
+        raise Decline(
+            f"{name} exists on {form.arch}, not on {call.arch}",
+            allowed=str(form.arch),
+            changes=[Change(f'target="{first}"', replace(call, arch=first))],
+        )
 
 
 def alignments(call: TileCall, side: Side, where: Places, length: int) -> Iterator[Change]:

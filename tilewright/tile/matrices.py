@@ -9,7 +9,7 @@ addresses.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -18,10 +18,10 @@ from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, special
 from tilewright.isa import Form, Mods, lookup, matrix_fragment
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.dispatch import Change, Decline
-from tilewright.tile.hints import alignments
-from tilewright.tile.owners import Owners, owners, rank_among
-from tilewright.tile.partition import Places, misaligned, places, storage_start, tracked
+from tilewright.tile.dispatch import Decline
+from tilewright.tile.hints import alignments, check_target
+from tilewright.tile.owners import Owners, owners, rank_among, registers_of
+from tilewright.tile.partition import Places, misaligned, places, tracked
 from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
 
 __all__ = ["Kind", "Plan", "emit_matrices", "plan_matrices"]
@@ -152,10 +152,10 @@ def plan_matrices(call: TileCall, kinds: Sequence[Kind], num: int | None = None)
     local, shared = call.side("local"), call.side("shared")
     loading = local is call.dst
     held = owners(call, local, loading=loading)
-    registers = fragments(call, local, held, kinds[0])
+    registers = registers_of(call, local, held, 8 if kinds[0].unpacks else local.dtype.bits)
     where = places(shared, call.facts)
     kind, members, rows = served(call, shared, where, registers, kinds)
-    check_target(call, kind)
+    check_target(call, kind.name, kind.form)
     if not loading and len(np.unique(where.seen[0, registers])) < registers.size:
         raise Decline(f"several elements of {local.name} go to one place in {shared.name}")
     count = len(members)
@@ -172,40 +172,6 @@ def plan_matrices(call: TileCall, kinds: Sequence[Kind], num: int | None = None)
         for each in range(members.shape[1])
     )
     return Plan(kind, width, count // width, slots, offset, by_matrix, held.guard(storing=not loading))
-
-
-def check_target(call: TileCall, kind: Kind) -> None:
-    """A form that the target lacks is no error here: another variant may take the call."""
-    needs = kind.form.arch
-    if not needs.admits(call.arch):
-        first = needs.archs()[0]
-        raise Decline(
-            f"{kind.name} exists on {needs}, not on {call.arch}",
-            allowed=str(needs),
-            changes=[Change(f'target="{first}"', replace(call, arch=first))],
-        )
-
-
-def fragments(call: TileCall, local: Side, held: Owners, kind: Kind) -> Ints:
-    """Element numbers as (warps, 32 lanes, registers, elements of a register).
-
-    Raises Decline unless whole warps hold whole 32-bit registers.
-    """
-    lanes, bits = held.threads, local.dtype.bits
-    if len(lanes) % 32 or (lanes.reshape(-1, 32) % 32 != np.arange(32)).any():
-        raise Decline(f"the region takes {len(lanes)} threads' part of {local.name}, not all lanes of a warp")
-    cell = 8 if kind.unpacks else bits  # what an element takes in a register
-    inside = np.arange(32 // cell) * (cell // bits)
-    first = held.slots[:: len(inside)]
-    whole = np.array_equal(np.add.outer(first, inside).reshape(-1), held.slots)
-    begin = storage_start(local.buffer, call.facts)[1] + (held.base + int(first[0])) * bits
-    if not whole or ((first - first[0]) * bits % 32).any() or not call.facts.divides(32, call.facts.simplify(begin)):
-        step = 32 // bits
-        names = ", ".join(f"{step}j+{slot}" if slot else f"{step}j" for slot in inside.tolist())
-        raise Decline(
-            f"the region takes slots {held.slots.tolist()} of {local.name}; each 32-bit register is slots {names}"
-        )
-    return held.elements.reshape(-1, 32, len(first), len(inside))
 
 
 # Registers and rows

@@ -18,7 +18,7 @@ from tilewright.ir import Expr, binary, const_value, special
 from tilewright.layout import Axis, ComposeLayout, Layout, TileLayout, Value, threads
 from tilewright.layout.axes import SCOPES
 from tilewright.tile.dispatch import Decline
-from tilewright.tile.partition import Places, cut_out, places, widest_vector
+from tilewright.tile.partition import Places, cut_out, places, storage_start, widest_vector
 from tilewright.tile.scope import INDEX, SIZES
 from tilewright.tile.walks import Ints, Walk, plus, times, walk_of
 
@@ -35,6 +35,7 @@ __all__ = [
     "check_own",
     "owners",
     "rank_among",
+    "registers_of",
 ]
 
 _TID, _WARP = special("tid"), special("warpid")
@@ -238,6 +239,27 @@ def accesses(call: TileCall, local: Side) -> tuple[Owners, Places, int, str]:
     where = places(memory, call.facts)
     sides = ((local, held.registers, held.each_slot), (memory, where, held.elements))
     return held, where, *widest_vector(call, sides)
+
+
+def registers_of(call: TileCall, local: Side, held: Owners, cell: int) -> Ints:
+    """Element numbers as (warps, 32 lanes, registers, elements of a register), an element in ``cell`` bits.
+
+    Raises Decline unless whole warps hold whole 32-bit registers.
+    """
+    lanes, bits = held.threads, local.dtype.bits
+    if len(lanes) % 32 or (lanes.reshape(-1, 32) % 32 != np.arange(32)).any():
+        raise Decline(f"the region takes {len(lanes)} threads' part of {local.name}, not all lanes of a warp")
+    inside = np.arange(32 // cell) * (cell // bits)
+    first = held.slots[:: len(inside)]
+    whole = np.array_equal(np.add.outer(first, inside).reshape(-1), held.slots)
+    begin = storage_start(local.buffer, call.facts)[1] + (held.base + int(first[0])) * bits
+    if not whole or ((first - first[0]) * bits % 32).any() or not call.facts.divides(32, call.facts.simplify(begin)):
+        step = 32 // bits
+        names = ", ".join(f"{step}j+{slot}" if slot else f"{step}j" for slot in inside.tolist())
+        raise Decline(
+            f"the region takes slots {held.slots.tolist()} of {local.name}; each 32-bit register is slots {names}"
+        )
+    return held.elements.reshape(-1, 32, len(first), len(inside))
 
 
 @lru_cache(maxsize=1024)

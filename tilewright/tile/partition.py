@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.ir import AddressOf, Buffer, Expr, as_expr, binary, const_value
 from tilewright.ir.sums import Sum
-from tilewright.layout import Iter, Layout, SwizzleLayout, Value
+from tilewright.layout import ComposeLayout, Iter, Layout, SwizzleLayout, Value
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.walks import Ints, Offset, Walk, linear, plus, separated, times, walk_of
 
@@ -216,9 +216,13 @@ def missing_fact(facts: Facts, value: Value, factor: int) -> Expr | int:
 def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
     """The bytes that a buffer's memory is aligned to, and how many bits behind such a place its element 0 is.
 
-    Memory is taken to be 16-byte aligned unless ``align=`` says otherwise; a view lies in what it views.
+    Memory is taken to be 16-byte aligned unless ``align=`` says otherwise, shared memory with a swizzled layout to the
+    period of the swizzle; a view lies in what it views.
     """
     own = buffer.elem_offset * buffer.dtype.bits
+    swizzle = buffer.layout.swizzle if isinstance(buffer.layout, ComposeLayout) else buffer.layout
+    if buffer.is_shared and buffer.data is None and isinstance(swizzle, SwizzleLayout):
+        return max(buffer.align, 16, swizzle.period * buffer.dtype.bits // 8), own
     if buffer.align or not isinstance(buffer.data, AddressOf):
         return buffer.align or 16, own
     parent, indices = buffer.data.buffer, buffer.data.indices

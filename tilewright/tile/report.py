@@ -51,3 +51,9 @@ class Report:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.entries)) or "no tile calls"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from tilewright.view import preformatted  # upwards, and only when a notebook asks
+
+        return preformatted(str(self))

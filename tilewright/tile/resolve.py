@@ -9,7 +9,7 @@ from tilewright import ir, isa
 from tilewright.errors import DispatchError, TilewrightError, choices
 from tilewright.ir import Assume, Bind, Body, For, If, Kernel, Region, Stmt, While
 from tilewright.ir.ranges import RangeFacts
-from tilewright.tile.builder import Builder, Names
+from tilewright.tile.builder import Builder, Names, Preparations
 from tilewright.tile.call import TileCall, call_name, side_of
 from tilewright.tile.dispatch import PRIMITIVES, choose
 from tilewright.tile.report import Entry, Report
@@ -35,7 +35,7 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
         return kernel, Report()
     resolver = _Resolver(kernel, target)
     body = resolver.body(kernel.body, resolver.control.everyone(), RangeFacts.of_kernel(kernel))
-    return replace(kernel, body=body), Report(tuple(resolver.entries))
+    return replace(kernel, body=resolver.preparations.placed(body)), Report(tuple(resolver.entries))
 
 
 class _Resolver:
@@ -46,6 +46,7 @@ class _Resolver:
         self.arguments = frozenset(var.name for var in (*kernel.params, *kernel.symbols))
         self.control = ControlFlow(kernel)
         self.names = Names(kernel)
+        self.preparations = Preparations()
         self.changing = ir.assigned(kernel.body)
         self.entries: list[Entry] = []
 
@@ -85,7 +86,7 @@ class _Resolver:
         try:
             call = self.context(stmt, reach, facts)
             chosen = choose(call)
-            out = Builder(self.names, stmt.at, facts)
+            out = Builder(self.names, stmt.at, facts, self.preparations)
             label = f"{stmt.primitive}/{chosen.variant.name}"
             out.comment(f"{label} ({stmt.at})" if stmt.at else label)
             chosen.variant.emitter(chosen.plan, call, out)

@@ -47,9 +47,9 @@ from tilewright.ir import (
 from tilewright.ir.launch import launch_of, scope_id_exprs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["INDEX", "SIZES", "ControlFlow", "ExecScope", "Reach"]
+__all__ = ["INDEX", "SIZES", "SPOKEN", "ControlFlow", "ExecScope", "Reach"]
 
 Threads = NDArray[np.bool_]  # one entry per thread of the CTA
 
@@ -128,8 +128,9 @@ class Reach:
 class ExecScope:
     """The threads that execute one tile call together.
 
-    kind: thread, warp, warpgroup, cta or cluster. threads: in one such scope. active: which threads of the CTA get
+    kind: thread, warp, warpgroup, cta or cluster. threads: in one such scope. active: which threads of the CTA may get
     here. control: knows the values of scope ids. narrowed_by: the innermost condition that keeps some away, as text.
+    level: the finest level at which it is not known who gets here.
     """
 
     kind: str
@@ -137,6 +138,7 @@ class ExecScope:
     active: Threads
     control: ControlFlow
     narrowed_by: str = ""
+    level: int = KNOWN
 
     @property
     def cta_threads(self) -> int:
@@ -156,6 +158,21 @@ class ExecScope:
         """Is ``value`` known to be ``equals`` in every thread that gets here?"""
         mine, theirs = self.control.value(as_expr(value)), self.control.value(equals)
         return mine is not None and theirs is not None and bool(np.all((mine == theirs) | ~self.active))
+
+    def alike(self, values: Iterable[Value]) -> int:
+        """How many threads of a CTA get here together with, as far as is known, the same ``values``."""
+        keys = [self._apart(self.level), *(self._told_by(as_expr(value)) for value in values)]
+        groups = np.stack(keys)[:, self.active]
+        return int(np.unique(groups, axis=1, return_counts=True)[1].max(initial=0))
+
+    def _told_by(self, expr: Expr) -> NDArray[np.generic]:
+        known = self.control.value(expr)
+        return self._apart(self.control.level(expr)) if known is None else np.broadcast_to(known, self.active.shape)
+
+    def _apart(self, level: int) -> NDArray[np.generic]:
+        """Which of the groups of this level, inside which nothing tells threads apart, each thread is in."""
+        size = {PER_THREAD: 1, PER_WARP: 32, PER_WARPGROUP: 128}.get(level, self.cta_threads)
+        return np.arange(self.cta_threads) // size
 
     def keeps_together(self, cond: Expr) -> bool:
         """Would the same call be fine under ``cond``, with no thread of the scope left out?"""
@@ -345,7 +362,7 @@ class ControlFlow:
         if kind != "thread":
             self._check_whole(kind, size, reach, name)
         text = reach.narrowed[-1].text if reach.narrowed else ""
-        return ExecScope(kind, size, reach.active, self, text)
+        return ExecScope(kind, size, reach.active, self, text, reach.level)
 
     def _check_whole(self, kind: str, group: int, reach: Reach, name: str) -> None:
         if self.threads % group:

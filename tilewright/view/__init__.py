@@ -1,9 +1,29 @@
 """How it is seen: one `Grid`, drawn as text, in a terminal, as SVG, HTML or JSON."""
 
-from tilewright.view.atoms import atom_grids
-from tilewright.view.grid import Cell, Grid, layout_grid
+from tilewright.view.atoms import atom_grids, opposite_grid
+from tilewright.view.grid import COLOURINGS, Cell, Grid, layout_grid, picture_shape
 from tilewright.view.html import as_json, html, preformatted
+from tilewright.view.memory import memory_grid
+from tilewright.view.notebook import atom_html, layout_html
 from tilewright.view.svg import svg
-from tilewright.view.text import plain, rich_table
+from tilewright.view.text import fitting, plain, rich_table
 
-__all__ = ["Cell", "Grid", "as_json", "atom_grids", "html", "layout_grid", "plain", "preformatted", "rich_table", "svg"]
+__all__ = [
+    "COLOURINGS",
+    "Cell",
+    "Grid",
+    "as_json",
+    "atom_grids",
+    "atom_html",
+    "fitting",
+    "html",
+    "layout_grid",
+    "layout_html",
+    "memory_grid",
+    "opposite_grid",
+    "picture_shape",
+    "plain",
+    "preformatted",
+    "rich_table",
+    "svg",
+]

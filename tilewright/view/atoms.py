@@ -6,14 +6,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import dtype
-from tilewright.view.grid import Grid, layout_grid
+from tilewright.layout import TileLayout
+from tilewright.view.grid import Cell, Grid, layout_grid
 
 if TYPE_CHECKING:
     from tilewright.isa.atoms import CopyAtom
 
-__all__ = ["atom_grids"]
+__all__ = ["atom_grids", "opposite_grid"]
 
 ROW_BITS = 128  # what one address names
+
+
+def _is_load(atom: CopyAtom) -> bool:
+    """Does it write registers? Then its destination is theirs, else its source."""
+    return any(operand.written for operand in atom.instruction.operands)
+
+
+def _has_memory(atom: CopyAtom) -> bool:
+    """movmatrix goes from register to register: it has no addresses."""
+    return "shared" in atom.mnemonic.split(".")
 
 
 def atom_grids(atom: CopyAtom, *, by: str = "lane") -> list[Grid]:
@@ -21,16 +32,36 @@ def atom_grids(atom: CopyAtom, *, by: str = "lane") -> list[Grid]:
 
     Row i is the 16-byte row of address i (the lane that supplies it), columns are its elements.
     """
-    loads = any(operand.written for operand in atom.instruction.operands)
-    layout = atom.destination if loads else atom.source
-    columns = ROW_BITS // atom.element_bits
-    total = int(layout.size()) // columns
-    whole = layout_grid(layout, (total, columns), dtype(f"uint{atom.element_bits}"), by=by)
+    layout = atom.destination if _is_load(atom) else atom.source
+    whole = _whole(atom, layout, by)
     height = 16 if "m16n16" in atom.mnemonic.split(".") else 8
-    return [_matrix(whole, atom, first, height) for first in range(0, total, height)]
+    return [_matrix(whole, atom, first, height) for first in range(0, len(whole.rows), height)]
+
+
+def _whole(atom: CopyAtom, layout: TileLayout, by: str) -> Grid:
+    """All matrices below one another."""
+    columns = ROW_BITS // atom.element_bits
+    return layout_grid(layout, (int(layout.size()) // columns, columns), dtype(f"uint{atom.element_bits}"), by=by)
 
 
 def _matrix(whole: Grid, atom: CopyAtom, first: int, height: int) -> Grid:
     names = tuple(f"Addr{row}" for row in range(first, first + height))
     title = f"{atom.name}, matrix {first // height}"
     return replace(whole, title=title, rows=whole.rows[first : first + height], names=names, corner="Address / Index")
+
+
+def opposite_grid(atom: CopyAtom) -> Grid:
+    """The side that `atom_grids` leaves out: which thread's address names each row in shared memory.
+
+    T8V1 is element 1 of the row at the address of thread 8. Threads whose addresses only repeat others are left out.
+    An atom without addresses goes from registers to registers: then this is its source, T8V1:R0 as ever.
+    """
+    layout = atom.source if _is_load(atom) else atom.destination
+    whole = _whole(atom, TileLayout(layout.shard), "lane")
+    side = "source" if _is_load(atom) else "destination"
+    if not _has_memory(atom):
+        return replace(whole, title=f"{atom.name}, {side} in registers")
+    rows = tuple(tuple(Cell(cell.words.partition(":")[0], cell.key) for cell in row) for row in whole.rows)
+    names = tuple(f"Addr{row}" for row in range(len(rows)))
+    title = f"{atom.name}, {side} in shared memory"
+    return replace(whole, title=title, rows=rows, names=names, corner="Address / Index")

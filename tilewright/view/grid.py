@@ -6,22 +6,24 @@ Text, terminal, SVG, HTML and JSON all draw the same `Grid`, so that they never 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.errors import LayoutError
-from tilewright.layout import Axis, Layout, Table, threads
+from tilewright.errors import LayoutError, choices
+from tilewright.layout import Axis, Layout, Table, TileLayout, threads
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
 
-__all__ = ["Cell", "Grid", "layout_grid"]
+__all__ = ["COLOURINGS", "Cell", "Grid", "check_shape", "layout_grid", "picture_shape"]
 
+COLOURINGS = ("lane", "register", "bank")
 MOST_CELLS = 1 << 16
+LONGEST_ROW = 64  # cells, where a layout without a shape of its own is folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +50,60 @@ class Grid:
         """The colour keys that occur, in order."""
         return sorted({cell.key for row in self.rows for cell in row if cell.key >= 0})
 
+    def above(self, stop: int) -> Grid:
+        """The rows up to ``stop``, with their names."""
+        return replace(self, rows=self.rows[:stop], names=self.names[:stop])
+
+    def between(self, start: int, stop: int) -> Grid:
+        """The columns from ``start`` up to ``stop``, with their heads."""
+        return replace(self, columns=self.columns[start:stop], rows=tuple(row[start:stop] for row in self.rows))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from tilewright.view.html import html
+
+        return html(self)
+
+
+def picture_shape(layout: Layout) -> tuple[int, ...]:
+    """The rows and columns in which a layout is drawn whose tile has no other shape.
+
+    A tile layout of two iters has their extents. Where it has more, its iters are divided where the picture comes
+    nearest to a square, rather wide than tall: the fragment of a matrix instruction becomes its matrix.
+
+    >>> from tilewright.layout import S, laneid
+    >>> picture_shape(S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)])
+    (8, 8)
+    """
+    extents = tuple(int(extent) for extent in layout.extents) if isinstance(layout, TileLayout) else ()
+    if len(extents) == 2:
+        return extents
+    if len(extents) > 2:
+        shapes = [(prod(extents[:k]), prod(extents[k:])) for k in range(1, len(extents))]
+        return min(shapes, key=lambda shape: (max(shape) / min(shape), -shape[1]))
+    size = int(layout.size())
+    return (size // LONGEST_ROW, LONGEST_ROW) if size > LONGEST_ROW and size % LONGEST_ROW == 0 else (size,)
+
+
+def check_shape(shape: Sequence[int]) -> None:
+    """Raises LayoutError for a tile that no picture can show: without elements, or with too many."""
+    given = f"{' x '.join(map(str, shape))} elements"
+    if not shape or min(shape) < 1:
+        raise LayoutError("the tile has no elements to draw", given=given, allowed="extents from 1 on")
+    if prod(shape) > MOST_CELLS:
+        raise LayoutError("the tile is too large for a picture", given=given, allowed=f"{MOST_CELLS} elements")
+
 
 def layout_grid(layout: Layout, shape: Sequence[int], kind: DType | None = None, *, by: str = "lane") -> Grid:
     """Who holds each element of a tile of ``shape``: lane, value and register, or the offset in memory.
 
     kind: the element type; gives the 32-bit register of each slot. by: colour by "lane", "register" or "bank".
     Dimensions before the last two are stacked, one block of rows after another.
-    Raises LayoutError where the tile has more elements than fit a picture.
+    Raises LayoutError for another colouring, and where the tile has more elements than fit a picture.
     """
-    if prod(shape) > MOST_CELLS:
-        raise LayoutError(
-            "the tile is too large for a picture", given=f"{prod(shape)} elements", allowed=f"{MOST_CELLS}"
-        )
+    if by not in COLOURINGS:
+        raise LayoutError(f"unknown colouring {by!r}", given=by, allowed=choices(by, COLOURINGS))
+    check_shape(shape)
     extents = (1, *shape) if len(shape) == 1 else tuple(shape)
     table = layout.table(extents)
     bits = kind.bits if kind is not None else 16

@@ -1,8 +1,9 @@
-"""Grids and reports as HTML, for notebooks."""
+"""Grids and texts as HTML, for notebooks: styles inline, no scripts, readable on a light and on a dark page."""
 
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -13,22 +14,53 @@ if TYPE_CHECKING:
 
 __all__ = ["as_json", "html", "preformatted"]
 
+MOST_ROWS, MOST_COLUMNS = 64, 64  # of a table that somebody looks at
+
+FONT = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
+TABLE = f"{FONT};border-collapse:collapse;width:auto;margin:4px 0"
+CAPTION = "caption-side:top;text-align:left;font-weight:bold;white-space:nowrap;padding:2px 0"
+HEAD = "font-weight:normal;opacity:.7;text-align:left;white-space:nowrap;padding:1px 8px 1px 0"
+COLUMN = "font-weight:normal;opacity:.7;text-align:center;padding:1px 6px"
+CELL = "color:#000;text-align:center;white-space:nowrap;padding:1px 6px;border:1px solid #fff"
+
+# What stands out in a dispatch report: a style, and the words that have it once they are escaped.
+STYLES = {
+    "font-weight:bold": r"(?m)^\S+\.py:\d+(?=: )",
+    "color:#1a7f37;font-weight:bold": r"(?m)^  \w+/\w+(?=: )",  # green on white and on black
+    "opacity:.65": r"(?m)^  not \w+: .*$",
+}
+
 
 def html(grid: Grid) -> str:
-    """The grid as an HTML table with inline styles."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in (grid.corner, *grid.columns))
+    """The grid as a table; of one too large to look at the first rows and columns, and a sentence that says so."""
+    shown = grid.above(MOST_ROWS).between(0, MOST_COLUMNS)
+    columns = "".join(f'<th style="{COLUMN}">{escape(name)}</th>' for name in shown.columns)
     rows = "".join(
-        f"<tr><th>{escape(name)}</th>"
-        + "".join(f'<td style="background:{tint(c.key)};color:#000">{escape(c.words)}</td>' for c in row)
+        f'<tr style="background:none"><th style="{HEAD}">{escape(name)}</th>'
+        + "".join(f'<td style="background:{tint(c.key)};{CELL}">{escape(c.words)}</td>' for c in row)
         + "</tr>"
-        for name, row in zip(grid.names, grid.rows, strict=True)
+        for name, row in zip(shown.names, shown.rows, strict=True)
     )
-    return f'<table style="font-family:monospace"><caption>{escape(grid.title)}</caption><tr>{head}</tr>{rows}</table>'
+    return (
+        f'<div style="overflow-x:auto"><table style="{TABLE}"><caption style="{CAPTION}">{escape(grid.title)}</caption>'
+        f'<tr style="background:none"><th style="{HEAD}">{escape(grid.corner)}</th>{columns}</tr>{rows}</table>'
+        f"{_left_out(grid, shown)}</div>"
+    )
+
+
+def _left_out(grid: Grid, shown: Grid) -> str:
+    if shown == grid:
+        return ""
+    sizes = [f"{len(each.rows)} rows and {len(each.columns)} columns" for each in (shown, grid)]
+    return f'<p style="{FONT}">Cut: the first {sizes[0]} of {sizes[1]}. tilewright.view.svg draws all of them.</p>'
 
 
 def preformatted(text: str) -> str:
-    """Text as it stands."""
-    return f'<pre style="line-height:1.3">{escape(text)}</pre>'
+    """Text as it stands, with the places and choices of a dispatch report marked."""
+    words = escape(text)
+    for style, pattern in STYLES.items():
+        words = re.sub(pattern, rf'<span style="{style}">\g<0></span>', words)
+    return f'<pre style="{FONT};line-height:1.4;overflow-x:auto">{words}</pre>'
 
 
 def as_json(grid: Grid) -> str:

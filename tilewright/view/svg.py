@@ -18,25 +18,46 @@ LETTER, LINE, PAD = 7.0, 22.0, 10.0  # pixels: width of a letter at 11 px, heigh
 HEAD = 2 * LINE  # pixels: the title and the column heads
 
 
-def svg(grid: Grid) -> str:
-    """The grid as a complete SVG document."""
-    name_width = max(map(len, (grid.corner, *grid.names))) * LETTER + PAD
-    longest = max((len(cell.words) for row in grid.rows for cell in row), default=1)
-    cell_width = max(longest, max(map(len, grid.columns), default=1)) * LETTER + PAD
-    width = name_width + cell_width * len(grid.columns) + PAD
-    height = HEAD + LINE * len(grid.rows) + PAD
+def svg(*grids: Grid) -> str:
+    """The grids, one below the other, as one complete SVG document."""
+    sizes = [_size(grid) for grid in grids]
+    width, height = max(size[0] for size in sizes), sum(size[1] for size in sizes)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}"'
         f' viewBox="0 0 {width:g} {height:g}"'
         ' font-family="ui-monospace, Menlo, Consolas, monospace" font-size="11">',
-        f"<title>{escape(grid.title)}</title>",
+        f"<title>{escape(', '.join(grid.title for grid in grids))}</title>",
         f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
+    ]
+    top = 0.0
+    for grid, size in zip(grids, sizes, strict=True):
+        lines += [f'<g transform="translate(0 {top:g})">', *_drawn(grid), "</g>"] if len(grids) > 1 else _drawn(grid)
+        top += size[1]
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _name_width(grid: Grid) -> float:
+    return max(map(len, (grid.corner, *grid.names))) * LETTER + PAD
+
+
+def _cell_width(grid: Grid) -> float:
+    words = (cell.words for row in grid.rows for cell in row)
+    return max(map(len, (*words, *grid.columns)), default=1) * LETTER + PAD
+
+
+def _size(grid: Grid) -> tuple[float, float]:
+    """Width and height of a grid, with its title and the room around it."""
+    table = _name_width(grid) + _cell_width(grid) * len(grid.columns)
+    return max(table, len(grid.title) * LETTER) + PAD, HEAD + LINE * len(grid.rows) + PAD
+
+
+def _drawn(grid: Grid) -> list[str]:
+    name_width, cell_width = _name_width(grid), _cell_width(grid)
+    return [
         _words(grid.title, PAD / 2, LINE * 0.7, "start", "font-weight='bold'"),
         *_heads(grid, name_width, cell_width),
         *_cells(grid, name_width, cell_width),
-        "</svg>",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _words(text: str, x: float, y: float, anchor: str = "middle", more: str = "") -> str:

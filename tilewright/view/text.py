@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tilewright.view.colour import tint
@@ -11,7 +12,18 @@ if TYPE_CHECKING:
 
     from tilewright.view.grid import Grid
 
-__all__ = ["plain", "rich_table"]
+__all__ = ["fitting", "plain", "rich_table"]
+
+GAP = 2  # spaces between columns of plain text; a terminal has one
+
+
+def _widths(grid: Grid) -> list[int]:
+    """Characters of each column, that of the rows' names first."""
+    names = max(map(len, (grid.corner, *grid.names)))
+    return [
+        names,
+        *(max(len(head), *(len(row[i].words) for row in grid.rows)) for i, head in enumerate(grid.columns)),
+    ]
 
 
 def plain(grid: Grid) -> str:
@@ -20,18 +32,31 @@ def plain(grid: Grid) -> str:
         [grid.corner, *grid.columns],
         *([name, *(c.words for c in row)] for name, row in zip(grid.names, grid.rows, strict=True)),
     ]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    body = ("  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    widths = _widths(grid)
+    gap = " " * GAP
+    body = (gap.join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines)
     return "\n".join([grid.title, *body])
 
 
+def fitting(grid: Grid, width: int) -> Iterator[Grid]:
+    """The grid in as many pieces, one below the other, as a terminal of ``width`` characters asks for."""
+    names, *columns = (each + 1 for each in _widths(grid))
+    start, used = 0, names
+    for i, each in enumerate(columns):
+        if i > start and used + each > width:
+            yield grid.between(start, i)
+            start, used = i, names
+        used += each
+    yield grid.between(start, len(columns))
+
+
 def rich_table(grid: Grid) -> Table:
-    """The grid as a table of `rich`, each cell on the tint of its key."""
+    """The grid as a table of `rich`, without its title; each cell on the tint of its key."""
     from rich.table import Table  # a terminal's business: not imported for a pipe
     from rich.text import Text
 
-    table = Table(title=grid.title, title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(grid.corner, style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(grid.corner, style="dim", no_wrap=True)
     for name in grid.columns:
         table.add_column(name, no_wrap=True)
     for name, row in zip(grid.names, grid.rows, strict=True):

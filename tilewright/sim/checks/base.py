@@ -6,26 +6,29 @@ Some are always on, as a machine that cannot go on has to say so; their rows her
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ArgumentError, choices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilewright.sim.batch import Batch
+    from tilewright.errors import Span
+    from tilewright.sim.batch import Batch, Look
     from tilewright.sim.chunk import Chunk
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Bools, Mask
+    from tilewright.sim.pending import Operation
     from tilewright.sim.program import Program
     from tilewright.sim.sites import Hook, Site
+    from tilewright.sim.tensor import Taken
 
 __all__ = ["CHECKS", "Check", "checks_of", "parse_checks", "register"]
 
 CHECKS: dict[str, str] = {}
 """What each check finds, by its name."""
 
-_CLASSES: dict[str, type[Check]] = {}
+_CLASSES: dict[str, tuple[type[Check], ...]] = {}
 DEFAULT = ("bounds", "alignment", "deadlock")
 
 
@@ -60,19 +63,46 @@ class Check:
     def fenced(self, batch: Batch, mask: Mask, reach: str) -> None:
         """A thread ordered its own accesses."""
 
+    def signalled(self, batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) -> None:
+        """Lanes made, ended, arrived at or saw the end of a phase of the m-barriers at shared addresses ``barrier``.
+
+        found: what `execute` returned: the words before an arrival.
+        """
+
+    def issued(self, operation: Operation) -> None:
+        """An asynchronous operation was issued."""
+
+    def completing(self, operation: Operation) -> None:
+        """It is about to take place."""
+
+    def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
+        """Warps have waited for all that they issued to a group."""
+
+    def freed(self, batch: Look, row: int, taken: Taken, at: Span | None) -> None:
+        """A CTA is about to give columns of tensor memory back."""
+
+    def stuck(self, chunk: Chunk) -> str:
+        """What might be missing where nobody can go on; empty for no idea."""
+        return ""
+
+    def outlived(self, operation: Operation) -> None:
+        """An operation is still under way though all threads of its chunk have ended."""
+
+    def ended(self, chunk: Chunk) -> None:
+        """All CTAs of a chunk are done."""
+
     def finish(self, run: Execution) -> None:
         """The run is over."""
 
 
-def register(name: str, finds: str, check: type[Check] | None = None) -> None:
-    """Adds a row to `CHECKS`; ``check`` where it is more than a name."""
+def register(name: str, finds: str, *parts: type[Check]) -> None:
+    """Adds a row to `CHECKS`; its parts where it is more than a name."""
     CHECKS[name] = finds
-    if check is not None:
-        _CLASSES[name] = check
+    _CLASSES[name] = parts
 
 
 def checks_of(names: Iterable[str], program: Program) -> list[Check]:
-    return [_CLASSES[name](program) for name in sorted(names) if name in _CLASSES]
+    return [part(program) for name in sorted(names) for part in _CLASSES[name]]
 
 
 def parse_checks(given: str | Iterable[str]) -> frozenset[str]:

@@ -86,6 +86,11 @@ class Clocks:
         found: int = self._cache[key]
         return found
 
+    @property
+    def seen_by_all(self) -> int:
+        """The last epoch of which every warp has seen everything."""
+        return int(self.seen.min())
+
     def unordered(self, look: Look, tags: Tags, flags: int) -> Bools:
         """Which earlier accesses, (rows or CTAs, warps, 32, n) tags of the same CTA, race with one now."""
         mine = self.tags(look, flags)[..., None]
@@ -143,6 +148,23 @@ class Clocks:
                 self.seen[cta, warp, warp] = self.epoch[cta, warp]
                 known[cta] = np.maximum(known[cta], self.seen[cta, warp])
                 self.epoch[cta, warp] += 1
+        self._changed()
+
+    def published(self, row: int, warp: int) -> Numbers:
+        """Until now, what this warp has done or seen: an epoch for each warp of its CTA. A new epoch begins."""
+        self.expand()
+        self.seen[row, warp, warp] = self.epoch[row, warp]
+        self.epoch[row, warp] += 1
+        self._changed()
+        known: Numbers = self.seen[row, warp].copy()
+        return known
+
+    def taken_over(self, row: int, warp: int, known: Numbers) -> None:
+        """This warp has seen what another has published."""
+        self.expand()
+        own = self.seen[row, warp, warp]
+        self.seen[row, warp] = np.maximum(self.seen[row, warp], known)
+        self.seen[row, warp, warp] = own
         self._changed()
 
     def acquired(self, ctas: Numbers, waiting: Bools, barrier: int, rows: Numbers) -> None:

@@ -9,9 +9,11 @@ Arrays from the host are initialised.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
@@ -19,6 +21,7 @@ from tilewright.sim.checks.coordinates import coordinate_text
 from tilewright.sim.facets import where_text
 from tilewright.sim.memory import UNITS, Bits, Block
 from tilewright.sim.registers import Registers
+from tilewright.sim.tensor import Cells
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -41,6 +44,11 @@ class Shadows:
         places = chunk.run.places.locals
         self.registers = {p.name: Registers(1, chunk.run.warps, p.nbytes, p.unit, p.start) for p in places}
 
+    @cached_property
+    def tensor(self) -> Cells:
+        """The flags of tensor memory, a row for every CTA."""
+        return Cells(self.chunk.ctas)
+
     @staticmethod
     def valid(width: int) -> Bits:
         """The flags of an initialised item."""
@@ -49,6 +57,11 @@ class Shadows:
     @property
     def is_collapsed(self) -> bool:
         return self.shared.rows == 1
+
+    def is_sound(self, address: NDArray[Any], width: int) -> bool:
+        """Is shared memory surely initialised between the lowest and the highest of these addresses, in all CTAs?"""
+        first, last = int(address.min()), int(address.max()) + width
+        return self.is_collapsed and first >= 0 and bool(self.shared.data[0, first:last].view(np.bool_).all())
 
     def view(self, batch: Batch, mask: Mask, *at: Address) -> tuple[Look, Mask]:
         """How to look at the flags: as one CTA while that stands for all, else as the batch itself."""
@@ -70,10 +83,14 @@ class Shadows:
 
     def expand(self) -> None:
         """From now on every CTA has flags of its own."""
+        if not self.is_collapsed:
+            return
         self.shared = self.shared.expanded(self.chunk.ctas)
         self.registers = {name: r.expanded(self.chunk.ctas) for name, r in self.registers.items()}
 
     def storage(self, place: Place) -> Storage:
+        if place.space == "tensor":
+            return self.tensor  # type: ignore[return-value]  # who asks for it wants cells
         return self.shared if place.space == "shared" else self.registers[place.name]
 
     def finder(self, look: Look, place: Place) -> Storage:

@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.sim.address import Address
+from tilewright.isa import phase_state
+from tilewright.sim.address import Address, Part
 from tilewright.sim.batch import numbers
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.checks.clocks import ATOMIC, COLLECTIVE, Clocks
+from tilewright.sim.checks.completion import Completion
 from tilewright.sim.checks.global_places import GlobalPlaces
+from tilewright.sim.checks.knowledge import barriers_of
+from tilewright.sim.checks.phases import Phases
+from tilewright.sim.checks.proxies import Proxies
 from tilewright.sim.checks.reports import Clash, report, warning
 from tilewright.sim.checks.shared_places import SharedPlaces
+from tilewright.sim.remote import split
+from tilewright.sim.sites import Site
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +34,9 @@ if TYPE_CHECKING:
     from tilewright.sim.chunk import Chunk
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Bools, Mask
+    from tilewright.sim.pending import Operation
     from tilewright.sim.program import Program
-    from tilewright.sim.sites import Hook, Site
+    from tilewright.sim.sites import Hook
 
 __all__ = ["Races"]
 
@@ -52,6 +60,8 @@ class Races(Check):
 
     def start(self, chunk: Chunk) -> None:
         clocks = Clocks(chunk)
+        chunk.checks["mbarriers"] = Phases(np.maximum)
+        chunk.checks["commits"] = {}
         chunk.checks["races"] = SharedPlaces(chunk, clocks, self._grain("shared", ""))
 
     def _grain(self, space: str, name: str) -> int:
@@ -128,6 +138,51 @@ class Races(Check):
             places.expand()
         places.clocks.warps_met(batch, mask.full, alike=alike)
 
+    # m-barriers
+
+    def signalled(self, batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) -> None:
+        places: SharedPlaces = batch.chunk.checks["races"]
+        phases: Phases[Any] = batch.chunk.checks["mbarriers"]
+        if kind not in ("init", "arrive", "wait"):
+            return
+        places.expand()
+        for row, warp, place, phase in barriers_of(batch, mask, barrier, kind, found):
+            if kind == "init":
+                phases.forget(place)
+            elif kind == "arrive":
+                phases.arrived(place, phase, places.clocks.published(row, warp))
+            elif (known := phases.over(place, phase)) is not None:
+                places.clocks.taken_over(row, warp, known)
+
+    def issued(self, operation: Operation) -> None:
+        """Copies read shared memory for their thread; a commit publishes what its thread did before."""
+        chunk = operation.batch.chunk
+        places: SharedPlaces = chunk.checks["races"]
+        if operation.is_commit:
+            places.expand()
+            chunk.checks["commits"][operation.number] = [places.clocks.published(*place) for place in operation.actors]
+        for rows, address, nbytes in operation.footprint.shared:
+            self._read_for(places, operation, rows, address, nbytes)
+
+    def _read_for(self, places: SharedPlaces, operation: Operation, rows: Any, address: Any, nbytes: int) -> None:
+        batch, mask = operation.batch, operation.mask
+        site = Site(operation.instruction.at, operation.name, self.program.places.arena, nbytes, write=False)
+        if len(rows) != len(operation.issuers.rows):  # a pair of CTAs: the thread's own is what its clock knows
+            own = rows.reshape(len(operation.issuers.rows), 2, -1)[:, :, 0] == operation.issuers.rows[:, None]
+            address = address.reshape(*own.shape, *address.shape[1:])[own]
+        for column in address.reshape(len(operation.issuers.rows), -1).T:
+            full = np.zeros(mask.shape, np.int64)
+            full[mask.full] = column
+            places.touch(self, site, batch, mask, Address(0, Part(full)), 0)
+
+    def completing(self, operation: Operation) -> None:
+        chunk = operation.batch.chunk
+        for known in [chunk.checks["commits"].pop(operation.number)] if operation.is_commit else ():
+            for issuer, rows, address in operation.footprint.arrivals:
+                for k, row, offset in zip(issuer.tolist(), *split(chunk, rows, address), strict=True):
+                    word = chunk.shared.view(8)[int(row), int(offset) >> 3]
+                    chunk.checks["mbarriers"].arrived((int(row), int(offset)), int(phase_state(word).phase), known[k])
+
     # What was found
 
     def clash(self, clash: Clash) -> None:
@@ -145,4 +200,4 @@ def _active_rows(batch: Batch, mask: Mask) -> Any:
     return np.array(numbers(batch.ctas))[mask.full.any((1, 2))]
 
 
-register("races", "accesses to one place, one of them a write, that nothing orders", Races)
+register("races", "accesses to one place, one of them a write, that nothing orders", Races, Proxies, Completion)

@@ -1,6 +1,8 @@
 """What each place of shared memory remembers for the race check: its last writer and, for each warp, its last reader.
 
 An access in an epoch that everyone has seen cannot race; most are waved through by comparing one number per buffer.
+Readers are written down late, when somebody has to look at them: where barriers stand between reads and writes, that is
+never.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["REMEMBERED", "SharedPlaces"]
 
 REMEMBERED = 4096  # accesses whose kernel line a report can name
+MOST_LATE = 64  # reads that are not written down yet
 TAG = np.dtype(np.uint32)
 
 
@@ -44,10 +47,12 @@ class SharedPlaces:
         self.written: dict[str, int] = {}  # the last epoch in which a buffer was written
         self.read: dict[int, dict[str, int]] = {warp: {} for warp in range(chunk.run.warps)}  # the same for reads
         self.log: deque[Earlier] = deque(maxlen=REMEMBERED)
+        self._late: list[tuple[int, Touch, Tags]] = []  # reads to write down: the epoch, the access, its tags
         self._rows: dict[tuple[int, int, int], Part] = {}
 
     def expand(self) -> None:
         """From now on every CTA has tags and clocks of its own."""
+        self._write_down()
         self.clocks.expand()
         if self.writers.rows == 1 and self.chunk.ctas > 1:
             self.writers = self.writers.expanded(self.chunk.ctas)
@@ -96,11 +101,13 @@ class SharedPlaces:
 
     def _check_readers(self, touch: Touch, unseen: int) -> None:
         """Of several clashes the one with another warp is told, as it needs the wider barrier."""
+        warps = [warp for warp, epochs in self.read.items() if self._latest(epochs, touch.site) >= unseen]
+        if warps:
+            self._write_down()
         found = []
-        for warp, epochs in self.read.items():
-            if self._latest(epochs, touch.site) >= unseen:
-                tags = touch.load(self.readers, touch.where.shifted(warp * self.row))
-                found.append(self._clash(touch, tags, with_writer=False))
+        for warp in warps:
+            tags = touch.load(self.readers, touch.where.shifted(warp * self.row))
+            found.append(self._clash(touch, tags, with_writer=False))
         clashes = sorted((clash for clash in found if clash is not None), key=Clash.is_inside_warp)
         if clashes:
             touch.races.clash(clashes[0])
@@ -124,11 +131,23 @@ class SharedPlaces:
             touch.races.clash(Clash(touch, (cta, warp, lane), tag, True, log, equal))
 
     def _read(self, touch: Touch) -> None:
-        """Where two lanes of a warp have read in one epoch, the tag says that it was the warp together."""
-        there = self._own_row(touch.look, touch.where)
         for warp in numbers(touch.look.warps):
             self.read[warp][touch.site.line.buffer] = self.clocks.latest
-        tags = self.clocks.tags(touch.look, touch.flags)
+        self._late.append((self.clocks.latest, touch, self.clocks.tags(touch.look, touch.flags)))
+        if len(self._late) >= MOST_LATE:
+            self._write_down()
+
+    def _write_down(self) -> None:
+        """The late reads, without those that everyone has seen."""
+        seen_by_all = self.clocks.seen_by_all
+        for epoch, touch, tags in self._late:
+            if epoch > seen_by_all:
+                self._remember(touch, tags)
+        self._late.clear()
+
+    def _remember(self, touch: Touch, tags: Tags) -> None:
+        """Where two lanes of a warp have read in one epoch, the tag says that it was the warp together."""
+        there = self._own_row(touch.look, touch.where)
         together = tags | np.uint32(COLLECTIVE)
         if touch.flags & COLLECTIVE:
             touch.store(self.readers, together, there)

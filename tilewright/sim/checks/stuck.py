@@ -5,4 +5,3 @@ from tilewright.sim.checks.base import register
 register("deadlock", "threads that wait at a barrier for others that never come")
 register("divergence", "a warp whose lanes can never be together for an instruction that needs them all")
 register("livelock", "loops that poll memory which nobody is left to change")
-register("leaks", "asynchronous operations and tensor memory that outlive their CTA")

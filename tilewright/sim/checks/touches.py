@@ -66,6 +66,9 @@ class Touch:
 
     def lost(self, block: Block, tags: Any) -> Bools | None:
         """The lanes whose tags, just stored, another lane of the same statement has overwritten."""
+        pitch = block.pitch if block.rows > 1 else 0
+        if not self.where.bits & (self.width - 1) and self.where.is_one_to_one(self.look, pitch):
+            return None
         differs = self.load(block) != tags[..., None]
         if not differs.any():
             return None

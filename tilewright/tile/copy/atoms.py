@@ -15,7 +15,8 @@ from tilewright.isa import ATOMS, CopyAtom
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, one_place_each, whole_warps, within_a_cta
 from tilewright.tile.dispatch import Change, Decline, Variant, by_name
-from tilewright.tile.matrices import Kind, Plan, check_target, emit_matrices, plan_matrices
+from tilewright.tile.hints import check_target
+from tilewright.tile.matrices import Kind, Plan, emit_matrices, plan_matrices
 
 __all__ = ["copy_by_atom"]
 
@@ -37,7 +38,7 @@ def plan_atom(call: TileCall) -> Plan:
     try:
         _check_direction(call, atom)
         _check_elements(call, kind_of(atom))
-        check_target(call, kind_of(atom))
+        check_target(call, kind_of(atom).name, kind_of(atom).form)
         return plan_matrices(call, [kind_of(atom)], int(str(atom.mods["num"])))
     except Decline as declined:
         changes = [*declined.changes, *_other_atoms(call, atom)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import TilewrightWarning
+from tilewright.errors import warn
 from tilewright.ir import Expr, Load, Value, Var, as_expr, binary, const_value
 from tilewright.layout import Axis
 from tilewright.tile.builder import Builder
@@ -30,7 +29,7 @@ WARP_OF = {"warpgroup": COORDINATES["wid_in_wg"], "cta": COORDINATES["warpid"]}
 
 @condition("no side is in tensor memory")
 def addressable(call: TileCall) -> str | None:
-    return "tensor memory has no element-wise access" if "tmem" in call.spaces else None
+    return "tensor memory has no element-wise access: use Tx.copy_async" if "tmem" in call.spaces else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +111,7 @@ def _guard(call: TileCall) -> Expr | None:
 
 @fallback.emit
 def _(plan: Plan, call: TileCall, out: Builder) -> None:
-    what = f"copy/fallback copies element by element: {call.text}"
-    warnings.warn(f"{call.at}: {what}" if call.at else what, TilewrightWarning, stacklevel=2)
+    warn(f"copy/fallback copies element by element: {call.text}", call.at)
     with ExitStack() as inside:
         inside.enter_context(out.when(plan.guard))
         digits = [inside.enter_context(out.loop("i", extent)) for extent in plan.extents]

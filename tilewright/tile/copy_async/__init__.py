@@ -3,10 +3,10 @@
 import importlib
 import pkgutil
 
-from tilewright.tile.call import checked_copy
+from tilewright.tile.call import ASYNC_OPTIONS, checked_async_copy
 from tilewright.tile.dispatch import primitive
 
-primitive("copy_async", checked_copy)
+primitive("copy_async", checked_async_copy, keywords=tuple(ASYNC_OPTIONS))
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")

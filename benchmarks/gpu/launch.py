@@ -1,0 +1,125 @@
+"""What a launch costs the host: one small kernel, called from Python in five ways that take turns."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from ctypes import addressof, c_char, c_void_p
+from struct import pack_into
+from typing import Any
+
+from benchmarks.gpu.measure import ARCH, Claim, Table
+from tilewright.cuda import driver
+
+SIZE, THREADS = 1024, 128
+CALLS, ROUNDS = 200, 60  # so few calls at a time that the queue never fills
+
+
+def ours(a: Any, b: Any) -> Callable[[], object]:
+    import tilewright as tw
+    from benchmarks.gpu.scale import kernel
+
+    exe = tw.compile(kernel, target=ARCH)
+    return lambda: exe(a, b, 2.0)
+
+
+def triton(a: Any, b: Any) -> Callable[[], object]:
+    from benchmarks.gpu.scale_triton import scale
+
+    return lambda: scale[(SIZE // THREADS,)](a, b, 2.0, SIZE, BLOCK=THREADS)
+
+
+SOURCE = """
+extern "C" __global__ void scale(const float* a, float* b, float s, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) b[i] = a[i] * s;
+}
+"""
+
+
+def cupy(a: Any, b: Any) -> Callable[[], object]:
+    import cupy
+    import numpy as np
+
+    kernel = cupy.RawKernel(SOURCE, "scale")
+    x, y = cupy.asarray(a), cupy.asarray(b)
+    factor, size = np.float32(2), np.int32(SIZE)
+    return lambda: kernel((SIZE // THREADS,), (THREADS,), (x, y, factor, size))
+
+
+def cuda_core(a: Any, b: Any) -> Callable[[], object]:
+    import numpy as np
+    from cuda.core import Device, LaunchConfig, ObjectCode, launch
+
+    from tilewright.cuda.nvrtc import assemble
+
+    device = Device()
+    device.set_current()
+    kernel = ObjectCode.from_cubin(assemble(SOURCE, ARCH).cubin).get_kernel("scale")
+    stream, config = device.default_stream, LaunchConfig(grid=SIZE // THREADS, block=THREADS)
+    factor, size = np.float32(2), np.int32(SIZE)
+    return lambda: launch(stream, config, kernel, a.data_ptr(), b.data_ptr(), factor, size)
+
+
+def bare(a: Any, b: Any) -> Callable[[], object]:
+    """cuLaunchKernelEx through ctypes, all arguments prepared: what no Python code can be below."""
+    from tilewright.cuda.nvrtc import assemble
+
+    function = driver.load_function(driver.device(0), assemble(SOURCE, ARCH).cubin, "scale", 0, 1)
+    packed = (c_char * 24)()
+    pack_into("QQfi", packed, 0, a.data_ptr(), b.data_ptr(), 2.0, SIZE)
+    pointers = (c_void_p * 4)(*(addressof(packed) + offset for offset in (0, 8, 16, 20)))
+    config = driver.LaunchConfig((SIZE // THREADS, 1, 1), (THREADS, 1, 1), 0, None, None, 0)
+    call = driver.library().cuLaunchKernelEx
+    places = (addressof(config), function, addressof(pointers))
+    prepared = (*map(c_void_p.from_param, places), None)
+    kept = (packed, pointers, config)  # what `prepared` points to
+    return lambda: call(*prepared) if kept else None
+
+
+WAYS: dict[str, Callable[[Any, Any], Callable[[], object]]] = {
+    "tilewright: exe(a, b, s)": ours,
+    "Triton: kernel[grid](a, b, s, n, BLOCK=)": triton,
+    "CuPy: RawKernel(grid, block, args)": cupy,
+    "cuda-core: launch(stream, config, kernel, *args), all prepared": cuda_core,
+    "bare driver call, all prepared": bare,
+}
+
+
+def microseconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Of one call on the host, the median of many rounds."""
+    import torch
+
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(ROUNDS + 5):
+        for name, call in calls.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            passed = time.perf_counter() - start
+            if turn >= 5:
+                times[name].append(passed / CALLS * 1e6)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def run() -> Table:
+    import torch
+
+    a = torch.randn(SIZE, device="cuda")
+    calls = {}
+    for name, make in WAYS.items():
+        b = torch.zeros_like(a)
+        calls[name] = make(a, b)
+        calls[name]()
+        torch.cuda.synchronize()
+        assert torch.equal(b, a * 2), name
+    found = microseconds(calls)
+    mine, *others = found.values()
+    rows = [(name, f"{time:.2f}", f"{mine / time:.2f}") for name, time in found.items()]
+    claims = (
+        Claim("a call of ours, of cuda-core's with all prepared", mine / others[2], 1, most=True),
+        Claim("a call of ours, microseconds", mine, 3.0, most=True),
+    )
+    return Table("Launch overhead", ("called by", "us per call on the host", "ours / this"), tuple(rows), claims)

@@ -1,0 +1,112 @@
+"""Fragments of tensor memory against the instructions that fill them, scale factors against the manual's formula."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.dtypes import dtype
+from tilewright.errors import LayoutError
+from tilewright.isa import TENSOR_SHAPES, cells_of
+from tilewright.layout import R, S, TCol, TLane, laneid, sf_tmem_layout, tcgen05_atom_layout, wg_local_layout
+
+ROWS = {"32x32b": (32, 128), **dict.fromkeys(("16x64b", "16x128b", "16x256b", "16x32bx2"), (16, 32, 64, 128))}
+
+
+def expected(shape: str, rows: int, cells: int, per_cell: int) -> dict[tuple[int, int], tuple[int, int, int]]:
+    """Row and column of each element -> warp, lane, slot of its register, by the cells that instructions reach."""
+    one = int(cells_of(shape, 1, split=1)[1].max()) + 1  # columns of num = 1
+    lane, column = cells_of(shape, cells // one, split=cells // 2 if shape == "16x32bx2" else 0)
+    height = TENSOR_SHAPES[shape].height
+    warps = 4 if rows in (64, 128) else 1
+    found = {}
+    for warp in range(warps):
+        for block in range(rows // warps // height):
+            for j, thread in np.ndindex(lane.shape):
+                row = warp * (rows // warps) + block * height + int(lane[j, thread])
+                for part in range(per_cell):
+                    place = (row, int(column[j, thread]) * per_cell + part)
+                    found[place] = (warp, thread, (block * len(lane) + j) * per_cell + part)
+    return found
+
+
+@pytest.mark.parametrize("element", ["float32", "bfloat16", "uint8", "float4_e2m1fn"])
+@pytest.mark.parametrize("cells", [8, 16, 64])
+@pytest.mark.parametrize(("shape", "rows"), [(shape, rows) for shape, all_rows in ROWS.items() for rows in all_rows])
+def test_an_element_is_in_the_register_that_the_instruction_loads_it_to(
+    shape: str, rows: int, cells: int, element: str
+) -> None:
+    per_cell = 32 // dtype(element).bits
+    size = (rows, cells * per_cell)
+
+    table = {name: values[..., 0] for name, values in tcgen05_atom_layout(shape, size, element).table(size).items()}
+
+    for place, (warp, thread, slot) in expected(shape, rows, cells, per_cell).items():
+        if "tid_in_wg" in table:
+            assert table["tid_in_wg"][place] == 32 * warp + thread
+        else:
+            assert (table["laneid"][place], table.get("wid_in_wg", 0 * table["m"])[place]) == (thread, warp)
+        assert table["m"][place] == slot
+
+
+def test_the_widest_shape_is_a_row_in_each_thread() -> None:
+    assert tcgen05_atom_layout("32x32b", (128, 64), "float32") == wg_local_layout(64)
+
+
+def test_a_number_of_columns_that_takes_several_instructions() -> None:
+    assert tcgen05_atom_layout("16x128b", (16, 12), "float32") == S[(2, 8, 3, 4) : (1, 4 @ laneid, 2, 1 @ laneid)]
+
+
+@pytest.mark.parametrize(
+    ("shape_name", "shape", "element", "message"),
+    [
+        ("8x8b", (32, 8), "float32", "unknown shape '8x8b'"),
+        ("32x32b", (64, 8), "float32", "64 rows with 32x32b"),
+        ("16x64b", (48, 8), "float32", "48 rows with 16x64b"),
+        ("16x256b", (16, 12), "float32", "12 columns of float32 with 16x256b"),
+        ("16x256b", (16, 8), "float16", "8 columns of float16 with 16x256b"),
+        ("16x32bx2", (16, 0), "float32", "0 columns"),
+        ("32x32b", (32, 8), "float64", "float64 in tensor memory"),
+    ],
+)
+def test_what_no_instruction_loads_is_refused(
+    shape_name: str, shape: tuple[int, int], element: str, message: str
+) -> None:
+    with pytest.raises(LayoutError, match=message):
+        tcgen05_atom_layout(shape_name, shape, element)
+
+
+@pytest.mark.parametrize("rows", [32, 64, 128, 256])
+@pytest.mark.parametrize("sf_k", [1, 2, 4, 8, 16])
+def test_scale_factors_are_once_in_each_quarter(rows: int, sf_k: int) -> None:
+    table = sf_tmem_layout(rows, SF_K=sf_k, sf_per_mma=1).table((rows, sf_k))
+
+    for row, k in np.ndindex(rows, sf_k):
+        assert table["TLane"][row, k].tolist() == [row % 32 + 32 * quarter for quarter in range(4)]
+        cell = row // 32 + rows // 32 * (k // 4)
+        assert set(table["TCol"][row, k].tolist()) == {4 * cell + k % 4}
+
+
+def test_512_bytes_of_scale_factors_are_one_copy_of_32_rows() -> None:
+    """As tcgen05.cp 32x128b.warpx4 brings them: byte 16 * (row % 32) + 4 * (row // 32) + k of shared memory."""
+    table = sf_tmem_layout(128, SF_K=4, sf_per_mma=4).table((128, 4))
+
+    shared = 16 * table["TLane"][..., 0] + table["TCol"][..., 0]
+
+    row, k = np.indices((128, 4))
+    assert np.array_equal(shared, 16 * (row % 32) + 4 * (row // 32) + k)
+    assert sf_tmem_layout(32, SF_K=4) == S[(32, 4) : (1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane]
+
+
+@pytest.mark.parametrize(
+    ("rows", "sf_k", "sf_per_mma", "message"),
+    [
+        (48, 4, 4, "scale factors of 48 rows"),
+        (128, 4, 3, "3 scale factors for a product"),
+        (128, 2, 4, "2 scale factors along K, 4 for a product"),
+        (128, 6, 2, "6 scale factors along K"),
+    ],
+)
+def test_scale_factors_that_fit_no_product_are_refused(rows: int, sf_k: int, sf_per_mma: int, message: str) -> None:
+    with pytest.raises(LayoutError, match=message):
+        sf_tmem_layout(rows, SF_K=sf_k, sf_per_mma=sf_per_mma)

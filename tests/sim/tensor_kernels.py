@@ -1,0 +1,67 @@
+"""What the tests of tensor memory and m-barriers share: pieces of kernels, and how a refusal is read.
+
+A line of a kernel that a test wants to find in a message ends in a comment, and `line` finds it by that.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import T
+from tilewright.errors import SimulationError
+from tilewright.layout import R, S, TCol, TileLayout, TLane
+
+TARGET = "sm_100a"
+IN_EVERY_QUARTER = TileLayout(S[(32, 16) : (1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane])  # of uint8: four columns
+TILE = np.arange(512, dtype=np.uint32).astype(np.uint8).reshape(32, 16)
+
+
+@T.inline
+def meet():
+    """All threads of the CTA, and what they know of tensor memory."""
+    T.ptx.tcgen05.fence.before_thread_sync()
+    T.cuda.cta_sync()
+    T.ptx.tcgen05.fence.after_thread_sync()
+
+
+@T.inline
+def take(addr, warp_id, columns=32):
+    """Warp 0 takes columns, for everyone."""
+    if warp_id == 0:
+        T.ptx.tcgen05.alloc(T.address_of(addr), n_cols=columns, cta_group=1)
+    meet()
+
+
+@T.inline
+def give_back(addr, warp_id, columns=32):
+    """Once everyone is done, warp 0 gives them back."""
+    meet()
+    if warp_id == 0:
+        T.ptx.tcgen05.dealloc(addr[0], n_cols=columns, cta_group=1)
+
+
+def simulate(kernel: Any, *arrays: Any, check: str = "all") -> list[str]:
+    """Runs a kernel; returns its warnings."""
+    return tw.compile(kernel, target=TARGET).simulate(*arrays, check=check).warnings
+
+
+def refusal(kernel: Any, *arrays: Any, check: str = "all") -> SimulationError:
+    """The error that a kernel stops with."""
+    made = tw.compile(kernel, target=TARGET)
+    with pytest.raises(SimulationError) as raised:
+        made.simulate(*arrays, check=check)
+    return raised.value
+
+
+def line(mark: str) -> str:
+    """``file.py:12``: where the calling test file says ``# mark``."""
+    path = Path(inspect.stack()[1].filename)
+    found = [n for n, text in enumerate(path.read_text().splitlines(), start=1) if text.endswith(f"# {mark}")]
+    assert len(found) == 1, f"{mark!r} is in lines {found}"
+    return f"{path.name}:{found[0]}"

@@ -1,0 +1,132 @@
+"""Longer programs on tensor memory: rings of buffers, and every shape of load and store by two warpgroups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.sim.tensor_kernels import IN_EVERY_QUARTER, give_back, line, refusal, simulate, take
+from tilewright import T, Tx
+
+ROUNDS = 6
+
+
+def double_buffered(*left_out: str, ctas: int = 1) -> Any:  # noqa: C901  branches of Python, decided while it is parsed
+    """Warp 4 stages tiles and has them copied to two places in turn; warps 0 to 3 load them and hand the place back."""
+    has = {step: step not in left_out for step in ("wait for empty", "before", "after")}
+
+    @T.prim_func
+    def ring(A: T.Buffer((ROUNDS, 32, 16), "uint8"), B: T.Buffer((ctas, ROUNDS, 4, 32, 4), "uint32")):  # noqa: C901  branches of Python, decided while it is parsed
+        cta_id = T.cta_id([ctas])
+        warp_id, lane_id, tid = T.warp_id([5]), T.lane_id([32]), T.thread_id([160])
+        source = T.alloc_buffer((2, 32, 16), "uint8", scope="shared", align=128)
+        addr = T.alloc_shared([1], "uint32")
+        full, empty = T.alloc_shared([2], "uint64"), T.alloc_shared([2], "uint64")
+        words = T.alloc_local((4,), "uint32")
+        if tid == 0:
+            for place in range(2):
+                T.ptx.mbarrier.init(full.ptr_to([place]), 1)
+                T.ptx.mbarrier.init(empty.ptr_to([place]), 128)
+        T.ptx.fence.mbarrier_init()
+        take(addr, warp_id)
+        if warp_id == 4:
+            for i in range(ROUNDS // 2):
+                for place in (0, 1):
+                    tmem = T.decl_buffer(
+                        (32, 16), "uint8", scope="tmem", allocated_addr=addr[0] + 4 * place, layout=IN_EVERY_QUARTER
+                    )
+                    if has["wait for empty"]:
+                        T.ptx.mbarrier.try_wait(empty.ptr_to([place]), (i + 1) % 2)
+                    for c in range(16):
+                        source[place, lane_id, c] = A[2 * i + place, lane_id, c]  # stages
+                    T.ptx.fence.proxy_async("shared::cta")
+                    T.cuda.warp_sync()
+                    if has["after"]:
+                        T.ptx.tcgen05.fence.after_thread_sync()
+                    if T.ptx.elect_sync():
+                        Tx.copy_async(tmem[:, :], source[place, :, :], cta_group=1)  # copies
+                        T.ptx.tcgen05.commit(full.ptr_to([place]), cta_group=1)
+        else:
+            for i in range(ROUNDS):
+                T.ptx.mbarrier.try_wait(full.ptr_to([i % 2]), i // 2 % 2)
+                T.ptx.tcgen05.fence.after_thread_sync()
+                T.ptx.tcgen05.ld(
+                    addr[0] + 4 * (i % 2), *[words[j] for j in range(4)], shape="32x32b", num=4, row=warp_id * 32
+                )  # loads
+                T.ptx.tcgen05.wait.ld()
+                if has["before"]:
+                    T.ptx.tcgen05.fence.before_thread_sync()
+                T.ptx.mbarrier.arrive(empty.ptr_to([i % 2]))
+                for j in range(4):
+                    B[cta_id, i, warp_id, lane_id, j] = words[j]
+        give_back(addr, warp_id)
+
+    return ring
+
+
+def tiles(ctas: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    a = np.random.default_rng(0).integers(0, 256, (ROUNDS, 32, 16), np.uint8)
+    return a, np.zeros((ctas, ROUNDS, 4, 32, 4), np.uint32)
+
+
+@pytest.mark.parametrize("ctas", [1, 3, 80])
+def test_two_places_are_filled_and_emptied_in_turn(ctas: int) -> None:
+    a, b = tiles(ctas)
+
+    assert simulate(double_buffered(ctas=ctas), a, b) == []
+    assert (b == a.view(np.uint32)[:, None]).all()
+
+
+def test_a_source_is_staged_again_only_after_its_copy() -> None:
+    error = refusal(double_buffered("wait for empty"), *tiles())
+
+    assert error.what == "store overwrites shared memory that tcgen05.cp may still be reading"
+    assert line("stages") in str(error.given)
+    assert f"read at {line('copies')}" in str(error.given)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "hint"),
+    [
+        ("before", "T.ptx.tcgen05.fence.before_thread_sync() by the warp that has waited"),
+        ("after", "T.ptx.tcgen05.fence.after_thread_sync() after the wait or the barrier"),
+    ],
+)
+def test_an_m_barrier_orders_tensor_memory_between_fences_only(left_out: str, hint: str) -> None:
+    error = refusal(double_buffered(left_out), *tiles())
+
+    assert error.what == "tcgen05.cp touches tensor memory that tcgen05.ld may still not have read"
+    assert line("copies") in str(error.given)
+    assert hint in str(error.hint)
+
+
+@pytest.mark.parametrize(("shape", "num", "registers"), [("16x64b", 2, 2), ("16x128b", 2, 4), ("16x256b", 1, 4)])
+def test_shapes_of_16_lanes_reach_both_halves_of_a_quarter(shape: str, num: int, registers: int) -> None:
+    @T.prim_func
+    def there_and_back(B: T.Buffer((8, 2, 32, registers), "uint32")):
+        T.cta_id([1])
+        warp_id, lane_id = T.warp_id([8]), T.lane_id([32])
+        addr = T.alloc_shared([1], "uint32")
+        words = T.alloc_local((registers,), "uint32")
+        take(addr, warp_id)
+        for half in range(2):
+            for j in range(registers):
+                words[j] = T.cast(warp_id * 1000 + half * 500 + lane_id * 4 + j, "uint32")
+            place = addr[0] + T.cast(((warp_id % 4 * 32 + 16 * half) << 16) + warp_id // 4 * 16, "uint32")
+            T.ptx.tcgen05.st(place, *[words[j] for j in range(registers)], shape=shape, num=num)
+        T.ptx.tcgen05.wait.st()
+        for half in range(2):
+            place = addr[0] + T.cast(((warp_id % 4 * 32 + 16 * half) << 16) + warp_id // 4 * 16, "uint32")
+            T.ptx.tcgen05.ld(place, *[words[j] for j in range(registers)], shape=shape, num=num)
+            T.ptx.tcgen05.wait.ld()
+            for j in range(registers):
+                B[warp_id, half, lane_id, j] = words[j]
+        give_back(addr, warp_id)
+
+    b = np.zeros((8, 2, 32, registers), np.uint32)
+    warp, half, lane, j = np.indices(b.shape)
+
+    assert simulate(there_and_back, b) == []
+    assert np.array_equal(b, warp * 1000 + half * 500 + lane * 4 + j)

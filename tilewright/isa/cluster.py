@@ -1,0 +1,79 @@
+"""Clusters: CTAs that run together, meet, and reach into each other's shared memory.
+
+An address of the cluster's window names a place in the shared memory of one of its CTAs; `mapa` makes one from an own
+address and a rank. Arriving at a cluster barrier and waiting there are two steps; what stands between overlaps with the
+others. Sources: PTX ISA, "mapa", "barrier.cluster".
+"""
+
+from __future__ import annotations
+
+from tilewright.dtypes import dtype
+from tilewright.isa.arch import since
+from tilewright.isa.machine import Lanes, Machine
+from tilewright.isa.table import Form, Sync, instruction, reads
+
+__all__ = ["map_rank"]
+
+MAPA = 'PTX ISA, "Data Movement and Conversion Instructions: mapa"'
+BARRIER = 'PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"'
+
+
+def map_rank(machine: Machine, address: Lanes, rank: Lanes) -> Lanes:
+    """The address, in the cluster's window, of the same place in the CTA of that rank."""
+    return machine.on_rank(address, rank).astype("uint32")
+
+
+for _name in ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank"):
+    instruction(
+        _name,
+        params=("ptr", "rank"),
+        operands=(reads("ptr", "shared"), reads("rank", "b32")),
+        pattern="{result}, {ptr}, {rank}",
+        doc="The same place in the CTA of that rank in the cluster: an address for what takes shared::cluster.",
+        forms=(
+            Form(
+                "mapa.shared::cluster.u32",
+                since("sm_90"),
+                MAPA,
+                execute=map_rank,
+                on="machine",
+                result=dtype("uint32"),
+            ),
+        ),
+    )
+
+_ALIGNED = {True: ".aligned", False: ""}
+
+instruction(
+    "ptx.barrier.cluster.arrive",
+    params=(),
+    keywords={"sem": "release", "aligned": True},
+    operands=(),
+    doc="Counts at the cluster's barrier without waiting; ``relaxed`` publishes nothing of what the thread has done.",
+    forms=tuple(
+        Form(
+            "barrier.cluster.arrive{sem}{aligned}",
+            since("sm_90"),
+            BARRIER,
+            {"sem": {sem: f".{sem}"}, "aligned": _ALIGNED},
+            sync=Sync("cluster", arrive_only=True, orders=sem == "release"),
+        )
+        for sem in ("release", "relaxed")
+    ),
+)
+instruction(
+    "ptx.barrier.cluster.wait",
+    params=(),
+    keywords={"aligned": True},
+    operands=(),
+    doc="Waits until every thread of the cluster has arrived at its barrier, and sees what they published.",
+    forms=(
+        Form(
+            "barrier.cluster.wait.acquire{aligned}",
+            since("sm_90"),
+            BARRIER,
+            {"aligned": _ALIGNED},
+            sync=Sync("cluster", wait_only=True),
+        ),
+    ),
+)

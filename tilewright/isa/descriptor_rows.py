@@ -1,0 +1,137 @@
+"""Making and moving matrix descriptors in a kernel; what their bits mean is in `tilewright.isa.descriptors`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.errors import InstructionError
+from tilewright.ir import const_value
+from tilewright.isa.arch import since
+from tilewright.isa.descriptors import GENERATIONS, UNIT, swizzle_codes
+from tilewright.isa.machine import Lanes, Machine
+from tilewright.isa.table import Bound, Form, instruction, reads, writes
+
+__all__: list[str] = []
+
+SOURCES = {
+    "sm_90": 'PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: Matrix Descriptor Format"',
+    "sm_100": 'PTX ISA, "TensorCore 5th Generation: Shared memory descriptor"',
+}
+
+ENCODE = """\
+__device__ __forceinline__ unsigned long long tw_matrix_descriptor(
+    unsigned int start, unsigned int leading, unsigned int stride, unsigned long long mode) {
+  // from the lowest bit: start address, leading and stride offset, each in units of 16 bytes; then version and swizzle
+  return (unsigned long long)(start >> 4) | (unsigned long long)leading << 16 | (unsigned long long)stride << 32 | mode;
+}
+"""
+ADD = """\
+__device__ __forceinline__ unsigned long long tw_smem_desc_add_16B_offset(unsigned long long desc, unsigned int units) {
+  return (desc & ~0x3fffull) | ((desc + units) & 0x3fffull);
+}
+"""
+
+
+class Field(NamedTuple):
+    """What goes into a field of a descriptor: 14 bits, in steps."""
+
+    name: str
+    step: int
+    allowed: str
+
+    def admits(self, value: Lanes | np.int64) -> Lanes:
+        """Can the field hold it?"""
+        ok: Lanes = (value >= 0) & (value <= MOST * self.step) & (value % self.step == 0)
+        return ok
+
+
+MOST = (1 << 14) - 1
+FIELDS = {
+    "ptr": Field("the start address", UNIT, f"a multiple of 16, at most {MOST * UNIT:#x}"),
+    "ldo": Field("ldo", 1, f"0..{MOST}, in units of 16 bytes"),
+    "sdo": Field("sdo", 1, f"0..{MOST}, in units of 16 bytes"),
+}
+
+
+def _check_fields(machine: Machine, **values: Lanes) -> None:
+    for name, value in values.items():
+        wrong = machine.active & ~FIELDS[name].admits(value)
+        if wrong.any():
+            given = np.broadcast_to(value, wrong.shape)[wrong][0]
+            machine.fault(f"{FIELDS[name].name} of a matrix descriptor is {FIELDS[name].allowed}; it is {given}", wrong)
+
+
+def encoder(modes: Mapping[int, int]) -> Callable[..., Lanes]:
+    """The meaning of encoding where these are the bits of each swizzle mode, and what is always set."""
+
+    def encode(machine: Machine, start: Lanes, ldo: Lanes, sdo: Lanes, *, swizzle: int) -> Lanes:
+        """Start address, leading and stride offset and the swizzle's code, each in its field."""
+        _check_fields(machine, ptr=start, ldo=ldo, sdo=sdo)
+        near, far = ldo.astype(np.uint64) << np.uint64(16), sdo.astype(np.uint64) << np.uint64(32)
+        words: Lanes = start.astype(np.uint64) >> np.uint64(4) | near | far | np.uint64(modes[swizzle])
+        return words
+
+    return encode
+
+
+def add_units(desc: Lanes, units: Lanes) -> Lanes:
+    """The start address moved by ``units`` of 16 bytes; it wraps in its 14 bits and leaves the other fields alone."""
+    low = np.uint64(0x3FFF)
+    return (desc & ~low) | ((desc + units.astype(np.uint64)) & low)
+
+
+def _check_constants(bound: Bound) -> None:
+    for name, field in FIELDS.items():
+        known = const_value(bound.operands[name][0])
+        if known is not None and not field.admits(np.int64(known)):
+            raise InstructionError(f"T.{bound.instruction.name}: {field.name}", given=known, allowed=field.allowed)
+
+
+for _generation, _format in GENERATIONS.items():
+    _modes = {
+        int(mode): code << _format.fields["swizzle"].first | _format.constant
+        for mode, code in sorted(swizzle_codes(_generation).items())
+    }
+    instruction(
+        f"ptx.{_format.name}.encode_matrix_descriptor",
+        params=("desc", "ptr", "ldo", "sdo", "swizzle"),
+        operands=(writes("desc", "b64"), reads("ptr", "shared"), reads("ldo", "b32"), reads("sdo", "b32")),
+        check=_check_constants,
+        doc=f"The matrix descriptor of {_format.name} for a tile at ``ptr``; ldo and sdo are in units of 16 bytes.",
+        forms=(
+            Form(
+                "{desc} = tw_matrix_descriptor({ptr}, {ldo}, {sdo}, {swizzle})",
+                since("sm_75"),
+                SOURCES[_generation],
+                {"swizzle": {mode: f"{bits:#x}ull" for mode, bits in _modes.items()}},
+                encoder(_modes),
+                on="machine",
+                passes=("swizzle",),
+                language="cuda",
+                helper=ENCODE,
+            ),
+        ),
+    )
+
+for _name in ("smem_desc_add_16B_offset", "cuda.smem_desc_add_16B_offset", "ptx.tcgen05.smem_desc_add_16B_offset"):
+    instruction(
+        _name,
+        params=("desc", "units"),
+        operands=(reads("desc", "b64"), reads("units", "b32")),
+        doc="The matrix descriptor of a tile that starts ``units`` times 16 bytes later.",
+        forms=(
+            Form(
+                "tw_smem_desc_add_16B_offset({desc}, {units})",
+                since("sm_75"),
+                SOURCES["sm_100"],
+                execute=add_units,
+                language="cuda",
+                helper=ADD,
+                result=dtype("uint64"),
+            ),
+        ),
+    )

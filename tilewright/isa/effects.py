@@ -1,0 +1,81 @@
+"""What a form does besides computing: the bytes it touches, whom it meets, what it signals, and what it leaves behind.
+
+The checks of the simulator read these; `execute` alone would not tell them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tilewright.ir import Argument
+
+__all__ = ["Access", "Async", "Count", "Mods", "Signal", "Sync"]
+
+Mods = Mapping[str, Argument]
+Count = int | Callable[[Mods], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Bytes that a form touches through one operand: what bounds, alignment, race and bank checks look at.
+
+    operand: the address. nbytes: per address. lanes: how many lanes' addresses count, lane 0 first (32: all active).
+    space: shared, global or generic (from what the pointer points into). phase_lanes: lanes served together by shared
+    memory (0: from the width: 32 for 4 bytes, 16 for 8, 8 for 16). atomic: ordered by itself, no race.
+    """
+
+    operand: str
+    space: str
+    nbytes: Count
+    write: bool
+    lanes: Count = 32
+    phase_lanes: int = 0
+    atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """A form that threads meet at. Barriers have no `execute`: the simulator keeps the meeting.
+
+    scope: warp, warpgroup, cta, named, cluster, or "poll": each thread waits for itself until the form's `execute` is
+    true for it. arrive_only: goes on without waiting. wait_only: waits for the meeting at which the thread has arrived.
+    orders: publishes what the thread has done to those who wait; false for a relaxed arrival. barrier, threads: the
+    operands that name a barrier and count the threads that meet (none: barrier 0, all threads of the scope).
+    """
+
+    scope: str
+    arrive_only: bool = False
+    wait_only: bool = False
+    orders: bool = True
+    barrier: str = ""
+    threads: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """What a form does to the m-barrier at the address ``barrier``, an operand.
+
+    kind: "init" and "inval" make and end it; "arrive" publishes what the thread has done (release); "wait" takes over
+    what those who arrived have published (acquire), in the lanes where `execute` is true; "" neither (relaxed).
+    """
+
+    barrier: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Async:
+    """How a form goes on after it was issued.
+
+    group: what is tracked together: "tensor" (tcgen05.cp, shift and mma of a thread), "tensor.load", "tensor.store" (of
+    a warp). role: "issue": the operation joins the group; its `execute` takes place later, at the latest when the group
+    is waited for, and from issue to completion its destination is in flight and its source held. "commit": `execute`
+    takes place once all that the thread issued to the group before is complete. "wait": the thread goes on once the
+    group of its warp is empty. in_order_after: instructions whose operations come first without anyone's waiting, where
+    the same thread has issued both.
+    """
+
+    group: str
+    role: str = "issue"
+    in_order_after: tuple[str, ...] = ()

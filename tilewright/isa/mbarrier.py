@@ -1,0 +1,377 @@
+"""m-barriers: 8 bytes of shared memory where threads and asynchronous units count a phase down to its end.
+
+Threads arrive, announce bytes (`expect_tx`) and wait; copies and tensor operations arrive when they are complete. What
+happens to the 8 bytes is in `tilewright.isa.mbarrier_state`; here is how it is spelled, and what operands must obey.
+A wait names its phase by the parity (0 for the first), or by the state that an arrival returned. Waiting by parity
+cannot tell a phase from the one two before it: a thread that falls two phases behind waits for the wrong one.
+
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewright.dtypes import BOOL, VOID, dtype
+from tilewright.errors import InstructionError
+from tilewright.ir import const_value
+from tilewright.isa.arch import since
+from tilewright.isa.machine import Lanes, Machine
+from tilewright.isa.mbarrier_state import (
+    INVALIDATED,
+    MBARRIER_LIMIT,
+    announced,
+    announced_and_arrived,
+    arrived,
+    completed,
+    fresh,
+    phase_state,
+    trouble,
+)
+from tilewright.isa.table import (
+    GIVEN,
+    LEFT_OUT,
+    Access,
+    Bound,
+    Form,
+    Operand,
+    Signal,
+    Spellings,
+    Sync,
+    instruction,
+    reads,
+)
+
+__all__: list[str] = []
+
+SOURCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier.{}"'
+STATE = dtype("uint64")
+
+# What the rows ask of their operands: "{name} of an m-barrier is {low}..{high}".
+RANGES = {"count": (1, MBARRIER_LIMIT), "bytes": (0, MBARRIER_LIMIT), "phase": (0, 1)}
+
+
+def _check_constants(bound: Bound) -> None:
+    """Raises InstructionError for a constant out of its range; `_within` tells of other values when they come."""
+    for name, (low, high) in RANGES.items():
+        for operand in bound.operands.get(name, ()):
+            known = const_value(operand)
+            if known is not None and not low <= known <= high:
+                raise InstructionError(f"T.{bound.instruction.name}: {name}", given=known, allowed=f"{low}..{high}")
+
+
+def _within(machine: Machine, name: str, value: Lanes) -> None:
+    low, high = RANGES[name]
+    wrong = machine.active & ((value < low) | (value > high))
+    if wrong.any():
+        given = np.broadcast_to(value, wrong.shape)[wrong][0]
+        machine.fault(f"{name} of an m-barrier is {low}..{high}, not {given}", wrong)
+
+
+def _check_alive(machine: Machine, words: Lanes) -> None:
+    dead = machine.active & ~phase_state(words).alive
+    if dead.any():
+        machine.fault(trouble(int(np.broadcast_to(words, dead.shape)[dead][0])), dead)
+
+
+def _changed(machine: Machine, address: Lanes, change: Callable[[Lanes, Lanes], Lanes], by: Lanes) -> Lanes:
+    """Change the m-barriers, each lane in turn; returns what each lane found there."""
+    amount = np.broadcast_to(by, np.broadcast_shapes(address.shape, by.shape)).astype(np.uint64)
+    found = machine.shared.atomic(address, change, amount)
+    _check_alive(machine, found)
+    _check_alive(machine, change(found, amount))
+    return found
+
+
+def _read(machine: Machine, address: Lanes) -> Lanes:
+    words: Lanes = machine.shared.rows(address, 8).view(np.uint64)[..., 0]
+    _check_alive(machine, words)
+    return words
+
+
+def initialise(machine: Machine, address: Lanes, count: Lanes) -> None:
+    """Phase 0 begins, with ``count`` arrivals to wait for and no bytes."""
+    _within(machine, "count", count)
+    words = np.broadcast_to(fresh(count), np.broadcast_shapes(address.shape, count.shape))
+    machine.shared.store_rows(address, np.ascontiguousarray(words)[..., None].view(np.uint8))
+
+
+def invalidate(machine: Machine, address: Lanes) -> None:
+    """From now on the 8 bytes may be used for something else."""
+    _read(machine, address)
+    machine.shared.store_rows(address, np.full((*address.shape, 1), INVALIDATED).view(np.uint8))
+
+
+def arrive_once(machine: Machine, address: Lanes) -> Lanes:
+    """One arrival; returns the state before it, which names the phase."""
+    return _changed(machine, address, arrived, np.ones(address.shape, np.uint64))
+
+
+def arrive(machine: Machine, address: Lanes, count: Lanes) -> Lanes:
+    """``count`` arrivals; returns the state before them, which names the phase."""
+    _within(machine, "count", count)
+    return _changed(machine, address, arrived, count)
+
+
+def arrive_expecting(machine: Machine, address: Lanes, nbytes: Lanes) -> Lanes:
+    """Announces ``nbytes``, then arrives once; returns the state before, which names the phase."""
+    _within(machine, "bytes", nbytes)
+    return _changed(machine, address, announced_and_arrived, nbytes)
+
+
+def expect(machine: Machine, address: Lanes, nbytes: Lanes) -> None:
+    """Announces ``nbytes``: the phase does not end before they have come."""
+    _within(machine, "bytes", nbytes)
+    _changed(machine, address, announced, nbytes)
+
+
+def complete(machine: Machine, address: Lanes, nbytes: Lanes) -> None:
+    """``nbytes`` have come, as if an asynchronous copy had brought them."""
+    _within(machine, "bytes", nbytes)
+    _changed(machine, address, completed, nbytes)
+
+
+def parity_is_over(machine: Machine, address: Lanes, phase: Lanes) -> Lanes:
+    """True where the phase of this parity has ended: where the running one has the other parity.
+
+    In phase 0 that holds for parity 1, as if a phase before the first had ended.
+    """
+    _within(machine, "phase", phase)
+    over: Lanes = phase_state(_read(machine, address)).phase % 2 != phase
+    return over
+
+
+def state_is_over(machine: Machine, address: Lanes, state: Lanes) -> Lanes:
+    """True where the phase in which an arrival returned ``state`` has ended."""
+    over: Lanes = phase_state(_read(machine, address)).phase != phase_state(state).phase
+    return over
+
+
+def parity_is_over_in(machine: Machine, address: Lanes, phase: Lanes, ns: Lanes) -> Lanes:
+    """The same; how long the hardware may sleep before it answers is nothing that values show."""
+    return parity_is_over(machine, address, phase)
+
+
+def state_is_over_in(machine: Machine, address: Lanes, state: Lanes, ns: Lanes) -> Lanes:
+    """The same; how long the hardware may sleep before it answers is nothing that values show."""
+    return state_is_over(machine, address, state)
+
+
+# Spellings. An m-barrier of another CTA of the cluster can be arrived at, and told of bytes; nobody can wait at it.
+
+OWN: Spellings = {"shared": ".shared", "shared::cta": ".shared::cta"}
+REMOTE: Spellings = {"shared::cluster": ".shared::cluster"}
+OWN_SCOPE: Spellings = {None: "", "cta": ""}  # what an instruction has that says nothing of its order
+ANY_SCOPE: Spellings = {None: ".cta", "cta": ".cta", "cluster": ".cluster"}
+CLUSTER: Spellings = {"cluster": ".cluster"}
+REMOTE_SCOPE: Spellings = {None: ".cluster", "cluster": ".cluster"}
+
+
+class Order(NamedTuple):
+    """One way to order an access to an m-barrier. kind: what it signals, see `Signal`."""
+
+    text: str
+    modifiers: Mapping[str, Spellings]
+    first: str
+    kind: str
+
+
+def _orders(sem: str, first: str, *, remote: bool) -> Iterator[Order]:
+    """Arrivals release, waits acquire, unless they are relaxed; only the plain form is older than sm_90."""
+    strong, weak = {sem: f".{sem}"}, {"relaxed": ".relaxed"}
+    kind = {"release": "arrive", "acquire": "wait"}[sem]
+    yield Order("{space}", {"sem": {sem: ""}, "scope": OWN_SCOPE, "space": OWN}, first, kind)
+    yield Order("{sem}{scope}{space}", {"sem": strong, "scope": CLUSTER, "space": OWN}, "sm_90", kind)
+    yield Order("{sem}{scope}{space}", {"sem": weak, "scope": ANY_SCOPE, "space": OWN}, "sm_90", "")
+    if remote:
+        far = {"scope": REMOTE_SCOPE, "space": REMOTE}
+        yield Order("{sem}{scope}{space}", {"sem": strong, **far}, "sm_90", kind)
+        yield Order("{sem}{scope}{space}", {"sem": weak, **far}, "sm_90", "")
+
+
+PTR = reads("ptr", "shared")
+READ = Access("ptr", "shared", 8, write=False, atomic=True)
+CHANGE = (READ, Access("ptr", "shared", 8, write=True, atomic=True))
+
+
+def _plain_row(name: str, execute: Callable[..., None], doc: str, *more: Operand) -> None:
+    instruction(
+        f"ptx.mbarrier.{name}",
+        params=("ptr", *(operand.name for operand in more)),
+        operands=(PTR, *more),
+        pattern=", ".join(["[{ptr}]", *(f"{{{operand.name}}}" for operand in more)]),
+        check=_check_constants,
+        doc=doc,
+        forms=(
+            Form(
+                f"mbarrier.{name}.shared.b64",
+                since("sm_80"),
+                SOURCE.format(name),
+                execute=execute,
+                on="machine",
+                accesses=(Access("ptr", "shared", 8, write=True),),
+                signal=Signal("ptr", name),
+            ),
+        ),
+    )
+
+
+_plain_row(
+    "init", initialise, "Makes an m-barrier of 8 bytes; each phase waits for ``count`` arrivals.", reads("count", "b32")
+)
+_plain_row("inval", invalidate, "Ends an m-barrier; its bytes may be used for something else.")
+
+
+def _arrivals(
+    opcode: str, execute: Callable[..., Lanes], more: str, first: str, given: Mapping[str, Spellings] = {}
+) -> Iterator[Form]:
+    for order in _orders("release", first, remote=True):
+        remote = order.modifiers["space"] is REMOTE
+        yield Form(
+            f"mbarrier.{opcode}{order.text}.b64",
+            since(order.first),
+            SOURCE.format(opcode),
+            {**given, **order.modifiers},
+            execute,
+            on="machine",
+            accesses=CHANGE,
+            signal=Signal("ptr", order.kind),
+            pattern=f"{'_' if remote else '{result}'}, [{{ptr}}]{more}",
+            result=VOID if remote else STATE,
+        )
+
+
+ORDERED = {"sem": "release", "scope": None, "space": "shared"}
+
+instruction(
+    "ptx.mbarrier.arrive",
+    params=("ptr",),
+    keywords={"count": None, **ORDERED},
+    operands=(PTR, reads("count", "b32")),
+    check=_check_constants,
+    doc="Arrives at an m-barrier, ``count`` times; returns its state before, unless it is in another CTA.",
+    forms=(
+        *_arrivals("arrive", arrive_once, "", "sm_80", {"count": LEFT_OUT}),
+        *_arrivals("arrive", arrive, ", {count}", "sm_90", {"count": GIVEN}),
+    ),
+)
+instruction(
+    "ptx.mbarrier.arrive.expect_tx",
+    params=("ptr", "bytes"),
+    keywords=ORDERED,
+    operands=(PTR, reads("bytes", "b32")),
+    check=_check_constants,
+    doc="Announces ``bytes`` to an m-barrier, then arrives; returns its state before, unless it is in another CTA.",
+    forms=tuple(_arrivals("arrive.expect_tx", arrive_expecting, ", {bytes}", "sm_90")),
+)
+
+for _name, _execute, _doc in (
+    ("expect_tx", expect, "Announces ``bytes`` to an m-barrier: its phase does not end before they have come."),
+    ("complete_tx", complete, "Tells an m-barrier that so many ``bytes`` have come, as an asynchronous copy does."),
+):
+    instruction(
+        f"ptx.mbarrier.{_name}",
+        params=("ptr", "bytes"),
+        keywords={"scope": None, "space": "shared"},
+        operands=(PTR, reads("bytes", "b32")),
+        pattern="[{ptr}], {bytes}",
+        check=_check_constants,
+        doc=_doc,
+        forms=tuple(
+            Form(
+                f"mbarrier.{_name}.relaxed{{scope}}{{space}}.b64",
+                since("sm_90"),
+                SOURCE.format(_name),
+                {"scope": scopes, "space": spaces},
+                _execute,
+                on="machine",
+                accesses=CHANGE,
+                signal=Signal("ptr", ""),
+            )
+            for scopes, spaces in ((ANY_SCOPE, OWN), (REMOTE_SCOPE, REMOTE))
+        ),
+    )
+
+# A wait that the hardware may answer with "not yet" stands in a loop; one that is asked once gives its answer.
+BLOCKING = "{{ .reg .pred done; again: {mnemonic} done, [{ptr}], %s; @!done bra again; }}"
+ASKING = "{{ .reg .pred done; {mnemonic} done, [{ptr}], %s; selp.b32 {result}, 1, 0, done; }}"
+
+
+def _waits(
+    opcode: str, pattern: str, execute: Callable[..., Lanes], first: str, given: Mapping[str, Spellings] = {}
+) -> Iterator[Form]:
+    blocking = pattern.startswith(BLOCKING.partition("%s")[0])
+    for order in _orders("acquire", first, remote=False):
+        yield Form(
+            f"mbarrier.{opcode}{order.text.replace('{space}', '.shared')}.b64",
+            since(order.first),
+            SOURCE.format(opcode.replace(".parity", "")),
+            {**given, "sem": order.modifiers["sem"], "scope": order.modifiers["scope"]},
+            execute,
+            on="machine",
+            accesses=(READ,),
+            signal=Signal("ptr", order.kind),
+            sync=Sync("poll") if blocking else None,
+            pattern=pattern,
+            result=VOID if blocking else BOOL,
+        )
+
+
+WAITED = {"sem": "acquire", "scope": None}
+
+
+class Named(NamedTuple):
+    """How a wait names the phase that it waits for."""
+
+    operand: Operand
+    suffix: str
+    is_over: Callable[..., Lanes]
+    is_over_in: Callable[..., Lanes]
+    doc: str
+
+
+PARITY = Named(reads("phase", "b32"), ".parity", parity_is_over, parity_is_over_in, "the phase of parity ``phase``")
+BY_STATE = Named(
+    reads("state", "b64"), "", state_is_over, state_is_over_in, "the phase in which `arrive` gave ``state``"
+)
+
+
+def _wait_row(name: str, phase: Named, pattern: str, doc: str, first: str = "sm_90") -> None:
+    opcode = name.partition("_wait")[0] + "_wait" + phase.suffix
+    instruction(
+        f"ptx.mbarrier.{name}",
+        params=("ptr", phase.operand.name),
+        keywords=WAITED,
+        operands=(PTR, phase.operand),
+        check=_check_constants,
+        doc=doc.format(phase=phase.doc),
+        forms=tuple(_waits(opcode, pattern % f"{{{phase.operand.name}}}", phase.is_over, first)),
+    )
+
+
+def _ask_row(name: str, phase: Named) -> None:
+    operand = f"{{{phase.operand.name}}}"
+    opcode = f"try_wait{phase.suffix}"
+    instruction(
+        f"ptx.mbarrier.{name}",
+        params=("ptr", phase.operand.name),
+        keywords={"ns": None, **WAITED},
+        operands=(PTR, phase.operand, reads("ns", "b32")),
+        check=_check_constants,
+        doc=f"Whether {phase.doc} is over; may sleep a while, at most about ``ns`` nanoseconds, before it answers no.",
+        forms=(
+            *_waits(opcode, ASKING % operand, phase.is_over, "sm_90", {"ns": LEFT_OUT}),
+            *_waits(opcode, ASKING % f"{operand}, {{ns}}", phase.is_over_in, "sm_90", {"ns": GIVEN}),
+        ),
+    )
+
+
+_wait_row("try_wait", PARITY, BLOCKING, "Waits until {phase} is over.")
+_wait_row("try_wait.state", BY_STATE, BLOCKING, "Waits until {phase} is over.")
+_wait_row("test_wait", BY_STATE, ASKING, "Whether {phase} is over.", "sm_80")
+_wait_row("test_wait.parity", PARITY, ASKING, "Whether {phase} is over.", "sm_80")
+_ask_row("try_wait_once", PARITY)
+_ask_row("try_wait_once.state", BY_STATE)

@@ -1,0 +1,124 @@
+"""The 64 bits of an m-barrier: what arrivals and bytes do to them.
+
+A phase ends when as many threads have arrived as `mbarrier.init` said, and all bytes that were announced
+(`expect_tx`) have come (`complete_tx`); at that moment the next phase begins with the full count. Who waits names a
+phase by its parity, or by the state that an arrival returned. PTX leaves the 64 bits opaque; here they are
+
+    bits 0-19    pending    arrivals that the phase still waits for
+    bits 20-39   expected   arrivals of each phase
+    bits 40-60   tx         bytes announced and not yet come; signed, since they may come first
+    bits 61-62   phase      its number modulo 4: the parity is the lowest bit
+    bit  63      alive      since `init`
+
+so that memory holds all there is to know. Waiting by parity cannot tell a phase from the one two before it: a thread
+that falls two phases behind waits for the wrong one, here as on hardware.
+
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.machine import Lanes
+
+__all__ = [
+    "INVALIDATED",
+    "MBARRIER_LIMIT",
+    "PhaseState",
+    "announced",
+    "announced_and_arrived",
+    "arrived",
+    "completed",
+    "fresh",
+    "phase_state",
+    "trouble",
+]
+
+MBARRIER_LIMIT = (1 << 20) - 1  # of arrivals, and of bytes either way
+
+_ALIVE = np.uint64(1 << 63)
+INVALIDATED, _OVERRUN, _TX_OUT_OF_RANGE = (np.uint64(0x4D62_0000_0000_0000 + code) for code in (1, 2, 3))
+_TROUBLE = {
+    int(INVALIDATED): "the m-barrier was invalidated",
+    int(_OVERRUN): "the m-barrier got more arrivals than its phase waited for",
+    int(_TX_OUT_OF_RANGE): f"the bytes that the m-barrier waits for left -{MBARRIER_LIMIT}..{MBARRIER_LIMIT}",
+}
+
+
+class PhaseState(NamedTuple):
+    """What the 64 bits of m-barriers say, each field an array; where one is not alive, the others mean nothing."""
+
+    pending: NDArray[np.int64]
+    expected: NDArray[np.int64]
+    tx: NDArray[np.int64]
+    phase: NDArray[np.int64]
+    alive: NDArray[np.bool_]
+
+
+def phase_state(words: Lanes) -> PhaseState:
+    """The fields of m-barriers."""
+    bits = np.asarray(words, np.uint64)
+
+    def field(first: int, width: int) -> NDArray[np.int64]:
+        return (bits >> np.uint64(first) & np.uint64((1 << width) - 1)).astype(np.int64)
+
+    tx = field(40, 21)
+    return PhaseState(field(0, 20), field(20, 20), tx - (tx >> 20 << 21), field(61, 2), (bits & _ALIVE) != 0)
+
+
+def trouble(word: int) -> str:
+    """What is wrong with the 64 bits of an m-barrier; empty where it is alive."""
+    if word >> 63:
+        return ""
+    return _TROUBLE.get(word, "the m-barrier was never initialised")
+
+
+def fresh(count: Lanes) -> Lanes:
+    """m-barriers in phase 0, with ``count`` arrivals to wait for and no bytes."""
+    return _packed(count, count, 0, 0)
+
+
+def _packed(pending: Lanes, expected: Lanes, tx: Lanes | int, phase: Lanes | int) -> Lanes:
+    """An m-barrier that is alive, with these fields."""
+    word: Lanes = np.asarray(_ALIVE)
+    for value, first, width in ((pending, 0, 20), (expected, 20, 20), (tx, 40, 21), (phase, 61, 2)):
+        word = word | (np.asarray(value) & ((1 << width) - 1)).astype(np.uint64) << np.uint64(first)
+    return word
+
+
+def _counted(word: Lanes, arrivals: Lanes | int, announced: Lanes | int) -> Lanes:
+    """The m-barrier after so many arrivals and with so many more bytes to wait for; the phase ends if that was all.
+
+    A dead m-barrier stays as it is; one that is counted out of its range dies of it, so that the next who uses it sees.
+    """
+    state = phase_state(word)
+    pending, tx = state.pending - arrivals, state.tx + announced
+    ends = (pending == 0) & (tx == 0)
+    after = _packed(np.where(ends, state.expected, pending), state.expected, tx, (state.phase + ends) & 3)
+    after = np.where(np.abs(tx) > MBARRIER_LIMIT, _TX_OUT_OF_RANGE, after)
+    after = np.where(pending < 0, _OVERRUN, after)
+    return np.where(state.alive, after, word)
+
+
+def arrived(word: Lanes, count: Lanes) -> Lanes:
+    """The m-barrier after ``count`` arrivals."""
+    return _counted(word, count.astype(np.int64), 0)
+
+
+def announced(word: Lanes, nbytes: Lanes) -> Lanes:
+    """The m-barrier with ``nbytes`` more to wait for."""
+    return _counted(word, 0, nbytes.astype(np.int64))
+
+
+def completed(word: Lanes, nbytes: Lanes) -> Lanes:
+    """The m-barrier after ``nbytes`` have come."""
+    return _counted(word, 0, -nbytes.astype(np.int64))
+
+
+def announced_and_arrived(word: Lanes, nbytes: Lanes) -> Lanes:
+    """The m-barrier with ``nbytes`` more to wait for and one arrival less."""
+    return _counted(word, 1, nbytes.astype(np.int64))

@@ -1,0 +1,55 @@
+"""What a matrix product in registers is besides its meaning: which elements lie where, and what they are widened to.
+
+With this, products that follow each other on fragments side by side are one product of larger matrices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.dtypes import dtype
+from tilewright.isa.fragments import mma_fragment, mma_shape
+from tilewright.layout import TileLayout
+
+__all__ = ["MatrixProduct", "Spots", "float_product"]
+
+Spots = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MatrixProduct:
+    """D = A * B + C, of any size along rows, columns and K: in exact products, summed in float32 in any order.
+
+    left: (rows, K), right: (columns, K), total: (rows, columns): for each element its *spot*, which counts through the
+    operand's registers, in each of them through the lanes, in each lane through the elements of the register.
+    left_kind, right_kind: the dtypes of A and B, in float32's place "tf32"; C and D are float32.
+    """
+
+    left: Spots
+    right: Spots
+    total: Spots
+    left_kind: str
+    right_kind: str
+
+
+def float_product(shape: str, left_kind: str, right_kind: str) -> MatrixProduct:
+    """That of ``mma.sync`` with sums in float32."""
+    m, n, k = mma_shape(shape)
+    return MatrixProduct(
+        _spots(mma_fragment(shape, "A", left_kind), (m, k), left_kind),
+        _spots(mma_fragment(shape, "B", right_kind), (k, n), right_kind).T,
+        _spots(mma_fragment(shape, "C", "float32"), (m, n), "float32"),
+        left_kind,
+        right_kind,
+    )
+
+
+def _spots(fragment: TileLayout, shape: tuple[int, int], kind: str) -> Spots:
+    """A fragment's elements: its slots count the elements of a lane, the low bits of the first register first."""
+    table = fragment.table(shape)
+    lane, slot = (np.asarray(table[axis])[..., 0].astype(np.int64) for axis in ("laneid", "m"))
+    per_register = 32 // dtype(kind).bits
+    return (slot // per_register * 32 + lane) * per_register + slot % per_register

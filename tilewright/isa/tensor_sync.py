@@ -1,0 +1,107 @@
+"""When operations on tensor memory are complete, and who may rely on it.
+
+Copies and products of a thread report to an m-barrier through a commit; loads and stores of a warp are waited for by
+the warp. Between threads that meet, the two fences say that operations on tensor memory are part of what the meeting
+orders.
+
+Source: PTX ISA, "TensorCore 5th Generation: Memory Consistency Model, tcgen05.commit, tcgen05.wait, tcgen05.fence".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.isa.machine import Bulk, Lanes
+from tilewright.isa.mbarrier_state import arrived
+from tilewright.isa.table import GIVEN, LEFT_OUT, WHOLE_WARP, Access, Async, Form, Signal, instruction, reads
+from tilewright.isa.tensor_alloc import CTA_GROUP, SOURCE, TENSOR_ARCHS
+
+__all__: list[str] = []
+
+
+def commit(bulk: Bulk, ptr: Lanes) -> None:
+    """One arrival at the m-barrier, when all copies and products that the thread issued before are complete."""
+    bulk.arrive(ptr, arrived, np.ones(ptr.shape, np.uint64))
+
+
+def commit_everywhere(bulk: Bulk, ptr: Lanes, cta_mask: Lanes) -> None:
+    """One arrival, when all that is complete, at the same place in each CTA of the cluster whose bit is set."""
+    nowhere = cta_mask == 0
+    if nowhere.any():
+        bulk.fault("cta_mask has a bit for each CTA of the cluster that is told, and none is set", nowhere)
+    bulk.arrive_everywhere(ptr, cta_mask, arrived, np.ones(ptr.shape, np.uint64))
+
+
+ARRIVAL = (
+    Access("ptr", "shared", 8, write=False, atomic=True),
+    Access("ptr", "shared", 8, write=True, atomic=True),
+)
+
+instruction(
+    "ptx.tcgen05.commit",
+    params=("ptr",),
+    keywords={"cta_group": 1, "cta_mask": None},
+    operands=(reads("ptr", "shared"), reads("cta_mask", "b16")),
+    agrees="cta_group",
+    doc="Arrives at an m-barrier once all copies and products that the thread issued before are complete.",
+    forms=tuple(
+        Form(
+            f"tcgen05.commit{{cta_group}}.mbarrier::arrive::one.shared::cluster{multicast}.b64",
+            TENSOR_ARCHS,
+            SOURCE.format("tcgen05.commit"),
+            {"cta_group": CTA_GROUP, "cta_mask": given},
+            execute,
+            on="bulk",
+            accesses=ARRIVAL,
+            signal=Signal("ptr", "arrive"),
+            asynchronous=Async("tensor", "commit"),
+            pattern=pattern,
+        )
+        for multicast, given, execute, pattern in (
+            ("", LEFT_OUT, commit, "[{ptr}]"),
+            (".multicast::cluster", GIVEN, commit_everywhere, "[{ptr}], {cta_mask}"),
+        )
+    ),
+)
+
+for _name, _group, _doc in (
+    ("ld", "tensor.load", "Waits until the warp's loads from tensor memory are in its registers."),
+    ("st", "tensor.store", "Waits until the warp's stores to tensor memory are in its cells."),
+):
+    instruction(
+        f"ptx.tcgen05.wait.{_name}",
+        params=(),
+        operands=(),
+        lanes=WHOLE_WARP,
+        doc=_doc,
+        forms=(
+            Form(
+                f"tcgen05.wait::{_name}.sync.aligned",
+                TENSOR_ARCHS,
+                SOURCE.format("tcgen05.wait"),
+                asynchronous=Async(_group, "wait"),
+            ),
+        ),
+    )
+
+for _name, _fence, _doc in (
+    (
+        "before",
+        "tensor.before",
+        "What the thread did to tensor memory before comes before what others do after they meet it.",
+    ),
+    (
+        "after",
+        "tensor.after",
+        "What the thread does to tensor memory from now on comes after what others did before it met them.",
+    ),
+):
+    instruction(
+        f"ptx.tcgen05.fence.{_name}_thread_sync",
+        params=(),
+        operands=(),
+        doc=_doc,
+        forms=(
+            Form(f"tcgen05.fence::{_name}_thread_sync", TENSOR_ARCHS, SOURCE.format("tcgen05.fence"), fence=_fence),
+        ),
+    )

@@ -1,0 +1,39 @@
+"""What a CTA leaves behind: tensor memory that it never gave back, and operations that still touch its memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.errors import SimulationError
+from tilewright.sim.checks.base import Check, register
+
+if TYPE_CHECKING:
+    from tilewright.sim.chunk import Chunk
+    from tilewright.sim.pending import Operation
+
+__all__ = ["Leaks"]
+
+
+class Leaks(Check):
+    def outlived(self, operation: Operation) -> None:
+        raise SimulationError(
+            f"the CTA ends while {operation.name} is under way",
+            given=f"issued by {operation.who(0)}",
+            allowed="an end after all asynchronous operations on its memory are complete, and waited for",
+            at=operation.instruction.at,
+        )
+
+    def ended(self, chunk: Chunk) -> None:
+        if "columns" not in vars(chunk):
+            return
+        for row in range(chunk.ctas):
+            for taken in chunk.columns.held(row):
+                raise SimulationError(
+                    "the CTA ends with tensor memory that it has not given back",
+                    given=f"{taken.columns} columns from column {taken.first}, CTA {chunk.cta_name(row)}",
+                    allowed="a dealloc for every alloc",
+                    at=taken.at,
+                )
+
+
+register("leaks", "asynchronous operations and tensor memory that outlive their CTA", Leaks)

@@ -1,0 +1,175 @@
+"""Asynchronous operations between issue and completion.
+
+What is issued joins the queue of its chunk and touches nothing yet. Operations complete, oldest first, when no thread
+can go on without them, so that who forgets to wait reads what was there before; a warp's own wait completes what it
+waits for. The queue keeps the order of issue, hence a commit comes after all that it reports.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.sim.batch import numbers
+from tilewright.sim.bulk import BulkFacet, Footprint, Issuers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tilewright.sim.batch import Batch
+    from tilewright.sim.chunk import Chunk
+    from tilewright.sim.instructions import Instruction
+    from tilewright.sim.masks import Mask
+
+__all__ = ["Operation", "Pending"]
+
+
+@dataclass(eq=False)
+class Operation:
+    """One instruction of some threads. arguments: as `execute` wants them, kept as they were at the issue.
+
+    number: counts the operations of the chunk from 1. issuers: of a bulk operation; a warp's has its batch and mask.
+    """
+
+    number: int
+    instruction: Instruction
+    batch: Batch
+    mask: Mask
+    issuers: Issuers
+    arguments: tuple[Any, ...]
+    sinks: tuple[Any, ...]
+    flags: Any
+    footprint: Footprint = field(default_factory=Footprint)
+
+    @property
+    def group(self) -> str:
+        return self.instruction.asynchronous.group
+
+    @property
+    def is_commit(self) -> bool:
+        return self.instruction.asynchronous.role == "commit"
+
+    @property
+    def name(self) -> str:
+        return self.instruction.bound.instruction.name.removeprefix("ptx.")
+
+    @cached_property
+    def actors(self) -> list[tuple[int, int]]:
+        """Row and warp of those whose parts the first axis of the footprint's arrays tells apart."""
+        if self.is_bulk:
+            return list(zip(self.issuers.rows.tolist(), (self.issuers.threads // 32).tolist(), strict=True))
+        own = np.argwhere(self.mask.full.any(-1))
+        rows, warps = numbers(self.batch.ctas), numbers(self.batch.warps)
+        return [(rows[cta], warps[warp]) for cta, warp in own.tolist()]
+
+    def warps(self) -> NDArray[np.bool_]:
+        """(CTAs, warps) of the chunk: those that have issued it."""
+        found = np.zeros((self.batch.chunk.ctas, self.batch.chunk.run.warps), np.bool_)
+        found[self.batch.ctas, self.batch.warps] = self.mask.full.any(-1)
+        return found
+
+    def thread(self, actor: int) -> tuple[int, int] | None:
+        """Row and thread of an issuer; None where warps act together."""
+        return (int(self.issuers.rows[actor]), int(self.issuers.threads[actor])) if self.is_bulk else None
+
+    def who(self, actor: int) -> str:
+        """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
+        if self.is_bulk:
+            return self.issuers.name(actor)
+        row, warp = self.actors[actor]
+        return f"CTA {self.batch.chunk.cta_name(row)}, warp {warp}"
+
+    @property
+    def is_bulk(self) -> bool:
+        return self.instruction.bound.form.on == "bulk"
+
+    def _run_bulk(self, storage: Any, meaning: Any) -> None:
+        facet = BulkFacet(self.issuers, self.instruction.at, storage)
+        meaning(facet, *self.arguments, **self.instruction.keywords)
+
+    def measure(self) -> None:
+        """Find out what will be touched; what is out of bounds is told now."""
+        if self.is_bulk:
+            self._run_bulk(self.footprint, self.instruction.bound.form.execute)
+        else:
+            self.instruction.meaning(self.batch, self.mask, self.arguments, self.footprint)
+
+    def complete(self) -> None:
+        """What the operation does, done."""
+        chunk = self.batch.chunk
+        if not self.is_bulk:
+            self.instruction.carry_out(self.batch, self.mask, self.arguments, self.sinks, self.flags)
+            return
+        form = self.instruction.bound.form
+        self._run_bulk(chunk.run.plain, form.execute)
+        if form.moves and hasattr(chunk, "shadows"):
+            chunk.shadows.expand()
+            self._run_bulk(chunk.shadows.finder, form.validity or form.execute)
+
+
+class Pending:
+    """The queue of a chunk. last: the number of the operation that was issued last. loading: must accesses to registers
+    be looked at, since some may be in flight? current: the operation that takes place now.
+    """
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        self.loading = False
+        self.current: Operation | None = None
+        self.queue: deque[Operation] = deque()
+        self.last = 0
+
+    def issue(
+        self,
+        instruction: Instruction,
+        batch: Batch,
+        mask: Mask,
+        arguments: tuple[Any, ...],
+        sinks: tuple[Any, ...],
+        flags: Any,
+    ) -> None:
+        """An operation joins the queue."""
+        rows, warps, lanes = np.nonzero(mask.full)
+        threads = np.arange(self.chunk.run.warps)[batch.warps][warps] * 32 + lanes
+        issuers = Issuers(self.chunk, np.arange(self.chunk.ctas)[batch.ctas][rows], threads)
+        if instruction.bound.form.on == "bulk":
+            arguments = tuple(np.broadcast_to(each, mask.shape)[mask.full] for each in arguments)
+        else:
+            arguments = tuple(np.array(each) for each in arguments)
+            flags = None if flags is None else tuple(None if each is None else np.array(each) for each in flags)
+        self.last += 1
+        made = Operation(self.last, instruction, batch, mask, issuers, arguments, sinks, flags)
+        made.measure()
+        self.queue.append(made)
+        for check in self.chunk.run.checks:
+            check.issued(made)
+
+    def _complete(self, operation: Operation) -> None:
+        for check in self.chunk.run.checks:
+            check.completing(operation)
+        self.current = operation
+        operation.complete()
+        self.current = None
+
+    def complete_oldest(self) -> bool:
+        """Completes an operation; False where there is none."""
+        if not self.queue:
+            return False
+        self._complete(self.queue.popleft())
+        return True
+
+    def wait(self, batch: Batch, mask: Mask, group: str) -> None:
+        """Completes all operations of a group that these warps have issued."""
+        mine: NDArray[np.bool_] = np.zeros((self.chunk.ctas, self.chunk.run.warps), np.bool_)
+        mine[batch.ctas, batch.warps] = mask.full.any(-1)
+        for operation in [each for each in self.queue if each.group == group]:
+            issuers = operation.issuers
+            if mine[issuers.rows, issuers.threads // 32].any():
+                self.queue.remove(operation)
+                self._complete(operation)
+        for check in self.chunk.run.checks:
+            check.awaited(batch, mask, group)

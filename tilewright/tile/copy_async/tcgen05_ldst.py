@@ -1,0 +1,263 @@
+"""Tensor memory to or from registers: a warp moves columns of its quarter of the lanes.
+
+Warp ``w`` of a CTA reaches lanes ``32 * (w % 4)`` to ``+31``. An instruction has a shape, which says how its cells are
+dealt out to the lanes and registers of the warp, and a number ``num``, by which its columns are repeated. A register of
+the layout fits a shape if its 32 lanes find their cells where the shape has them; registers then join to the widest
+instruction whose cells they fill. The copy is complete after ``T.ptx.tcgen05.wait.ld()`` or ``wait.st()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright import isa
+from tilewright.ir import AddressOf, Expr, Value, as_expr, special
+from tilewright.isa import TENSOR_SHAPES, cells_of
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import TileCall
+from tilewright.tile.cells import COLUMN_BITS, Cells, tensor_cells
+from tilewright.tile.conditions import between, constant_extents, element_bits, plain_registers, tensor_address
+from tilewright.tile.dispatch import Decline, condition, variant
+from tilewright.tile.hints import check_target
+from tilewright.tile.owners import Owners, owners, registers_of
+from tilewright.tile.walks import Ints, Walk, plus, walk_of
+
+__all__ = ["tcgen05_ldst"]
+
+QUARTER = 32  # lanes that a warp reaches
+SPLIT_SHAPE = "16x32bx2"  # its two halves of a warp find their columns a free distance apart
+NUMS = (128, 64, 32, 16, 8, 4, 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """So many instructions. row, column: where each begins in the quarter. slots: of each register, one walk."""
+
+    count: int
+    row: Walk
+    column: Walk
+    slots: tuple[Walk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """shape, num, split: the instruction. halves: it has two columns' low halves in each register. quarter: the first
+    lane that the warp reaches. column, slot: where columns and slots count from. guard: holds in the warps that take
+    part.
+    """
+
+    op: str
+    shape: str
+    num: int
+    split: int | None
+    halves: bool
+    quarter: Value
+    column: Value
+    slot: Value
+    guard: Expr | None
+    runs: tuple[Run, ...]
+
+    def summary(self) -> str:
+        """``tcgen05.ld 32x32b.x16, 1 instruction per warp``."""
+        count = sum(run.count for run in self.runs)
+        times_ = "1 instruction" if count == 1 else f"{count} instructions"
+        halves = ", 16 bits of each column" if self.halves else ""
+        return f"{self.op.removeprefix('ptx.')} {self.shape}.x{self.num}{halves}, {times_} per warp"
+
+
+@condition("a warp or a warpgroup executes the call together")
+def warps_of_a_group(call: TileCall) -> str | None:
+    if call.scope.kind in ("warp", "warpgroup"):
+        return None
+    return f"a {call.scope.kind} executes it; the warps of a warpgroup reach a quarter of tensor memory each"
+
+
+@variant(
+    "copy_async",
+    priority=10,
+    when=[
+        between("local", "tmem"),
+        tensor_address,
+        warps_of_a_group,
+        element_bits(4, 8, 16, 32),
+        constant_extents,
+        plain_registers,
+    ],
+)
+def tcgen05_ldst(call: TileCall) -> Plan:
+    """tcgen05.ld or tcgen05.st: each warp moves columns of the 32 lanes of tensor memory that it reaches."""
+    local, tensor = call.side("local"), call.side("tmem")
+    op = "ptx.tcgen05.ld" if call.dst is local else "ptx.tcgen05.st"
+    check_target(call, op.removeprefix("ptx."), isa.lookup(op).forms[0])
+    held = owners(call, local, loading=True)
+    registers = registers_of(call, local, held, local.dtype.bits)
+    cells = tensor_cells(tensor)
+    lane, bit = _of_warps(call, cells, held, registers)
+    column, halves = _columns(call, cells, lane, bit)
+    shape, num, split, found = _served(call, lane[..., 0], column, halves)
+    slots = held.slots[:: registers.shape[3]]
+    base = call.facts.simplify(cells.bit_base // COLUMN_BITS)
+    guard = held.guard(storing=False)
+    return Plan(op, shape, num, split, halves, _quarter(call), base, held.base, guard, _runs(found, slots))
+
+
+# Cells of registers
+
+
+def _of_warps(call: TileCall, cells: Cells, held: Owners, registers: Ints) -> tuple[Ints, Ints]:
+    """The lane in its quarter and the first bit of each element of each register: (32, registers, elements of one).
+
+    Raises Decline unless every warp finds what it holds in the lanes that it reaches, all in the same places there.
+    """
+    tensor = call.side("tmem")
+    found: list[tuple[Ints, Ints]] = []
+    written: dict[int, list[Ints]] = {}
+    for warp, mine, base in _warps(call, cells, held, registers):
+        first = QUARTER * (warp % 4)
+        lane = cells.lane[mine] + base - first
+        inside = (lane >= 0) & (lane < QUARTER)
+        if not inside.any(axis=-1).all():
+            raise Decline(
+                f"warp {warp} reaches lanes {first} to {first + QUARTER - 1} of tensor memory, but holds elements of"
+                f" {tensor} in lane {int((lane + first)[~inside.any(axis=-1)].flat[0])}"
+            )
+        which = inside.argmax(axis=-1)[..., None]
+        here = tuple(np.take_along_axis(part, which, axis=-1)[..., 0] for part in (lane, cells.bit[mine]))
+        found.append((here[0], here[1]))
+        written.setdefault(warp * 32 // call.scope.threads, []).append(((here[0] + first - base) << 20) + here[1])
+    if any((lane != found[0][0]).any() or (bit != found[0][1]).any() for lane, bit in found):
+        raise Decline(f"the warps hold elements from different places of their quarters of {tensor}")
+    if call.dst is tensor:
+        _check_all_written(call, cells, list(written.values()))
+    return found[0]
+
+
+def _warps(call: TileCall, cells: Cells, held: Owners, registers: Ints) -> Iterator[tuple[int, Ints, int]]:
+    """The warps of the CTA that may get here; with each the elements it holds, and the lane that cells count from."""
+    bases = call.scope.control.value(as_expr(cells.lane_base))
+    if bases is None:
+        raise Decline(f"which lanes {call.side('tmem')} is in depends on {cells.lane_base}, a value of run time")
+    bases = np.broadcast_to(bases, call.scope.active.shape)
+    ranks = {int(thread) // 32: position for position, thread in enumerate(held.threads[::32])}
+    for warp in np.unique(np.flatnonzero(call.scope.active) // 32).tolist():
+        position = ranks.get(warp % 4 if held.space == "warpgroup" else 0)
+        if position is not None:
+            yield warp, registers[position], int(bases[32 * warp])
+
+
+def _check_all_written(call: TileCall, cells: Cells, written: Sequence[Sequence[Ints]]) -> None:
+    """A store writes every replica: each warp those in its own lanes."""
+    wanted = np.unique((cells.lane << 20) + cells.bit)
+    for places in written:
+        if not np.array_equal(np.unique(np.concatenate([each.reshape(-1) for each in places])), wanted):
+            tensor = call.side("tmem")
+            raise Decline(
+                f"{tensor} has elements in lanes that no warp writes which holds them in {call.src.name}",
+                allowed="every warp holds what its own 32 lanes have",
+            )
+
+
+def _columns(call: TileCall, cells: Cells, lane: Ints, bit: Ints) -> tuple[Ints, bool]:
+    """The column of each register (32, registers), and whether its two halves are in a column each."""
+    tensor, bits = call.side("tmem"), call.dtype.bits
+    inside = np.arange(bit.shape[-1])
+    whole = (lane == lane[..., :1]).all() and not (bit[..., 0] % COLUMN_BITS).any()
+    if not call.facts.divides(COLUMN_BITS, cells.bit_base):
+        raise Decline(f"{tensor} begins inside a 32-bit column")
+    for halves, step in ((False, bits), (True, COLUMN_BITS)):
+        if whole and (bit == bit[..., :1] + inside * step).all() and (not halves or bits == 16):
+            return bit[..., 0] // COLUMN_BITS, halves
+    raise Decline(f"the {len(inside)} elements of a register of {call.side('local').name} are in no column of {tensor}")
+
+
+def _quarter(call: TileCall) -> Value:
+    """The first lane that the warp reaches: a number where all that get here reach the same."""
+    quarters = np.unique(np.flatnonzero(call.scope.active) // 32 % 4)
+    return QUARTER * int(quarters[0]) if len(quarters) == 1 else special("warpid") % 4 * QUARTER
+
+
+# Shapes
+
+
+Found = list[tuple[int, int, Ints]]  # row, column, and the registers of one instruction
+
+
+def _served(call: TileCall, lane: Ints, column: Ints, halves: bool) -> tuple[str, int, int | None, Found]:
+    """The shape and number of the instruction, and where each begins: the most columns at a time."""
+    for shape, form in TENSOR_SHAPES.items():
+        split = int(column[16, 0] - column[0, 0]) if shape == SPLIT_SHAPE else None
+        for num in NUMS:
+            if num <= form.most and (found := _tiled(shape, num, split, halves, lane, column)):
+                return shape, num, split, found
+    local, tensor = call.side("local"), call.side("tmem")
+    raise Decline(
+        f"lanes of a warp find the first register of {local.name} in lanes {lane[:, 0].tolist()}, columns"
+        f" {column[:, 0].tolist()} of {tensor}: no shape deals them out so",
+        allowed=f"registers as tcgen05_atom_layout has them for {', '.join(TENSOR_SHAPES)}",
+    )
+
+
+def _tiled(shape: str, num: int, split: int | None, halves: bool, lane: Ints, column: Ints) -> Found:
+    """Registers joined to instructions of this shape and number; nothing where they are not made of such."""
+    own_lane, own_column = cells_of(shape, num, split=split or 0, packed=halves)
+    if halves:
+        own_lane, own_column = own_lane[:, 0], own_column[:, 0]
+    if lane.shape[1] % len(own_lane):
+        return []
+    for mine, its in ((lane, own_lane), (column, own_column)):
+        pattern = (its[0] - its[0, 0])[:, None]  # the same for all registers of a shape
+        if (mine - mine[0] != pattern).any():
+            return []
+    steps = list(zip((own_lane[:, 0]).tolist(), own_column[:, 0].tolist(), strict=True))
+    rows = range(0, QUARTER, TENSOR_SHAPES[shape].height)
+    left = {place: register for register, place in enumerate(zip(column[0].tolist(), lane[0].tolist(), strict=True))}
+    found: Found = []
+    for first_column, row in sorted(left):
+        if (first_column, row) not in left:
+            continue
+        members = [left.pop((first_column + across, row + down), None) for down, across in steps]
+        if None in members or row not in rows:
+            return []
+        found.append((row, first_column, np.array(members)))
+    return sorted(found, key=lambda each: each[:2]) if not left else []
+
+
+def _runs(found: Found, slots: Ints) -> tuple[Run, ...]:
+    """One loop where addresses and slots follow digits; else one instruction after the other."""
+    rows, columns = (np.array([each[place] for each in found]) for place in (0, 1))
+    members = np.stack([slots[each[2]] for each in found])
+    walks = [walk_of(values, listed=False) for values in (rows, columns, *members.T)]
+    known = [walk for walk in walks if walk is not None]
+    if len(known) == len(walks):
+        return (Run(len(found), known[0], known[1], tuple(known[2:])),)
+    return tuple(
+        Run(1, Walk(row), Walk(column), tuple(map(Walk, each.tolist())))
+        for row, column, each in zip(rows.tolist(), columns.tolist(), members, strict=True)
+    )
+
+
+# Code
+
+
+@tcgen05_ldst.emit
+def _(plan: Plan, call: TileCall, out: Builder) -> None:
+    with out.when(plan.guard):
+        for run in plan.runs:
+            if run.count == 1:
+                _issue(plan, run, 0, call, out)
+                continue
+            with out.loop("group", run.count, "unroll") as group:
+                _issue(plan, run, group, call, out)
+
+
+def _issue(plan: Plan, run: Run, group: Value, call: TileCall, out: Builder) -> None:
+    address, registers = call.side("tmem").buffer.allocated_addr, call.side("local").buffer.flat()
+    slots = [AddressOf(registers, (as_expr(plus(plan.slot, slot.at(group))),)) for slot in run.slots]
+    words: dict[str, object] = {"pack" if plan.op.endswith("ld") else "unpack": True} if plan.halves else {}
+    if plan.split is not None:
+        words["split"] = plan.split
+    row, col = plus(plan.quarter, run.row.at(group)), plus(plan.column, run.column.at(group))
+    out.call(plan.op, address, *slots, shape=plan.shape, num=plan.num, row=row, col=col, **words)

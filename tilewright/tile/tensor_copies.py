@@ -1,0 +1,388 @@
+"""Shared memory to tensor memory: which tcgen05.cp instructions bring a region to the cells that its layout names.
+
+An instruction takes rows of 16 or 32 bytes, found by a matrix descriptor, and writes each row to the columns of one or
+several lanes. So a plan answers three questions, in this order:
+
+1. *Rows*: is each lane of the region made of runs of 16 (32) bytes in whole columns, each run from one place of shared
+   memory?
+2. *Lanes*: do the runs of one column lie in exactly the lanes that an instruction writes, copies of a row from the same
+   source?
+3. *Descriptor*: are the sources of the rows where a descriptor has them: groups of 8 rows, 16, 32, 64 or 128 bytes
+   apart and swizzled over that width, the groups at a constant distance?
+
+All are asked of tables. What an instruction does with rows, lanes and descriptors is in the instruction table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+
+from tilewright import isa
+from tilewright.errors import LayoutError
+from tilewright.ir import AddressOf, Buffer, Expr, Load, Region, Value, as_expr, const_value
+from tilewright.layout import SwizzleLayout, SwizzleMode, mma_shared_layout
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.cells import COLUMN_BITS, LANES, Cells, tensor_cells
+from tilewright.tile.conditions import between_in_order, constant_extents, single_thread, tensor_address
+from tilewright.tile.dispatch import Change, Decline
+from tilewright.tile.hints import alignments, check_target
+from tilewright.tile.partition import Places, misaligned, places, storage_start
+from tilewright.tile.walks import Ints, Walk, plus, walk_of
+
+__all__ = ["FROM_SHARED", "Descriptor", "Plan", "Shape", "emit_copies", "plan_copies"]
+
+FROM_SHARED = (between_in_order("shared", "tmem"), tensor_address, single_thread, constant_extents)
+"""What all variants with this instruction ask of a call."""
+
+UNIT = 16  # bytes: what a descriptor counts in, and what stays together in shared memory
+GROUP = 8  # rows at a fixed distance
+FIELD_BYTES = 1 << 18  # leading and stride offsets have 14 bits, in units of 16 bytes
+LANE_STEP = 1 << 16  # what leads from lane to lane in an address of tensor memory
+PACKED = {4: "b4x16_p64", 6: "b6x16_p32"}  # 16 values of so many bits at the low end of 16 bytes
+ROWS_OF_DESCRIPTOR = "groups of 8 rows, 16 bytes apart, or 32, 64 or 128 with the swizzle over that width"
+CP = "ptx.tcgen05.cp"
+UNUSED_LEADING = {SwizzleMode.SWIZZLE_NONE: 16}  # units; else 1, as everybody writes where hardware ignores the field
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A shape of the instruction, with what says which lanes get copies of a row ("" for none)."""
+
+    name: str
+    multicast: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}.{self.multicast}" if self.multicast else self.name
+
+    @property
+    def row_bytes(self) -> int:
+        return isa.COPY_SHAPES[self.name].row_bytes
+
+    @property
+    def lanes(self) -> Ints:
+        """The lane of each copy of each row, (copies, rows), from the lane of the address on."""
+        return isa.copied_lanes(self.name, self.multicast)
+
+    @property
+    def origins(self) -> int:
+        """At how many lanes it may begin: at those that bring its rows to lanes of their own."""
+        return LANES // self.lanes.size
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """How rows follow each other in shared memory, in units of 16 bytes. leading: from the first to the second unit of
+    a row, without a swizzle. stride: from 8 rows to the next 8.
+    """
+
+    leading: int
+    stride: int
+    swizzle: SwizzleMode
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """So many instructions. column: what each adds to the address in tensor memory. unit: to the descriptor."""
+
+    count: int
+    column: Walk
+    unit: Walk
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """shape, fmt, cta_group: the instruction. column, unit: where all begin, in tensor memory from the buffer's address
+    on, in shared memory in units of 16 bytes from the buffer's first element on.
+    """
+
+    shape: Shape
+    fmt: str
+    cta_group: int
+    descriptor: Descriptor
+    column: Value
+    unit: Value
+    runs: tuple[Run, ...]
+
+    def summary(self) -> str:
+        """``32x128b.warpx4, 1 instruction; no swizzle``."""
+        count = sum(run.count for run in self.runs)
+        times_ = "1 instruction" if count == 1 else f"{count} instructions"
+        swizzle = self.descriptor.swizzle
+        how = f"{swizzle.row_bytes}-byte swizzle" if swizzle else "no swizzle"
+        return f"{self.shape}{f', {self.fmt}' if self.fmt else ''}, {times_}; {how}"
+
+
+def packing(call: TileCall) -> str:
+    """How the source is packed, "" for as in tensor memory: what the call says, or what the dtypes say."""
+    asked = call.option("fmt", "")
+    if asked or call.src.dtype == call.dst.dtype:
+        return str(asked)
+    return PACKED[call.src.dtype.value_bits]
+
+
+def plan_copies(call: TileCall, shapes: Sequence[Shape]) -> Plan:
+    """The copy by the first of ``shapes`` that fits. Raises Decline with the reasons of all."""
+    check_target(call, "tcgen05.cp", isa.lookup(CP).forms[0])
+    cells, where = tensor_cells(call.dst), _sources(call)
+    tried: list[Decline] = []
+    for shape in shapes:
+        found = _attempt(call, shape, cells, where)
+        if isinstance(found, Plan):
+            return found
+        tried.append(found)
+    reasons = dict.fromkeys(each.reason for each in tried)
+    changes = chain.from_iterable(each.changes for each in tried)
+    raise Decline("; ".join(reasons), allowed=tried[-1].allowed, changes=changes)
+
+
+def _attempt(call: TileCall, shape: Shape, cells: Cells, where: Places) -> Plan | Decline:
+    try:
+        return _plan(call, shape, cells, where)
+    except Decline as declined:
+        return declined
+
+
+def _sources(call: TileCall) -> Places:
+    where = places(call.src, call.facts)
+    if len(where.units) > 1:
+        raise Decline(f"{call.src.name} has symbolic strides")
+    return where
+
+
+def _plan(call: TileCall, shape: Shape, cells: Cells, where: Places) -> Plan:
+    lane, bit, source = _rows(call, shape, cells, where)
+    into, source = _lanes(call, shape, cells, lane, bit, source)
+    descriptor, unit, first = _described(call, shape, where, source)
+    return Plan(
+        shape,
+        packing(call),
+        2 if call.option("cta_group") == 2 else 1,
+        descriptor,
+        call.facts.simplify(plus(cells.lane_base * LANE_STEP, cells.bit_base // COLUMN_BITS) + int(into[0])),
+        call.facts.simplify(unit + int(first[0])),
+        _runs(into - into[0], first - first[0]),
+    )
+
+
+def _runs(column: Ints, unit: Ints) -> tuple[Run, ...]:
+    """One loop where both follow digits; else one instruction after the other."""
+    across, along = walk_of(column, listed=False), walk_of(unit, listed=False)
+    if across is not None and along is not None:
+        return (Run(len(column), across, along),)
+    return tuple(Run(1, Walk(int(c)), Walk(int(u))) for c, u in zip(column, unit, strict=True))
+
+
+# The three questions
+
+
+def _rows(call: TileCall, shape: Shape, cells: Cells, where: Places) -> tuple[Ints, Ints, Ints]:
+    """The lane and the first bit of each row, and where its 16-byte units are in shared memory: bytes (rows, units)."""
+    tensor, shared, bits = call.dst, call.src, call.dst.dtype.bits
+    flat_lane, flat_bit = cells.lane.reshape(-1), cells.bit.reshape(-1)
+    order = np.lexsort((flat_bit, flat_lane))
+    width = 8 * shape.row_bytes // bits
+    if len(order) % width:
+        raise Decline(f"{len(order)} elements of {tensor.name} are no rows of {shape.row_bytes} bytes, as {shape} has")
+    lane, bit = (part[order].reshape(-1, width) for part in (flat_lane, flat_bit))
+    if (lane != lane[:, :1]).any() or (bit != bit[:, :1] + np.arange(width) * bits).any():
+        raise Decline(f"{shape} fills {shape.row_bytes} bytes of a lane at a time; {tensor.name} has shorter runs")
+    if (bit[:, 0] % COLUMN_BITS).any() or not call.facts.divides(COLUMN_BITS, cells.bit_base):
+        raise Decline(f"{tensor} begins inside a 32-bit column")
+    element = order // cells.lane.shape[1]
+    source = where.seen[0, element].reshape(len(lane), shape.row_bytes // UNIT, -1)
+    if (source != source[..., :1] + np.arange(source.shape[-1])).any():
+        raise Decline(f"the {source.shape[-1]} elements of 16 bytes of a lane are no neighbours in {shared.name}")
+    length = 8 * UNIT // shared.dtype.bits
+    problem = misaligned(call, shared, where, source[..., 0].reshape(1, -1), length)
+    if problem:
+        raise Decline(problem, changes=alignments(call, shared, where, length))
+    return lane[:, 0], bit[:, 0], source[..., 0] * shared.dtype.bits // 8
+
+
+def _lanes(call: TileCall, shape: Shape, cells: Cells, lane: Ints, bit: Ints, source: Ints) -> tuple[Ints, Ints]:
+    """What each instruction adds to the address in tensor memory, and the sources of its rows: (instructions, rows,
+    units).
+    """
+    origin = lane % shape.origins
+    order = np.lexsort((lane, bit, origin))
+    covered = np.sort(shape.lanes.reshape(-1))
+    if len(order) % len(covered):
+        raise Decline(f"{call.dst} is in lanes {_ranges(lane)}; {shape} writes {_ranges(covered)}")
+    lane, bit, origin = (part[order].reshape(-1, len(covered)) for part in (lane, bit, origin))
+    if (lane != origin[:, :1] + covered).any() or (bit != bit[:, :1]).any():
+        raise Decline(f"{call.dst} is in lanes {_ranges(lane)}; {shape} writes {_ranges(covered)}")
+    _check_base(call, shape, cells, int(origin.max()))
+    copies = source[order].reshape(*lane.shape, -1)[:, np.searchsorted(covered, shape.lanes)]
+    if (copies != copies[:, :1]).any():
+        raise Decline(f"{shape} writes {copies.shape[1]} copies of each row; those of {call.dst.name} differ")
+    return origin[:, 0] * LANE_STEP + bit[:, 0] // COLUMN_BITS, copies[:, 0]
+
+
+def _check_base(call: TileCall, shape: Shape, cells: Cells, last: int) -> None:
+    """A first lane that is known at run time only must be proven to be one at which the instruction may begin."""
+    base, facts = cells.lane_base, call.facts
+    if const_value(base) == 0:
+        return
+    if not facts.less(-1, base) or not facts.less(facts.simplify(base + last), shape.origins):
+        allowed = "0" if shape.origins == 1 else f"one of 0..{shape.origins - 1}"
+        raise Decline(f"{call.dst} begins at lane {base}", allowed=f"{shape} begins at lane {allowed}")
+
+
+def _described(call: TileCall, shape: Shape, where: Places, source: Ints) -> tuple[Descriptor, Value, Ints]:
+    """The descriptor; where it begins in units of 16 bytes from the buffer's first element on, as the part that all
+    instructions share and each one's own.
+    """
+    facts = call.facts
+    align, behind = storage_start(call.src.buffer, facts)
+    for swizzle, linear, base in _before_swizzles(call, shape, where, source, behind):
+        descriptor, period = _fit(shape, swizzle, linear), _period(swizzle)
+        if descriptor is None or not facts.divides(8 * UNIT, behind):
+            continue
+        if align % period:
+            raise Decline(
+                f"{call.src.name} is aligned to {align} bytes, and its swizzle repeats every {period}",
+                allowed=f"a multiple of {period} bytes",
+                changes=_aligned(call, period),
+            )
+        return descriptor, facts.simplify(base // (8 * UNIT)), linear[:, 0, 0] // UNIT
+    raise Decline(_no_descriptor(call, source), allowed=ROWS_OF_DESCRIPTOR, changes=_other_layouts(call))
+
+
+def _before_swizzles(
+    call: TileCall, shape: Shape, where: Places, source: Ints, behind: Value
+) -> Iterator[tuple[SwizzleMode, Ints, Value]]:
+    """For each swizzle that may be the hardware's here: byte addresses before it, and the bits that they count from."""
+    facts, bits = call.facts, call.src.dtype.bits
+    base = where.seen_base * bits
+    if where.longest_run is not None:  # it is not known where in the pattern the region begins
+        assert where.swizzle is not None
+        for swizzle in _same_swizzle(where.swizzle, bits):
+            if not (source[..., 0] % shape.row_bytes).any() and facts.divides(8 * shape.row_bytes, plus(base, behind)):
+                yield swizzle, source, base
+        return
+    for swizzle in SwizzleMode:
+        low = const_value(facts.simplify(plus(base, behind) % (8 * _period(swizzle))))
+        if low is not None:
+            yield swizzle, _unswizzled(swizzle, source + int(low) // 8), base - int(low)
+
+
+def _same_swizzle(layout: SwizzleLayout, bits: int) -> list[SwizzleMode]:
+    """The mode of the hardware that a layout's swizzle is; none if it is another permutation."""
+    unit = (8 * UNIT // bits).bit_length() - 1
+    return [each for each in SwizzleMode if each and layout == SwizzleLayout(unit, int(each), GROUP.bit_length() - 1)]
+
+
+def _fit(shape: Shape, swizzle: SwizzleMode, linear: Ints) -> Descriptor | None:
+    """The descriptor that leads to the rows of each instruction, at (instructions, rows, units) bytes before the
+    swizzle; None if there is none.
+    """
+    start, pitch = linear[:, :1, :1], swizzle.row_bytes
+    row, unit = np.arange(linear.shape[1])[:, None], np.arange(linear.shape[2])
+    stride = int(linear[0, GROUP, 0] - start[0, 0, 0]) if len(row) > GROUP else GROUP * pitch
+    leading = UNIT * UNUSED_LEADING.get(swizzle, 1)
+    if not swizzle and len(unit) > 1:
+        leading = int(linear[0, 0, 1] - start[0, 0, 0])
+    apart = UNIT if swizzle else leading
+    if (linear != start + row % GROUP * pitch + row // GROUP * stride + unit * apart).any():
+        return None
+    if swizzle and (start % pitch + shape.row_bytes > pitch).any():
+        return None
+    if not all(0 <= offset < FIELD_BYTES and offset % UNIT == 0 for offset in (leading, stride)):
+        return None
+    return Descriptor(leading // UNIT, stride // UNIT, swizzle)
+
+
+def _period(swizzle: SwizzleMode) -> int:
+    """Bytes after which the pattern of a swizzle repeats."""
+    return GROUP * swizzle.row_bytes if swizzle else UNIT
+
+
+def _unswizzled(swizzle: SwizzleMode, address: Ints) -> Ints:
+    """Byte addresses before the swizzle, which undoes itself. Source: PTX ISA, "Swizzling Modes"."""
+    return address ^ ((address >> 3) & (swizzle.row_bytes - UNIT))
+
+
+# What to say, and what to try
+
+
+def _ranges(lanes: Ints) -> str:
+    """``0-31, 64-95``."""
+    known = np.unique(lanes)
+    runs = np.split(known, np.flatnonzero(np.diff(known) != 1) + 1)
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _no_descriptor(call: TileCall, source: Ints) -> str:
+    first = source[0, :, 0]
+    step = int(first[1] - first[0]) if len(first) > 1 else 0
+    even = bool((np.diff(first[:GROUP]) == step).all())
+    return (
+        f"no descriptor leads to the rows of {call.src.name}: the first ones start {step} bytes apart"
+        f"{'' if even else ', further ones not'}"
+    )
+
+
+def _aligned(call: TileCall, nbytes: int) -> Iterator[Change]:
+    aligned = replace(call.src.buffer, align=nbytes)
+    yield Change(f"align={nbytes} on {call.src.name}", _with_source(call, aligned))
+
+
+def _other_layouts(call: TileCall) -> Iterator[Change]:
+    """The layouts of shared memory that descriptors are made for, the widest swizzle first."""
+    buffer = call.src.buffer
+    for swizzle in reversed(SwizzleMode):
+        try:
+            layout = mma_shared_layout(buffer.dtype, swizzle, buffer.shape, call.facts)
+        except LayoutError:
+            continue
+        text = f'layout=mma_shared_layout("{buffer.dtype}", SwizzleMode.{swizzle.name}, {buffer.shape})'
+        yield Change(f"{text} for {buffer.name}", _with_source(call, replace(buffer, layout=layout)))
+
+
+def _with_source(call: TileCall, buffer: Buffer) -> TileCall:
+    return call.with_side(call.src, side_of(Region(buffer, call.src.region.box), call.facts))
+
+
+# Code
+
+
+def emit_copies(plan: Plan, call: TileCall, out: Builder) -> None:
+    """The instruction, or unrolled loops of it that move on in columns and in units of shared memory."""
+    shared = call.src.buffer
+    encoded = out.once_behind(shared, plan.descriptor, lambda before: _encode(plan.descriptor, call.src, before))
+    for run in plan.runs:
+        if run.count == 1:
+            _issue(plan, run, 0, encoded, call, out)
+            continue
+        with out.loop("tile", run.count, "unroll") as tile:
+            _issue(plan, run, tile, encoded, call, out)
+
+
+def _encode(descriptor: Descriptor, shared: Side, out: Builder) -> Expr:
+    """The matrix descriptor of a shared buffer, in a register."""
+    out.comment(f"the matrix descriptor of {shared.name}")
+    register = out.local("cp_desc", 1, "uint64")
+    start = AddressOf(shared.buffer.flat(), (as_expr(0),))
+    fields = (descriptor.leading, descriptor.stride, int(descriptor.swizzle))
+    out.call("ptx.tcgen05.encode_matrix_descriptor", register.pointer, start, *fields)
+    return Load(register, (as_expr(0),))
+
+
+def _issue(plan: Plan, run: Run, tile: Value, encoded: Expr, call: TileCall, out: Builder) -> None:
+    address = call.dst.buffer.allocated_addr
+    assert address is not None
+    column, unit = plus(plan.column, run.column.at(tile)), plus(plan.unit, run.unit.at(tile))
+    out.call(
+        CP,
+        plus(address, column),
+        isa.call("smem_desc_add_16B_offset", encoded, unit),
+        shape=plan.shape.name,
+        cta_group=plan.cta_group,
+        multicast=plan.shape.multicast,
+        fmt=plan.fmt,
+    )

@@ -1,0 +1,40 @@
+"""What a notebook shows for a layout and a copy atom: their ``_repr_html_`` ask here."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from tilewright.errors import LayoutError
+from tilewright.layout import Layout
+from tilewright.layout.facts import as_int
+from tilewright.view.atoms import atom_grids, opposite_grid
+from tilewright.view.grid import MOST_CELLS, layout_grid, picture_shape
+from tilewright.view.html import html, preformatted
+
+if TYPE_CHECKING:
+    from tilewright.isa.atoms import CopyAtom
+
+__all__ = ["atom_html", "layout_html"]
+
+
+def layout_html(layout: Layout) -> str:
+    """The picture of a layout; its text, with the reason, where it has no picture."""
+    if as_int(layout.size()) is None:
+        return _undrawn(layout, "its size is symbolic")
+    shape = picture_shape(layout)
+    if prod(shape) > MOST_CELLS:
+        return _undrawn(layout, f"{prod(shape)} elements are more than the {MOST_CELLS} of a picture")
+    try:
+        return html(layout_grid(layout, shape))
+    except LayoutError as error:  # a stride or an offset is symbolic
+        return _undrawn(layout, f"{error.given} in it, not {error.allowed}")
+
+
+def _undrawn(layout: Layout, reason: str) -> str:
+    return preformatted(f"{layout}\nNot drawn: {reason}.")
+
+
+def atom_html(atom: CopyAtom) -> str:
+    """An atom in words, the registers of each matrix, and the other side."""
+    return preformatted(str(atom)) + "".join(map(html, [*atom_grids(atom), opposite_grid(atom)]))
