@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.ir import Var
+from tilewright.ir.ranges import RangeFacts
 from tilewright.layout import S
-from tilewright.tile.walks import Walk, linear, separated, walk_of
+from tilewright.tile.walks import Walk, apart, linear, separated, walk_of
 
 DIGITS = st.lists(st.tuples(st.sampled_from([1, 2, 3, 4, 5]), st.integers(-9, 99)), max_size=4)
 
@@ -86,3 +87,14 @@ def test_a_walk_is_what_a_layout_does_to_an_index() -> None:
     walk = walk_of(layout.table((24,))["m"][:, 0])
 
     assert walk == Walk(0, ((3, 100), (8, 1)))
+
+
+@pytest.mark.parametrize(
+    ("whole", "low"),
+    [("k * 1024", "i * 8 + 3"), ("k * 512 + n * 4096", "i * 64"), (0, "k * 256 + i"), (0, "k * 1024 + n * 512")],
+)
+def test_what_a_swizzle_leaves_alone_is_taken_out_of_it(whole: str | int, low: str) -> None:
+    names = {"k": Var("k"), "n": Var("n"), "i": Var("i")}
+    total = eval(low, names) if whole == 0 else eval(str(whole), names) + eval(low, names)
+
+    assert tuple(map(str, apart(total, 512, RangeFacts({})))) == (str(whole), low)

@@ -36,6 +36,8 @@ from tilewright.ir import (
     statements,
 )
 
+from tilewright.tile.walks import apart, plus
+
 if TYPE_CHECKING:
     from tilewright.layout import Facts
     from tilewright.tile.walks import Offset
@@ -184,10 +186,11 @@ class Builder:
         if offset.swizzle is None:
             return lambda round: offset.joined(offset.fixed, round)
         address = offset.swizzle.address
+        whole, low = apart(offset.fixed, offset.swizzle.period, self.facts)
         if offset.hoisted:
-            start = self.let(f"{name}_start", address(self.let(f"{name}_linear", offset.fixed)))
+            start = self.let(f"{name}_start", plus(whole, address(self.let(f"{name}_linear", low))))
             return lambda round: offset.joined(start, round)
-        return lambda round: address(self.let(f"{name}_linear", offset.joined(offset.fixed, round)))
+        return lambda round: plus(whole, address(self.let(f"{name}_linear", offset.joined(low, round))))
 
     def pointer(self, name: str, storage: Buffer, offset: Value) -> Expr:
         """Name a pointer to an element of flat storage."""

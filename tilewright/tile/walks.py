@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.ir import binary, select
+from tilewright.ir import Expr, binary, select
+from tilewright.ir.sums import Sum
 from tilewright.layout import Value
+from tilewright.layout.facts import plus, times
 
 if TYPE_CHECKING:
-    from tilewright.layout import SwizzleLayout
+    from tilewright.layout import Facts, SwizzleLayout
     from tilewright.tile.call import Side
 
-__all__ = ["Ints", "Offset", "Walk", "linear", "plus", "separated", "times", "walk_of"]
+__all__ = ["Ints", "Offset", "Walk", "apart", "linear", "plus", "separated", "times", "walk_of"]
 
 Ints = NDArray[np.int64]
 
@@ -66,16 +68,18 @@ class Walk:
         return not self.listed and not self.start and not any(stride for _, stride in self.steps)
 
 
-def times(a: Value, factor: Value) -> Value:
-    """``a * factor``, without writing a one."""
-    return a if isinstance(factor, int) and factor == 1 else a * factor
+def apart(value: Value, period: int, facts: Facts) -> tuple[Value, Value]:
+    """A sum as (the terms that are multiples of ``period``, the others).
 
-
-def plus(a: Value, b: Value) -> Value:
-    """``a + b``, without writing a zero."""
-    if isinstance(a, int) and a == 0:
-        return b
-    return a if isinstance(b, int) and b == 0 else a + b
+    A swizzle maps multiples of its period to themselves: only the others go through it, and they are often those of the
+    lane, which no loop changes.
+    """
+    if not isinstance(value, Expr):
+        return 0, value
+    whole, low = Sum.of(value).split(lambda times, term: facts.divides(period, times * term))
+    if not whole.terms or not low.terms:
+        return 0, value
+    return whole.build(value.dtype), low.build(value.dtype)
 
 
 LISTED = 32  # at most so many values are written out one by one
