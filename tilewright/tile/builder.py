@@ -35,7 +35,6 @@ from tilewright.ir import (
     select,
     statements,
 )
-
 from tilewright.tile.walks import apart, plus
 
 if TYPE_CHECKING:
