@@ -32,7 +32,7 @@ lint: venv
 	$(VENV)/lint-imports --no-cache --no-logo
 
 test-gpu: $(GPU_READY)
-	$(GPU_PYTHON) -m pytest tests/gpu -m gpu -n 8 --gpu-report benchmarks/results/gpu_conformance.json
+	$(GPU_PYTHON) -m pytest tests/gpu -m gpu -n 8 -p no:benchmark --gpu-report benchmarks/results/gpu_conformance.json
 
 sanitize: $(GPU_READY)
 	$(GPU_PYTHON) -m tests.gpu.sanitize

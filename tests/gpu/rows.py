@@ -27,24 +27,31 @@ REGISTERS = {"b16": "uint16", "b32": "uint32", "b64": "uint64", "f32": "float32"
 ADDRESS_ROWS = ("cuda.cvta_generic_to_shared", "ptx.cvta.to.shared.u64", "cuda.cast_smem_ptr_to_uint")
 # Text, the end of the kernel, and time: nothing that two sides could agree on bit by bit.
 WITHOUT_VALUES = {"printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock"}
-OF_A_CLUSTER = {"ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank"}
-# These hold where shared memory begins, among other things.
-DESCRIPTORS = {"ptx.wgmma.encode_matrix_descriptor", "ptx.tcgen05.encode_matrix_descriptor"}
+MAPPING = ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank")
+DESCRIBING = ("ptx.wgmma.encode_matrix_descriptor", "ptx.tcgen05.encode_matrix_descriptor")
+M_BARRIERS = (
+    *("init", "inval", "arrive", "arrive.expect_tx", "expect_tx", "complete_tx", "test_wait", "test_wait.parity"),
+    *("try_wait", "try_wait.state", "try_wait_once", "try_wait_once.state"),
+)
+# Random bytes are no input for these: test_rows and test_signals have programs for them.
+IN_PROGRAMS = {
+    *("cuda.warp_sync", "cuda.warpgroup_sync", "cuda.cta_sync", "cuda.cluster_sync", "ptx.bar.sync", "ptx.bar.arrive"),
+    *("ptx.barrier.cluster.arrive", "ptx.barrier.cluster.wait"),
+    *(f"ptx.mbarrier.{name}" for name in M_BARRIERS),
+    *MAPPING,
+    *DESCRIBING,
+}
 ME = cta * 32 + lane
 
 
+def admitted() -> list[Bound]:
+    """Every form that the GPU has, with every combination of modifiers."""
+    return [bound for bound in every_form() if bound.form.arch.admits(ARCH)]
+
+
 def forms() -> list[Bound]:
-    """Every form that the GPU has and one warp can execute on any bytes, with every combination of modifiers.
-
-    Left out, since random bytes are no input for them: what waits or signals an m-barrier, looks into other CTAs of its
-    cluster, or makes descriptors. Barriers of threads have programs in test_rows; the others none on hardware yet.
-    """
-    every = [bound for bound in every_form() if bound.form.arch.admits(ARCH)]
-    return [bound for bound in every if bound.instruction.name not in WITHOUT_VALUES and not needs_company(bound)]
-
-
-def needs_company(bound: Bound) -> bool:
-    return bool(bound.form.sync or bound.form.signal) or bound.instruction.name in OF_A_CLUSTER | DESCRIPTORS
+    """Those that one warp can execute on any bytes, and that leave a value behind."""
+    return [bound for bound in admitted() if bound.instruction.name not in WITHOUT_VALUES | IN_PROGRAMS]
 
 
 def named(bound: Bound) -> str:
