@@ -1,14 +1,48 @@
-"""Writes docs/instructions.md, the reference page of the instruction table: ``make docs``."""
+"""What of docs/ is made from the code, ``make docs``: the reference page of the instruction table, and pictures."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
+from examples import block_scales, tensor_copy
+from tilewright.dtypes import dtype
 from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Form, Instruction
+from tilewright.layout import Layout
+from tilewright.view import memory_grid, plain, svg
 from tools.size import ROOT
 
-PAGE = ROOT / "docs" / "instructions.md"
+DOCS = ROOT / "docs"
+PAGE = DOCS / "instructions.md"
+TENSOR_PAGE = DOCS / "tensor_memory.md"
+
+# Of uint8 tiles in tensor memory: name of the picture, what it shows, layout, shape.
+PICTURES: tuple[tuple[str, str, Layout, tuple[int, int]], ...] = (
+    (
+        "tensor_copy",
+        "the 32 x 16 tile in all four quarters",
+        tensor_copy.IN_EVERY_QUARTER,
+        (tensor_copy.ROWS, tensor_copy.COLUMNS),
+    ),
+    (
+        "block_scales",
+        "the 128 x 16 scales, each in all four quarters",
+        block_scales.IN_TENSOR,
+        (block_scales.ROWS, block_scales.SCALES),
+    ),
+)
+PICTURE = """\
+![{shows}](pictures/{name}.svg)
+
+<details><summary>as text</summary>
+
+```text
+{text}
+```
+
+</details>"""
+BEGIN, END = "<!-- made by make docs: {} -->", "<!-- end of {} -->"
 
 _HEAD = """\
 # Instructions
@@ -58,7 +92,22 @@ def _meaning(form: Form) -> str:
     return " ".join(first.split())
 
 
+def made() -> Mapping[Path, str]:
+    """Every file that is made, with its text; of the page on tensor memory the parts between marks are."""
+    files = {PAGE: page()}
+    text = TENSOR_PAGE.read_text(encoding="utf-8")
+    for name, shows, layout, shape in PICTURES:
+        grid = memory_grid(layout, shape, dtype("uint8"))
+        files[DOCS / "pictures" / f"{name}.svg"] = svg(grid) + "\n"
+        before, begin, rest = text.partition(BEGIN.format(name))
+        _, end, behind = rest.partition(END.format(name))
+        picture = PICTURE.format(name=name, shows=shows, text=plain(grid))
+        text = f"{before}{begin}\n{picture}\n{end}{behind}"
+    return {**files, TENSOR_PAGE: text}
+
+
 if __name__ == "__main__":
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    for path, text in made().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path.relative_to(ROOT)}")
