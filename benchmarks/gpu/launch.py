@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 from ctypes import addressof, c_char, c_void_p
-from struct import pack_into
+from struct import Struct, pack_into
 from typing import Any
 
 from benchmarks.gpu.measure import ARCH, Claim, Table
@@ -78,11 +78,33 @@ def bare(a: Any, b: Any) -> Callable[[], object]:
     return lambda: call(*prepared) if kept else None
 
 
+def in_python(a: Any, b: Any) -> Callable[[], object]:
+    """As little Python as can launch on tensors: reads their addresses and the stream, packs, calls; checks nothing."""
+    import torch
+
+    from tilewright.cuda.nvrtc import assemble
+
+    function = driver.load_function(driver.device(0), assemble(SOURCE, ARCH).cubin, "scale", 0, 1)
+    packed = (c_char * 24)()
+    pointers = (c_void_p * 4)(*(addressof(packed) + offset for offset in (0, 8, 16, 20)))
+    config = driver.LaunchConfig((SIZE // THREADS, 1, 1), (THREADS, 1, 1), 0, None, None, 0)
+    call, pack, stream = driver.library().cuLaunchKernelEx, Struct("QQfi").pack_into, torch._C._cuda_getCurrentRawStream
+    configured, launched, values = map(c_void_p.from_param, (addressof(config), function, addressof(pointers)))
+
+    def launch(x: Any, y: Any, factor: float) -> None:
+        pack(packed, 0, x.data_ptr(), y.data_ptr(), factor, SIZE)
+        config.stream = stream(0)
+        call(configured, launched, values, None)
+
+    return lambda: launch(a, b, 2.0)
+
+
 WAYS: dict[str, Callable[[Any, Any], Callable[[], object]]] = {
     "tilewright: exe(a, b, s)": ours,
     "Triton: kernel[grid](a, b, s, n, BLOCK=)": triton,
     "CuPy: RawKernel(grid, block, args)": cupy,
     "cuda-core: launch(stream, config, kernel, *args), all prepared": cuda_core,
+    "the least Python: addresses, stream, packing, driver call; no checks": in_python,
     "bare driver call, all prepared": bare,
 }
 
