@@ -209,3 +209,44 @@ def test_the_gpu_is_refused_plainly_where_there_is_none(monkeypatch: pytest.Monk
 def test_where_to_run_has_two_answers() -> None:
     with pytest.raises(ArgumentError, match="unknown place 'tpu'"):
         tw.compile(stage)(*halves(), on="tpu")
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8", "uint16", "int16"])
+def test_an_index_of_few_bits_reaches_far_elements(kind: str) -> None:
+    @T.prim_func
+    def far(A: T.Buffer((64, 512), "float32"), row: T.Buffer((1,), kind), B: T.Buffer((4, 512), "float32")):
+        T.device_entry()
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        rows = T.alloc_shared((64, 512), "float32")
+        Tx.cta.copy(rows[:, :], A[:, :])
+        T.cuda.cta_sync()
+        i = row[0]
+        Tx.cta.copy(B[1:3, :], rows[i : i + 2, :])
+        B[0, tid] = rows[i, tid]
+        B[3, tid] = rows.permute(1, 0)[tid, i]
+
+    a = np.random.default_rng(0).standard_normal((64, 512)).astype(np.float32)
+    b = np.zeros((4, 512), np.float32)
+    tw.compile(far, "sm_90a").simulate(a, np.array([60], kind), b)
+
+    assert np.array_equal(b[1:3], a[60:62])
+    assert np.array_equal(b[[0, 3], :32], a[[60, 60], :32])
+
+
+def test_a_view_may_begin_at_an_offset_of_few_bits() -> None:
+    @T.prim_func
+    def second_half(A: T.Buffer((1024,), "float32"), at: T.Buffer((1,), "uint8"), B: T.Buffer((32,), "float32")):
+        T.device_entry()
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        staged = T.alloc_shared((1024,), "float32")
+        Tx.cta.copy(staged[:], A[:])
+        T.cuda.cta_sync()
+        view = T.decl_buffer((32,), "float32", data=staged.data, elem_offset=at[0])
+        B[tid] = view[tid]
+
+    a, b = np.arange(1024, dtype=np.float32), np.zeros(32, np.float32)
+    tw.compile(second_half, "sm_90a").simulate(a, np.array([250], np.uint8), b)
+
+    assert np.array_equal(b, a[250:282])

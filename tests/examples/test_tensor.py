@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.examples.test_examples import module
-from tilewright.errors import TilewrightWarning
+from tests.examples.test_examples import module, without
+from tilewright.errors import SimulationError, TilewrightWarning
+from tilewright.ir import Call, Evaluate, statements
 from tilewright.lang import parse_script
 
 SHAPES = {"tensor_copy": (32, 16), "block_scales": (128, 16)}
@@ -31,6 +32,77 @@ def test_every_warp_finds_the_tile_in_its_lanes(name: str) -> None:
 
     assert all(np.array_equal(quarter, a) for quarter in b)
     assert run.warnings == []
+
+
+# Every step is there for a reason: what a run says without it. The number tells calls of one kind apart.
+
+NEEDED = {
+    ("alloc", 0): "tmem_addr[0] is uninitialised",
+    ("init", 0): "[0] is uninitialised",
+    ("cta_sync", 0): "race: load reads tmem_addr[0], which another thread has written",
+    ("commit", 0): "T.ptx.tcgen05.commit(...) after the tcgen05.cp",
+    ("try_wait", 0): "a wait for the phase (parity 0) of the m-barrier that the commit at",
+    ("after_thread_sync", 1): "T.ptx.tcgen05.fence.after_thread_sync() after the wait or the barrier",
+    ("ld", 0): "is used while tcgen05.ld may not have filled it",
+    ("cta_sync", 1): "tensor memory is given back that tcgen05.ld may still not have read",
+    ("dealloc", 0): "the CTA ends with tensor memory that it has not given back",
+}
+A_WARNING = {("proxy_async", 0): "reads A_smem, stored by warp 0 without a proxy fence"}
+SPARED = {
+    ("mbarrier_init", 0): "the proxy fence of all threads comes after it",
+    ("before_thread_sync", 0): "nobody has used tensor memory yet",
+    ("after_thread_sync", 0): "nobody has used tensor memory yet",
+    ("before_thread_sync", 1): "dealloc keeps its order behind a barrier",
+    ("after_thread_sync", 2): "dealloc keeps its order behind a barrier",
+    ("relinquish_alloc_permit", 0): "no other CTA waits for tensor memory",
+}
+
+
+def steps(name: str) -> dict[tuple[str, int], Evaluate]:
+    """The statements of an example that are calls, by the last word of their names and how often that came before."""
+    found: dict[tuple[str, int], Evaluate] = {}
+    for stmt in statements(getattr(module(name), name).body):
+        if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call):
+            word = stmt.value.op.rpartition(".")[2]
+            found[word, sum(other == word for other, _ in found)] = stmt
+    return found
+
+
+def run_without(name: str, step: tuple[str, int]) -> list[str]:
+    """The warnings of a run without a step; its bytes are right."""
+    kernel = getattr(module(name), name)
+    left_out = [stmt for stmt in statements(kernel.body) if str(stmt) == str(steps(name)[step])][step[1]]
+    a = np.random.default_rng(0).integers(0, 256, SHAPES[name], np.uint8)
+    b = np.zeros((4, *SHAPES[name]), np.uint8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TilewrightWarning)
+        made = tw.compile(without(kernel, left_out), target="sm_100a")
+    found = made.simulate(a, b, check="all").warnings
+    assert all(np.array_equal(quarter, a) for quarter in b)
+    return found
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_step_of_an_example_is_judged_below(name: str) -> None:
+    assert steps(name).keys() == NEEDED.keys() | A_WARNING.keys() | SPARED.keys()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("step", NEEDED)
+def test_a_step_that_is_left_out_is_told(name: str, step: tuple[str, int]) -> None:
+    with pytest.raises(SimulationError) as raised:
+        run_without(name, step)
+
+    assert NEEDED[step] in f"{raised.value.what}\n{raised.value.hint}"
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("step", [*A_WARNING, *SPARED])
+def test_practice_gets_away_without_the_others(name: str, step: tuple[str, int]) -> None:
+    found = run_without(name, step)
+
+    assert len(found) == (step in A_WARNING)
+    assert all(A_WARNING[step] in warning for warning in found)
 
 
 @pytest.mark.parametrize("name", SHAPES)

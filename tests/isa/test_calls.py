@@ -111,7 +111,7 @@ def test_texts_are_quoted_as_c_wants_them() -> None:
 
 WRONG: dict[str, tuple[tuple[object, ...], str]] = {
     "a missing argument": (("ptx.ldmatrix", True, 2), "lacks its argument 'type'"),
-    "an unknown keyword": (("cuda.copy_bytes", A, A, 16, 3), "has no argument 1 more than it takes"),
+    "an unknown keyword": (("cuda.copy_bytes", A, A, 16, 3), "takes 1 fewer"),
     "an unknown modifier": (("ptx.ldmatrix", True, 3, ".b16", A, *registers(3)), "no form with these modifiers"),
     "a type of another shape": (("ptx.ldmatrix", False, 1, ".b8", A, R), "no form with these modifiers"),
     "too few registers": (("ptx.ldmatrix", True, 4, ".b16", A, *registers(2)), "takes 4 registers for r"),
@@ -125,6 +125,16 @@ WRONG: dict[str, tuple[tuple[object, ...], str]] = {
         "r is a vector of registers",
     ),
     "an unknown name": (("ptx.ldmatrx",), "is not an instruction"),
+    "a float for a number of columns": (("ptx.tcgen05.alloc", A, 32.5), "n_cols is an integer"),
+    "a float for a parity": (("ptx.mbarrier.try_wait", A, Var("p", dtype("float32"))), "phase is an integer"),
+    "32 bits for a descriptor": (
+        ("ptx.tcgen05.cp", Var("t", dtype("uint32")), Var("d"), "128x128b"),
+        "desc is an integer of 64 bits",
+    ),
+    "a register for a place in shared memory": (
+        ("ptx.mbarrier.init", R, 1),
+        "ptr is an address in shared memory",
+    ),
 }
 
 
@@ -134,6 +144,12 @@ def test_a_wrong_call_says_what_is_wrong(case: str) -> None:
 
     with pytest.raises((InstructionError, KernelError), match=message):
         isa.call(*args)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_counts_may_be_of_any_integer_dtype() -> None:
+    for count in (32, Var("n"), Var("n", dtype("uint8")), Var("n", dtype("int64"))):
+        assert isa.bind(made("ptx.tcgen05.alloc", A, count)).operands["n_cols"]
+    assert isa.bind(made("smem_desc_add_16B_offset", 0, Var("n", dtype("uint8")))).result == "uint64"
 
 
 def test_an_unknown_name_gets_the_nearest_one() -> None:

@@ -181,3 +181,12 @@ def test_a_cluster_barrier_is_two_steps(name: str, mods: dict[str, Any], mnemoni
     bound = isa.bind(isa.call(f"ptx.barrier.cluster.{name}", **mods))
 
     assert (bound.mnemonic, bound.form.sync) == (mnemonic, sync)
+
+
+@pytest.mark.parametrize("mask", [0, -1, 1 << 16])
+def test_a_mask_of_ctas_has_16_bits(mask: int) -> None:
+    with pytest.raises(InstructionError, match="commit: cta_mask") as error:
+        isa.call("ptx.tcgen05.commit", ADDR, cta_mask=mask)
+
+    assert error.value.given == mask
+    assert isa.bind(isa.call("ptx.tcgen05.commit", ADDR, cta_mask=0xFFFF)).operands["cta_mask"]

@@ -194,6 +194,39 @@ def test_what_the_assembler_would_refuse_is_an_error(name: str, mods: dict[str, 
         isa.call(f"ptx.tcgen05.{name}", ADDR[0], *(REGS[i] for i in range(count)), **mods)
 
 
+@pytest.mark.parametrize(
+    ("mods", "given", "allowed"),
+    [
+        (
+            {"shape": "16x32bx2"},
+            "without split=",
+            "shape='16x32bx2', num in (1, 2, 4, 8, 16, 32, 64, 128), with split=",
+        ),
+        (
+            {"shape": "32x32b", "split": 2},
+            "with split=",
+            "shape='32x32b', num in (1, 2, 4, 8, 16, 32, 64, 128), without",
+        ),
+    ],
+)
+def test_the_error_tells_of_the_shape_that_was_asked_for(mods: dict[str, Any], given: str, allowed: str) -> None:
+    with pytest.raises(InstructionError, match="no form with these modifiers") as error:
+        isa.call("ptx.tcgen05.ld", ADDR[0], REGS[0], num=1, **mods)
+
+    assert given in str(error.value.given).split(", ")
+    assert str(error.value.allowed).replace("pack in (False, True), ", "").startswith(allowed)
+    assert "\n" not in str(error.value.allowed)
+
+
+def test_the_error_tells_of_all_shapes_where_the_one_asked_for_is_none() -> None:
+    with pytest.raises(InstructionError, match="no form with these modifiers") as error:
+        isa.call("ptx.tcgen05.ld", ADDR[0], REGS[0], num=1, shape="32x32")
+
+    assert [line.partition(",")[0] for line in str(error.value.allowed).splitlines()] == [
+        f"shape={shape!r}" for shape in isa.TENSOR_SHAPES
+    ]
+
+
 @pytest.mark.parametrize("wrong", [ADDR, ADDR.ptr_to([0]), Var("p", dtype("handle")), Var("x", dtype("float32"))])
 def test_an_address_of_tensor_memory_is_a_number_not_a_pointer(wrong: Any) -> None:
     with pytest.raises(InstructionError, match="taddr is an address of tensor memory") as error:

@@ -71,7 +71,7 @@ CASES: dict[str, tuple[str, str]] = {
     "an instruction that is none": ("T.ptx.ldmatrx()  # here", "T.ptx.ldmatrx is not an instruction"),
     "an instruction without an operand": ("T.ptx.bar.sync(1)  # here", "T.ptx.bar.sync"),
     "an instruction in a form it lacks": (
-        "T.ptx.ldmatrix(False, 3, '.b16', A.data)  # here",
+        "T.ptx.ldmatrix(False, 3, '.b16', 0)  # here",
         "T.ptx.ldmatrix has no form with these modifiers",
     ),
     "a symbolic shape": ("n = 4\nB = T.alloc_shared((n,))  # here", "the shape of B must be constant"),

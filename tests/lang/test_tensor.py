@@ -102,14 +102,17 @@ def test_an_element_of_tensor_memory_is_no_threads() -> None:
         assert "Tx.wg.copy_async(R[:, :], tmem[:, :])" in str(error.hint)
 
 
-def test_tensor_memory_is_named_by_an_address() -> None:
+@pytest.mark.parametrize("points", [True, False])
+def test_tensor_memory_is_named_by_an_address(points: bool) -> None:
     def make() -> None:
         @T.prim_func
         def k():
             storage = T.alloc_shared((512,), "uint8")
-            tmem = T.decl_buffer([32, 16], "uint8", data=storage.data, scope="tmem", layout=ROWS)
+            data = T.meta_var(storage.data if points else None)
+            tmem = T.decl_buffer([32, 16], "uint8", data=data, scope="tmem", layout=ROWS)
 
-    assert refused(make).given == "no allocated_addr"
+    error = refused(make)
+    assert (error.given, error.hint) == ("no allocated_addr", None)
 
 
 @pytest.mark.parametrize("layout", [None, S[32, 16], S[(32, 16) : (1 @ TLane, 1)]])

@@ -67,10 +67,13 @@ def test_a_number_of_columns_that_takes_several_instructions() -> None:
         ("16x256b", (16, 8), "float16", "8 columns of float16 with 16x256b"),
         ("16x32bx2", (16, 0), "float32", "0 columns"),
         ("32x32b", (32, 8), "float64", "float64 in tensor memory"),
+        ("32x32b", (32, 3), "uint8", "3 columns of uint8 with 32x32b"),
+        ("32x32b", (32, 0), "float32", "0 columns"),
+        ("32x32b", (4, 32, 8), "float32", "a fragment has rows and columns"),
     ],
 )
 def test_what_no_instruction_loads_is_refused(
-    shape_name: str, shape: tuple[int, int], element: str, message: str
+    shape_name: str, shape: tuple[int, ...], element: str, message: str
 ) -> None:
     with pytest.raises(LayoutError, match=message):
         tcgen05_atom_layout(shape_name, shape, element)

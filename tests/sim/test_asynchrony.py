@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.sim.tensor_kernels import IN_EVERY_QUARTER, TILE, line, meet, refusal, simulate
+from tests.sim.tensor_kernels import IN_EVERY_QUARTER, TILE, give_back, line, meet, refusal, simulate, take
 from tilewright import T, Tx
 
 STEPS = {
@@ -109,7 +109,7 @@ def test_without_the_commit_the_wait_never_ends() -> None:
 @pytest.mark.parametrize(
     ("left_out", "hint"),
     [
-        (("wait",), "a wait for the phase of the m-barrier that the commit at {commit} reports to, between"),
+        (("wait",), "a wait for the phase (parity 0) of the m-barrier that the commit at {commit} reports to, between"),
         (
             ("commit", "wait"),
             "T.ptx.tcgen05.commit(...) after the tcgen05.cp at {copy}, and a wait for the m-barrier's",
@@ -143,6 +143,103 @@ def test_without_checks_a_load_before_completion_finds_what_was_there_before() -
     simulate(copied("wait"), a, b, check="none")
 
     assert (b == 0).all()
+
+
+def told(how: str) -> Any:  # noqa: C901  branches of Python, decided while it is parsed
+    """A tile goes to tensor memory; who says, and who asks, that it is there?"""
+
+    @T.prim_func
+    def tell(A: T.Buffer((32, 16), "uint8"), B: T.Buffer((4, 32, 4), "uint32")):  # noqa: C901  branches of Python, decided while it is parsed
+        T.cta_id([1])
+        warp_id, lane_id, tid = T.warp_id([4]), T.lane_id([32]), T.thread_id([128])
+        source = T.alloc_buffer((32, 16), "uint8", scope="shared", align=128)
+        addr, done = T.alloc_shared([1], "uint32"), T.alloc_shared([2], "uint64")
+        words = T.alloc_local((4,), "uint32")
+        Tx.cta.copy(source[:, :], A[:, :])
+        T.ptx.fence.proxy_async("shared::cta")
+        if tid == 0:
+            T.ptx.mbarrier.init(done.ptr_to([0]), 1)
+            T.ptx.mbarrier.init(done.ptr_to([1]), 1)
+        if how != "without the fence after init":
+            T.ptx.fence.mbarrier_init()
+        take(addr, warp_id)
+        tmem = T.decl_buffer((32, 16), "uint8", scope="tmem", allocated_addr=addr[0], layout=IN_EVERY_QUARTER)
+        if tid == 0:
+            if how == "commit before the copy":
+                T.ptx.tcgen05.commit(done.ptr_to([0]))
+            Tx.copy_async(tmem[:, :], source[:, :], cta_group=1)  # copies
+            if how not in ("commit before the copy", "commit of another thread"):
+                T.ptx.tcgen05.commit(done.ptr_to([0]))  # commits
+            if how == "two commits":
+                T.ptx.tcgen05.commit(done.ptr_to([1]))
+        if how == "commit of another thread" and tid == 33:
+            T.ptx.tcgen05.commit(done.ptr_to([0]))
+        if how == "two commits" and warp_id > 1:
+            T.ptx.mbarrier.try_wait(done.ptr_to([1]), 0)
+        elif how == "one lane waits":
+            if lane_id == 5:
+                T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
+            T.cuda.warp_sync()
+        elif how == "so many questions":
+            for _ in T.serial(100):
+                if T.ptx.mbarrier.test_wait.parity(done.ptr_to([0]), 0):
+                    break
+        elif how == "the other parity":
+            T.ptx.mbarrier.try_wait(done.ptr_to([0]), 1)
+        elif how == "another m-barrier":
+            T.ptx.mbarrier.try_wait(done.ptr_to([1]), 0)  # in vain
+        else:
+            T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
+        T.ptx.tcgen05.fence.after_thread_sync()
+        T.ptx.tcgen05.ld(addr[0], *[words[i] for i in range(4)], shape="32x32b", num=4, row=warp_id * 32)  # loads
+        T.ptx.tcgen05.wait.ld()
+        for i in range(4):
+            B[warp_id, lane_id, i] = words[i]
+        give_back(addr, warp_id)
+
+    return tell
+
+
+@pytest.mark.parametrize("how", ["one commit", "two commits", "one lane waits", "so many questions"])
+def test_a_commit_tells_whoever_asks(how: str) -> None:
+    a, b = arrays()
+
+    assert simulate(told(how), a, b[0]) == []
+    assert (b == WORDS).all()
+
+
+@pytest.mark.parametrize(
+    ("how", "hint"),
+    [
+        ("commit before the copy", "T.ptx.tcgen05.commit(...) after the tcgen05.cp at {copies}"),
+        ("commit of another thread", "commit(...), by the thread that issued it, after the tcgen05.cp at {copies}"),
+        ("the other parity", "a wait for the phase (parity 0) of the m-barrier that the commit at {commits} reports"),
+    ],
+)
+def test_a_commit_tells_of_what_its_own_thread_has_issued_before(how: str, hint: str) -> None:
+    error = refusal(told(how), TILE, arrays()[1][0])
+
+    assert error.what == "tcgen05.ld touches tensor memory that tcgen05.cp may still not have written"
+    assert str(error.at) == line("loads")
+    assert hint.format(copies=line("copies"), commits=line("commits")) in str(error.hint)
+
+
+def test_who_asks_another_m_barrier_waits_in_vain() -> None:
+    error = refusal(told("another m-barrier"), TILE, arrays()[1][0])
+
+    assert error.what == "deadlock: no thread can go on"
+    assert str(error.at) == line("in vain")
+    assert str(error.allowed).startswith("the end of a phase of the m-barrier done[1] of CTA (0, 0, 0): 1 of 1 ")
+
+
+def test_an_m_barrier_that_no_fence_has_shown_to_the_units_is_a_warning() -> None:
+    a, b = arrays()
+
+    (warning,) = simulate(told("without the fence after init"), a, b[0])
+
+    assert warning.startswith(f"{line('commits')}: tcgen05.commit arrives at done[0], made without a fence after it")
+    assert "T.ptx.fence.mbarrier_init() belongs between mbarrier.init and the barrier" in warning
+    assert (b == WORDS).all()
 
 
 # What a load has not filled yet
@@ -218,7 +315,8 @@ def test_the_source_is_not_overwritten_before_the_copy_is_complete() -> None:
     assert error.what == "store overwrites shared memory that tcgen05.cp may still be reading"
     assert f"{line('the store')}: CTA (0, 0, 0), warp 0" in str(error.given)
     assert f"read at {line('the copy')}" in str(error.given)
-    assert f"a wait for the phase of the m-barrier that the commit at {line('the commit')}" in str(error.hint)
+    assert "a wait for the phase (parity 0) of the m-barrier that the commit" in str(error.hint)
+    assert f"that the commit at {line('the commit')} reports to" in str(error.hint)
 
 
 def test_after_the_wait_it_may_be() -> None:
@@ -255,9 +353,10 @@ def test_columns_are_given_back_after_everyone_has_met() -> None:
     error = refusal(copied("barrier before dealloc"), *arrays())
 
     assert error.what == "tensor memory is given back that tcgen05.ld may still not have read"
-    assert f"{line('the dealloc')}: warp 0" in str(error.given)
+    assert f"{line('the dealloc')}: CTA (0, 0, 0), warp 0" in str(error.given)
     assert f"read at {line('the load')}: CTA (0, 0, 0), warp 1" in str(error.given)
-    assert error.hint == f"a barrier {between('the load', 'the dealloc')}"
+    wait = "T.ptx.tcgen05.wait.ld() by the warp that issued it"
+    assert error.hint == f"a barrier after {wait}, {between('the load', 'the dealloc')}"
 
 
 def test_columns_that_nobody_gives_back_are_a_leak() -> None:

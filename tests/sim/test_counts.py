@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.sim.build import Lowered, at, cta, get, lane, tid
+from tests.sim.tensor_kernels import TILE
+from tests.sim.test_asynchrony import copied
 from tilewright.sim import Run
 from tilewright.sim.address import Address, Part
 from tilewright.sim.counts import default_phase, wavefronts
@@ -112,3 +115,21 @@ def test_counts_read_as_a_table() -> None:
 
     assert "ptx.ldmatrix" in text
     assert "wavefronts  ideal  conflicts" in text
+
+
+def test_bytes_of_tensor_memory_and_of_asynchronous_copies_are_counted() -> None:
+    k = copied(ctas=3)
+
+    counts = tw.compile(k, target="sm_100a").simulate(TILE, np.zeros((3, 4, 32, 4), np.uint32)).counts
+
+    of_copies = {(line.op, line.space, line.write): line for line in counts.lines if "tcgen05" in line.op}
+    read = of_copies["ptx.tcgen05.cp", "shared", False]
+    assert (read.buffer, read.accesses, read.nbytes) == ("source", 3 * 32, 3 * 512)
+    assert of_copies["ptx.tcgen05.cp", "tmem", True].nbytes == 3 * 4 * 512  # into all four quarters
+    assert counts.bytes_written["tmem"] == 3 * 4 * 512
+    assert counts.bytes_read["tmem"] == 3 * 4 * 512
+    assert counts.instructions["ptx.tcgen05.cp"] == 3
+    assert counts.instructions["ptx.tcgen05.ld"] == 12
+    assert "tmem" in str(counts)
+    assert "ptx.tcgen05.ld read" in str(counts)
+    assert read.bank_conflicts == 0

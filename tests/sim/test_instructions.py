@@ -64,6 +64,21 @@ def test_atomics_return_the_old_value_lane_by_lane(space: str) -> None:
     assert array.reshape(3, 64).tolist() == [list(range(0, 128, 2))] * 3
 
 
+def test_an_atomic_on_registers_is_each_lanes_own() -> None:
+    k = Lowered(threads=64)
+    out, own = k.array("out", "int32", 128), k.local("own", "int32", 2)
+    for j in range(2):
+        k.store(own, j, tid * 2 + j)
+    k.store(out, tid, call("cuda.atomic_add", at(own, lane % 2), 100))
+    k.store(out, 64 + tid, get(own, lane % 2))
+    array = np.zeros(128, np.int32)
+
+    k.run(out=array)
+
+    before = 2 * np.arange(64) + np.arange(64) % 2
+    assert array.tolist() == [*before, *(before + 100)]
+
+
 def test_an_atomic_on_unwritten_shared_memory_is_an_error() -> None:
     k = Lowered()
     s = k.shared("s", "int32", 1)

@@ -47,14 +47,6 @@ def test_columns_are_handed_out_until_all_512_are_taken(columns: tuple[int, ...]
         assert max(set().union(*spans)) < 512
 
 
-def test_more_than_there_are_is_waited_for_in_vain() -> None:
-    error = refusal(taken(256, 256, 32), np.zeros((1, 3), np.uint32))
-
-    assert error.what.startswith("deadlock: no 32 columns of tensor memory are free, and nobody gives any back")
-    assert f"256 at {line('an alloc')}" in error.what
-    assert str(error.at) == line("an alloc")
-
-
 def test_no_alloc_takes_more_than_the_one_before() -> None:
     error = refusal(taken(32, 64), np.zeros((1, 2), np.uint32))
 
@@ -313,6 +305,52 @@ def test_columns_that_were_not_taken_are_not_there(column: int, columns: int, wh
 
     assert error.what == what
     assert "CTA (0, 0, 0), warp 0" in str(error.given)
+
+
+@pytest.mark.parametrize("what", ["address", "descriptor"])
+def test_an_operand_that_nobody_has_written_is_told_when_the_operation_is_issued(what: str) -> None:
+    @T.prim_func
+    def forget():
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        T.warp_id([1])
+        source = T.alloc_buffer((32, 16), "uint8", scope="shared", align=128)
+        addr = T.alloc_shared([1], "uint32")
+        desc = T.alloc_local((1,), "uint64")
+        if what != "address":
+            T.ptx.tcgen05.alloc(addr.ptr_to([0]), n_cols=32)
+            T.cuda.warp_sync()
+        if what != "descriptor":
+            T.ptx.tcgen05.encode_matrix_descriptor(desc.ptr_to([0]), source.ptr_to([0, 0]), 1, 8, 0)
+        if tid == 0:
+            T.ptx.tcgen05.cp(addr[0], desc[0], shape="32x128b", multicast="warpx4")  # relies on both
+
+    error = refusal(forget)
+
+    assert error.what == {"address": "addr[0] is uninitialised", "descriptor": "a value is uninitialised"}[what]
+    assert str(error.given).startswith("an operand of ptx.tcgen05.cp, in CTA (0, 0, 0), warp 0, lane 0")
+    assert str(error.at) == line("relies on both")
+
+
+def test_what_was_given_back_is_not_there_any_more() -> None:
+    @T.prim_func
+    def use_after():
+        T.cta_id([1])
+        T.warp_id([1])
+        addr = T.alloc_shared([1], "uint32")
+        words = T.alloc_local((1,), "uint32")
+        words[0] = T.uint32(1)
+        T.ptx.tcgen05.alloc(addr.ptr_to([0]), n_cols=32, cta_group=1)
+        T.cuda.warp_sync()
+        T.ptx.tcgen05.dealloc(addr[0], n_cols=32, cta_group=1)  # gives back
+        T.ptx.tcgen05.st(addr[0], words[0], shape="32x32b", num=1)  # after that
+        T.ptx.tcgen05.wait.st()
+
+    error = refusal(use_after)
+
+    gone = f"given back at {line('gives back')}"
+    assert error.what == f"tensor memory that is not allocated: lanes 0..31, column 0, {gone}"
+    assert str(error.at) == line("after that")
 
 
 @pytest.mark.filterwarnings("ignore::tilewright.errors.TilewrightWarning")

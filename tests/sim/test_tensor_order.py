@@ -72,7 +72,7 @@ def test_what_one_warpgroup_stores_another_loads_behind_wait_fence_barrier_and_f
     [
         ("wait.st", "T.ptx.tcgen05.wait.st() by the warp that issued it, and a barrier, between"),
         ("before", "T.ptx.tcgen05.fence.before_thread_sync() by the warp that has waited, and a barrier after it"),
-        ("barrier", "a barrier between"),
+        ("barrier", "a barrier after T.ptx.tcgen05.wait.st() by the warp that issued it, between"),
         ("after", "T.ptx.tcgen05.fence.after_thread_sync() after the wait or the barrier, between"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from tests.sim.tensor_kernels import IN_EVERY_QUARTER, give_back, line, refusal, simulate, take
 from tilewright import T, Tx
+from tilewright.sim.checks import knowledge
 
 ROUNDS = 6
 
@@ -100,6 +101,94 @@ def test_an_m_barrier_orders_tensor_memory_between_fences_only(left_out: str, hi
     assert error.what == "tcgen05.cp touches tensor memory that tcgen05.ld may still not have read"
     assert line("copies") in str(error.given)
     assert hint in str(error.hint)
+
+
+def test_numbers_of_operations_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most operations of a long kernel are long over; only what somebody may still clash with is kept."""
+    monkeypatch.setattr(knowledge, "NUMBERS", 8)
+    a, b = tiles(3)
+
+    assert simulate(double_buffered(ctas=3), a, b) == []
+    assert (b == a.view(np.uint32)[:, None]).all()
+    assert refusal(double_buffered("before", ctas=3), a, b).what.startswith("tcgen05.cp touches tensor memory")
+
+
+# Two warpgroups that change what is copied, in turn
+
+
+def in_turn(*left_out: str) -> Any:  # noqa: C901  branches of Python, decided while it is parsed
+    """Warp 8 has a tile copied to one place again and again. Warpgroups 0 and 1 take every second one, add 1 to it
+    there, and hand the place back; neither ever meets the other.
+    """
+    has = {step: step not in left_out for step in ("wait for the store", "parity")}
+
+    @T.prim_func
+    def turns(A: T.Buffer((32, 16), "uint8"), B: T.Buffer((ROUNDS, 4, 32, 4), "uint32")):  # noqa: C901  branches of Python, decided while it is parsed
+        T.cta_id([1])
+        warp_id, lane_id, tid = T.warp_id([9]), T.lane_id([32]), T.thread_id([288])
+        source = T.alloc_buffer((32, 16), "uint8", scope="shared", align=128)
+        addr = T.alloc_shared([1], "uint32")
+        full, empty = T.alloc_shared([2], "uint64"), T.alloc_shared([1], "uint64")
+        words = T.alloc_local((4,), "uint32")
+        if tid == 0:
+            for group in range(2):
+                T.ptx.mbarrier.init(full.ptr_to([group]), 1)
+            T.ptx.mbarrier.init(empty.ptr_to([0]), 4)
+        T.ptx.fence.mbarrier_init()
+        Tx.cta.copy(source[:, :], A[:, :])
+        T.ptx.fence.proxy_async("shared::cta")
+        take(addr, warp_id)
+        tmem = T.decl_buffer((32, 16), "uint8", scope="tmem", allocated_addr=addr[0], layout=IN_EVERY_QUARTER)
+        if warp_id == 8:
+            for i in T.serial(ROUNDS):
+                T.ptx.mbarrier.try_wait(empty.ptr_to([0]), (i + 1) % 2)
+                T.ptx.tcgen05.fence.after_thread_sync()
+                if T.ptx.elect_sync():
+                    Tx.copy_async(tmem[:, :], source[:, :], cta_group=1)  # copies in turn
+                    T.ptx.tcgen05.commit(full.ptr_to([i % 2]), cta_group=1)
+        else:
+            for i in T.serial(ROUNDS // 2):
+                T.ptx.mbarrier.try_wait(full.ptr_to([warp_id // 4]), i % 2 if has["parity"] else 0)
+                T.ptx.tcgen05.fence.after_thread_sync()
+                T.ptx.tcgen05.ld(addr[0], *[words[j] for j in range(4)], shape="32x32b", num=4, row=warp_id % 4 * 32)
+                T.ptx.tcgen05.wait.ld()
+                for j in range(4):
+                    words[j] = words[j] + T.uint32(1)
+                T.ptx.tcgen05.st(addr[0], *[words[j] for j in range(4)], shape="32x32b", num=4, row=warp_id % 4 * 32)
+                if has["wait for the store"]:
+                    T.ptx.tcgen05.wait.st()
+                T.ptx.tcgen05.fence.before_thread_sync()
+                T.cuda.warp_sync()
+                if lane_id == 0:
+                    T.ptx.mbarrier.arrive(empty.ptr_to([0]))
+                for j in range(4):
+                    B[2 * i + warp_id // 4, warp_id % 4, lane_id, j] = words[j]
+        give_back(addr, warp_id)
+
+    return turns
+
+
+def test_who_comes_after_a_copy_comes_after_all_that_the_copy_came_after() -> None:
+    """A warpgroup stores where the other has loaded: the copy in between knew of that, and its commit says so."""
+    a, b = tiles()
+
+    assert simulate(in_turn(), a[0], b[0]) == []
+    assert (b[0] == a[0].view(np.uint32) + 1).all()
+
+
+@pytest.mark.parametrize("left_out", ["wait for the store", "parity"])
+def test_the_turns_need_each_step(left_out: str) -> None:
+    a, b = tiles()
+
+    error = refusal(in_turn(left_out), a[0], b[0])
+
+    if left_out == "parity":  # the wait for a phase that is over ends at once, and a place is handed back twice
+        assert error.what == "deadlock: no thread can go on"
+        assert "4 of 4 arrivals are missing" in str(error.allowed)
+    else:
+        assert error.what == "tcgen05.cp touches tensor memory that tcgen05.st may still not have written"
+        assert "T.ptx.tcgen05.wait.st() by the warp that issued it, and a barrier" in str(error.hint)
+        assert line("copies in turn") in str(error.given)
 
 
 @pytest.mark.parametrize(("shape", "num", "registers"), [("16x64b", 2, 2), ("16x128b", 2, 4), ("16x256b", 1, 4)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -26,7 +27,7 @@ from tilewright.ir import (
     statements,
 )
 from tilewright.layout import ComposeLayout, S, SwizzleLayout, laneid
-from tilewright.tile.dispatch import PRIMITIVES
+from tilewright.tile.dispatch import PRIMITIVES, Tried
 
 FRAGMENT = S[(2, 8, 2, 4, 2) : (4, 4 @ laneid, 2, 1 @ laneid, 1)]
 REGISTERS = buffer("R", "local", (16, 16), FRAGMENT)
@@ -185,7 +186,7 @@ def test_a_forced_variant_whose_condition_fails_says_what_is_allowed() -> None:
         (
             copy(REGISTERS, top(shared()), primitive="copy_async"),
             "no variant takes Tx.warp.copy_async",
-            "tcgen05_cp: copies from shared to local memory, not from shared to tmem",
+            "tcgen05_cp_4: copies from shared to local memory, not from shared to tmem",
         ),
         (copy(REGISTERS, top(shared()), primitive="copi"), "Tx.warp.copi is no tile primitive", "did you mean 'copy'?"),
         (copy(REGISTERS, top(shared()), vec_length=4), "has no keyword 'vec_length'", "did you mean 'vec_len'?"),
@@ -210,11 +211,43 @@ def test_when_all_decline_the_error_lists_every_variant_with_its_reason() -> Non
 
     assert [line.partition(":")[0] for line in str(error.given).splitlines()] == [
         "gmem_smem",
-        "ldstmatrix",
-        "ldstmatrix_bits",
+        "ldstmatrix, ldstmatrix_bits",
         "reg",
         "fallback",
     ]
+
+
+def test_a_reason_that_several_variants_share_is_told_once() -> None:
+    _, said = resolved(copy(REGISTERS, top(shared(20))))
+    late, far, near = Tried("one", "it is late"), Tried("two", "it is far"), Tried("three", "it is late")
+
+    assert str(replace(said, tried=(late, far, near))).splitlines()[2:] == [
+        "  not one, three: it is late",
+        "  not two: it is far",
+    ]
+    assert "one, three" not in str(replace(said, tried=(late, far, replace(near, hint="sooner"))))
+
+
+def test_the_error_says_what_the_nearest_variant_allows() -> None:
+    spread = refusal(copy(REGISTERS, top(shared()), "cluster"))
+    elsewhere = refusal(copy(REGISTERS, top(shared()), primitive="copy_async"))
+
+    assert str(spread.allowed).partition(": ")[::2] == (
+        "ldstmatrix, ldstmatrix_bits, reg, fallback", "the call is a thread's, a warp's, a warpgroup's or a CTA's",
+    )  # fmt: skip
+    assert [line.rpartition(": ")[2] for line in str(elsewhere.allowed).splitlines()] == [
+        "the source is in shared memory, the destination in tmem",
+        "one side is in local memory, the other in tmem",
+    ]
+
+
+def test_rows_that_no_matrix_has_are_told_what_would_fit() -> None:
+    apart = buffer("A", "shared", (16, 16), S[(16, 16) : (64, 2)])
+
+    error = refusal(copy(REGISTERS, apart, dispatch="ldstmatrix"))
+
+    assert str(error.given).startswith("no 8 neighbours in A form a row")
+    assert str(error.allowed).startswith("rows of 16 aligned bytes in shared memory; in registers each matrix of ")
 
 
 def test_unit_extents_are_ignored() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.tile.checking import assert_equal, entry, resolved
@@ -12,6 +14,9 @@ from tilewright import tile
 from tilewright.errors import DispatchError
 from tilewright.ir import Assume, Buffer, For, If, Region, Var, const_value, statements
 from tilewright.layout import ComposeLayout, R, S, SwizzleLayout
+from tilewright.tile.call import TileCall
+from tilewright.tile.dispatch import Decline
+from tilewright.tile.hints import Accesses, wider
 
 SWIZZLED = ComposeLayout(SwizzleLayout(3, 3, 3), S[64, 64])
 N = Var("n")
@@ -80,6 +85,48 @@ def test_a_symbolic_pitch_takes_the_width_that_a_fact_proves() -> None:
     assert symbolic((Assume(N % 4 == 0),))[1].startswith("8 x 8 bytes")
     assert symbolic(())[1].startswith("32 x 2 bytes")
     assert symbolic(())[1].endswith("; not by 16 bytes, as n % 8 == 0 is not proven, for a stride of G")
+
+
+def hints(shared: Buffer, there: Buffer | Region, *facts: Assume, **config: object) -> tuple[str, ...]:
+    return resolved(*facts, copy(shared, there, "cta", **config), threads=128, symbols=(N,))[1].hints
+
+
+def test_the_report_names_the_fact_that_would_make_accesses_wider() -> None:
+    shared, pitch = buffer("A", "shared", (64, 64)), buffer("G", "global", (256, N))
+    start = Region(buffer("G", "global", (64, 256)), ((0, 64), (N, 64)))
+    both = Region(pitch, ((BX * 64, 64), (BX * 4, 64)))
+
+    assert hints(shared, Region(pitch, ((0, 64), (0, 64)))) == ("T.assume(n % 8 == 0)",)
+    assert hints(shared, start) == ("T.assume(n % 8 == 0)",)
+    assert hints(shared, both) == ("`if bx % 2 == 0:` around the call and T.assume(n % 8 == 0)",)
+    assert hints(shared, start, Assume(N % 8 == 0)) == ()
+
+
+def test_a_narrower_fact_is_told_where_none_leads_to_16_bytes() -> None:
+    narrow = Region(buffer("G", "global", (64, 256), align=8), ((0, 64), (N, 64)))
+
+    assert hints(buffer("A", "shared", (64, 64)), narrow) == ("T.assume(n % 4 == 0)",)
+
+
+def test_no_fact_is_told_where_none_helps_or_the_width_is_asked_for() -> None:
+    start = Region(buffer("G", "global", (64, 256)), ((0, 64), (N, 64)))
+    columns = buffer("A", "shared", (64, 64), S[(64, 64) : (1, 64)])
+
+    assert hints(columns, start) == ()
+    assert hints(buffer("A", "shared", (64, 64)), start, vec_len=1) == ()
+
+
+def test_a_fact_with_which_nothing_could_be_planned_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[TileCall, Accesses]] = []
+    monkeypatch.setattr("tilewright.tile.copy.gmem_smem.wider", lambda call, plan, _: asked.append((call, plan)))
+    hints(buffer("A", "shared", (64, 64)), Region(buffer("G", "global", (64, 256)), ((0, 64), (N, 64))))
+
+    def declines(_: TileCall) -> Accesses:
+        raise Decline("no common pattern")
+
+    ((call, plan),) = asked
+    assert wider(call, plan, declines) is None
+    assert wider(call, plan, lambda _: SimpleNamespace(nbytes=16)) == "T.assume(n % 8 == 0)"
 
 
 def test_the_alignment_of_a_parameter_is_what_align_says() -> None:

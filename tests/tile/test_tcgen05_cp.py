@@ -306,7 +306,7 @@ def test_threads_may_issue_copies_of_their_own() -> None:
 def test_several_threads_may_not_issue_the_same_copy(cond: object, count: int) -> None:
     call = copy(scales(), shared((32, 16)), "thread", primitive="copy_async")
 
-    with pytest.raises(DispatchError, match=f"tcgen05_cp: {count} threads get here, and each would") as raised:
+    with pytest.raises(DispatchError, match=f"tcgen05_cp_4: {count} threads get here, and each would") as raised:
         resolved(call if cond is None else If(cond, (call,), at=AT))  # type: ignore[arg-type]
 
     assert raised.value.hint == "Tx.copy_async in one thread: `if T.ptx.elect_sync():` in one warp"
@@ -314,7 +314,7 @@ def test_several_threads_may_not_issue_the_same_copy(cond: object, count: int) -
 
 @pytest.mark.parametrize(("scope", "named"), [("warp", "warp"), ("warpgroup", "warpgroup"), ("cta", "CTA")])
 def test_a_collective_call_is_declined(scope: str, named: str) -> None:
-    with pytest.raises(DispatchError, match=f"tcgen05_cp: the threads of a {named} execute the call together"):
+    with pytest.raises(DispatchError, match=f"tcgen05_cp_4: the threads of a {named} execute the call together"):
         resolved(copy(scales(), shared((32, 16)), scope, primitive="copy_async"))
 
 
@@ -351,7 +351,7 @@ def test_two_iters_that_mean_the_same_replica_will_do() -> None:
 def test_tensor_memory_has_an_address() -> None:
     error = refused(replace(scales(), allocated_addr=None), shared((32, 16)))
 
-    assert "tcgen05_cp: tmem has no allocated_addr" in str(error)
+    assert "tcgen05_cp_4: tmem has no allocated_addr" in str(error)
 
 
 def test_the_target_has_tensor_memory() -> None:
@@ -371,7 +371,7 @@ def test_the_target_has_tensor_memory() -> None:
             "the 16 elements of 16 bytes of a lane are no neighbours",
         ),
         (scales(16), shared((32, 16), S[(32, 16) : (32, 1)]), "the first ones start 32 bytes apart"),
-        (scales(8), shared((32, 8)), "tmem has shorter runs"),
+        (scales(8), shared((32, 8)), "but tmem[0:32, 0:8] has shorter runs"),
         (Region(scales(32), ((0, 32), (2, 16))), shared((32, 16)), "begins inside a 32-bit column"),
         (Region(scales(16), ((0, 16), (0, 16))), shared((16, 16)), "is in lanes 0-15, 32-47, 64-79, 96-111"),
     ],
@@ -431,3 +431,92 @@ def test_a_keyword_has_the_values_it_has(word: str, value: object, allowed: str)
 def test_dtypes_are_the_same_but_for_packed_sources() -> None:
     with pytest.raises(DispatchError, match="the dtypes differ"):
         copied(scales(8, "uint16"), shared((32, 8), kind="float16"))
+
+
+def test_rows_of_four_bits_are_padded_to_16_bytes_by_the_hint() -> None:
+    error = refused(scales(16), shared((32, 16), kind="float4_e2m1fn"))
+
+    assert error.allowed == "tcgen05_cp: rows that start at multiples of 16 bytes"
+    assert error.hint == "S[(32, 16):(32, 1)] for A_smem, which makes its strides multiples of 16 bytes"
+    padded = shared((32, 16), S[(32, 16) : (32, 1)], "float4_e2m1fn")
+    assert copied(scales(16), padded)[1].variant == "tcgen05_cp"
+
+
+@pytest.mark.parametrize(
+    ("dst", "src", "given"),
+    [
+        (scales(8, "float16"), shared((32, 8), kind="float16"), "float16 in shared memory, float16 in tmem"),
+        (scales(16), shared((32, 16), kind="float6_e3m2fn"), "float6_e3m2fn in shared memory, uint8 in tmem"),
+        (buffer("R", "local", (32, 16), kind="uint8"), scales(16), "uint8 in tmem memory, uint8 in local"),
+    ],
+)
+def test_a_packing_that_the_elements_cannot_have_is_refused(dst: Buffer, src: Buffer, given: str) -> None:
+    error = refused(dst, src, fmt="b4x16_p64")
+
+    assert error.what.endswith("fmt='b4x16_p64' takes 4 bits apart")
+    assert error.given == given
+
+
+def test_no_loop_converts_on_the_way_to_tensor_memory() -> None:
+    assert refused(scales(16), shared((32, 16), kind="int8")).hint is None
+
+
+def test_a_tile_that_only_the_kernel_knows_moves_addresses_by_whole_units() -> None:
+    stage = Var("stage")  # no loop says how large it is
+    tmem = tensor("tmem", (4, 32, 16), S[(4, 32, 16) : (16 @ TCol, 1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane])
+    sides = (Region(side, ((stage, 1), (0, 32), (0, 16))) for side in (tmem, shared((4, 32, 16))))
+    call = by_one_thread(copy(*sides, "thread", primitive="copy_async"))
+
+    done, _ = tile.resolve(kernel(call, threads=128, symbols=(stage,)), "sm_100a")
+
+    assert instructions(done)[1].startswith(
+        'T.ptx.tcgen05.cp(tmem_addr[0] + T.cast(stage * 4, "uint32"), '
+        "T.smem_desc_add_16B_offset(cp_desc[0], stage * 32), "
+    )
+
+
+@pytest.mark.parametrize("layout", [S[(32, 16) : (24, 1)], S[(32, 16) : (1, 32)], S[(32, 16) : (32, 1)]])
+def test_rows_that_no_descriptor_reaches_are_told_of_a_layout_that_one_does(layout: Layout) -> None:
+    hint = str(refused(scales(), shared((32, 16), layout)).hint)
+
+    assert hint == 'layout=mma_shared_layout("uint8", SwizzleMode.SWIZZLE_NONE, (32, 16)) for A_smem'
+    assert copied(scales(), shared((32, 16), mma_shared_layout("uint8", 0, (32, 16))))[1].variant == "tcgen05_cp"
+
+
+@pytest.mark.parametrize(
+    ("tmem", "kind", "plain", "plan"),
+    [
+        (tmem_datapath_layout("F", 64, 32), "uint8", S[(4, 16, 2, 16) : (16, 128, 64, 1)], "4x256b, 16 instructions"),
+        (tmem_datapath_layout("F", 64, 32), "float32", S[(4, 16, 8, 4) : (4, 128, 16, 1)], "4x256b, 64 instructions"),
+        (
+            S[(2, 32, 32) : (64 @ TLane, 1 @ TLane, 1 @ TCol)] + R[2 : 32 @ TLane],
+            "float32",
+            S[(2, 32, 8, 4) : (128, 4, 256, 1)],
+            "64x128b.warpx2::01_23, 8 instructions",
+        ),
+    ],
+)
+def test_lanes_that_no_ready_made_layout_feeds_get_one_of_their_own(
+    tmem: Layout, kind: str, plain: Layout, plan: str
+) -> None:
+    accumulator, columns = tensor("acc", (64, 32), tmem, kind), S[(64, 32) : (1, 64)]
+
+    hint = str(refused(accumulator, shared((64, 32), columns, kind)).hint)
+
+    assert copied(accumulator, shared((64, 32), plain, kind))[1].plan == f"{plan}; no swizzle"
+    assert hint == f"layout={plain} for A_smem" or "mma_shared_layout" in hint
+    assert ("mma_shared_layout" in hint) == ("64x128b" in plan)
+
+
+def test_kernels_written_for_tirx_may_call_it_by_their_name() -> None:
+    found, said = copied(scales(), shared((32, 16)), dispatch="smem->tmem")
+
+    assert found == copied(scales(), shared((32, 16)))[0]
+    assert said.variant == "smem->tmem"
+    assert "needs R[4:32@TLane]" in str(refused(rows_of_lanes(), shared((32, 16)), dispatch="smem->tmem").given)
+    assert "has no variant 'smem->smem'" in str(refused(scales(), shared((32, 16)), dispatch="smem->smem"))
+
+
+def rows_of_lanes() -> Buffer:
+    """A row in a single lane each."""
+    return tensor("tmem", (32, 16), S[(32, 16) : (1 @ TLane, 1 @ TCol)])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tile.kernels import BX, WARP, buffer, by_one_thread, copy, kernel, tensor
+from tests.tile.kernels import BX, LANE, WARP, buffer, by_one_thread, copy, kernel, tensor
 from tests.tile.oracle import holders, placed
 from tests.tile.tensor_machine import REGISTERS, TensorMachine, cell_of
 from tilewright import tile
@@ -29,6 +29,7 @@ from tilewright.layout import (
     TileLayout,
     TLane,
     laneid,
+    tcgen05_atom_layout,
     tid_in_wg,
     tmem_datapath_layout,
     wg_local_layout,
@@ -230,7 +231,7 @@ LANES = registers((32, 16), S[(32, 16) : (1 @ laneid, 1)], "uint8")
     [
         (LANES, buffer("A", "shared", (32, 16), kind="uint8"), "warp", "not local and tmem"),
         (LANES, replace(tensor("tmem", (32, 16), WARPX4), allocated_addr=None), "warp", "tmem has no allocated_addr"),
-        (LANES, tensor("tmem", (32, 16), WARPX4), "cta", "a cta executes it"),
+        (LANES, tensor("tmem", (32, 16), WARPX4), "cta", "a CTA executes it"),
         (
             LANES,
             tensor("tmem", (32, 16), S[(32, 16) : (1 @ TLane, 1 @ TCol)]),
@@ -363,3 +364,47 @@ def test_a_load_fits_exactly_where_registers_are_a_shapes_with_the_largest_numbe
     said = check(local, tmem, "warp", 32)
 
     assert said.plan.split()[1].rstrip(",") in {f"{shape}.x{num}" for shape, num in best.items() if num}
+
+
+# What to try
+
+
+SPREAD = registers((128, 16), wg_local_layout(16))
+
+
+@pytest.mark.parametrize(("scope", "threads"), [("cta", 128), ("cta", 256), ("thread", 128)])
+def test_a_call_by_others_is_told_who_can(scope: str, threads: int) -> None:
+    with pytest.raises(DispatchError, match=r"tcgen05_ldst: a (CTA|thread) executes it") as raised:
+        check(SPREAD, rows(16), scope, threads)
+
+    assert raised.value.hint == "Tx.wg.copy_async"
+    assert check(SPREAD, rows(16), "warpgroup", threads).variant == "tcgen05_ldst"
+
+
+def test_a_call_by_half_a_warp_is_told_of_no_collective() -> None:
+    call = copy(SPREAD, rows(16), "thread", primitive="copy_async")
+
+    with pytest.raises(DispatchError, match="a thread executes it") as raised:
+        tile.resolve(kernel(If(binary("<", LANE, 16), (call,)), threads=128), "sm_100a")
+
+    assert raised.value.hint is None
+
+
+@pytest.mark.parametrize("layout", [S[128, 16], S[(16, 8, 16) : (1 @ tid_in_wg, 16 @ tid_in_wg, 1)]])
+def test_registers_that_no_shape_serves_are_told_of_a_fragment(layout: Layout) -> None:
+    local = registers((128, 16), layout)
+    with pytest.raises(DispatchError, match="no variant takes") as raised:
+        check(local, rows(16))
+
+    assert raised.value.hint == 'layout=tcgen05_atom_layout("32x32b", (128, 16), "float32") for R'
+    served = replace(local, layout=tcgen05_atom_layout("32x32b", (128, 16), "float32"))
+    assert check(served, rows(16)).plan == "tcgen05.ld 32x32b.x16, 1 instruction per warp"
+
+
+def test_a_fragment_that_would_not_help_is_not_told() -> None:
+    narrow = rows(16, "float16", step=3)
+
+    with pytest.raises(DispatchError, match="are in no column of tmem") as raised:
+        check(registers((128, 16), wg_local_layout(16), "float16"), narrow)
+
+    assert raised.value.hint is None

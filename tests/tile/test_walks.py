@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tilewright.ir import Var
 from tilewright.ir.ranges import RangeFacts
 from tilewright.layout import S
-from tilewright.tile.walks import Walk, apart, linear, separated, walk_of
+from tilewright.tile.walks import Walk, apart, linear, quotient, separated, walk_of
 
 DIGITS = st.lists(st.tuples(st.sampled_from([1, 2, 3, 4, 5]), st.integers(-9, 99)), max_size=4)
 
@@ -98,3 +98,12 @@ def test_what_a_swizzle_leaves_alone_is_taken_out_of_it(whole: str | int, low: s
     total = eval(low, names) if whole == 0 else eval(str(whole), names) + eval(low, names)
 
     assert tuple(map(str, apart(total, 512, RangeFacts({})))) == (str(whole), low)
+
+
+def test_a_quotient_divides_each_term_where_it_can() -> None:
+    k, n = Var("k"), Var("n")
+    facts = RangeFacts({}).with_condition(n % 4 == 0)
+
+    assert str(quotient(k * 128 + 64, 32, facts)) == "k * 4 + 2"
+    assert str(quotient(n * 8, 32, facts)) == "n * 8 // 32"
+    assert quotient(96, 32, facts) == 3

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.dtypes import DType, dtype
+from tilewright.dtypes import INT32, DType, dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir.build import as_expr
+from tilewright.ir.build import as_expr, cast
 from tilewright.ir.expr import AddressOf, Expr, Load, Value, const_value
 from tilewright.ir.sums import Sum
 from tilewright.layout import ComposeLayout, Layout, S, TileLayout
@@ -16,7 +16,7 @@ from tilewright.layout import ComposeLayout, Layout, S, TileLayout
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["SPACES", "Buffer", "Region", "Span1D", "row_major"]
+__all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "row_major"]
 
 SPACES = ("global", "shared", "shared.dyn", "local", "tmem")
 
@@ -74,26 +74,26 @@ class Buffer:
         if any(isinstance(part, slice) for part in indices):
             return Region.of(self, indices)
         self._check_rank(len(indices))
-        return Load(self, tuple(as_expr(part) for part in indices))
+        return Load(self, tuple(as_expr(as_index(part)) for part in indices))
 
     def ptr_to(self, indices: Sequence[Value]) -> AddressOf:
         """A pointer to the element at ``indices``."""
         self._check_rank(len(indices))
-        return AddressOf(self, tuple(as_expr(part) for part in indices))
+        return AddressOf(self, tuple(as_expr(as_index(part)) for part in indices))
 
     def access_ptr(self, mode: str = "rw", offset: Value = 0) -> Expr:
         """A pointer ``offset`` elements past the start of storage; ``mode`` (r, w or rw) is a promise to readers."""
         if mode not in ("r", "w", "rw"):
             raise KernelError(f"unknown access mode {mode!r}", given=mode, allowed="r, w, rw")
         start = AddressOf(self)
-        return start if const_value(offset) == 0 else start + offset * self.dtype.bits // 8
+        return start if const_value(offset) == 0 else start + as_index(offset) * self.dtype.bits // 8
 
     def elem_offset_of(self, indices: Sequence[Value]) -> Value:
         """How many elements past ``data`` the element at ``indices`` is: what the layout says, plus `elem_offset`."""
         self._check_rank(len(indices))
         if self.layout is None:
             return indices[0]
-        place = self.layout.apply(*indices, shape=self.shape)
+        place = self.layout.apply(*map(as_index, indices), shape=self.shape)
         return place.get("m", 0) + self.elem_offset  # type: ignore[no-any-return]  # a Value of either room
 
     @property
@@ -221,19 +221,26 @@ class Region:
         box: list[tuple[Value, Value]] = []
         for part, extent in zip(indices, buffer.shape, strict=True):
             if not isinstance(part, slice):
-                box.append((part, 1))  # type: ignore[arg-type]  # an index is a value
+                box.append((as_index(part), 1))
                 continue
             if part.step not in (None, 1):
                 given = f"step {part.step}"
                 raise KernelError(f"a region of {buffer.name} has no steps", given=given, allowed="start:stop")
             start = 0 if part.start is None else part.start
             stop = extent if part.stop is None else part.stop
-            box.append((start, _distance(start, stop)))
+            box.append((as_index(start), as_index(_distance(start, stop))))
         return Region(buffer, tuple(box))
 
     def __str__(self) -> str:
         parts = (f"{start}:{start + extent}" for start, extent in self.box)
         return f"{self.buffer.name}[{', '.join(parts)}]"
+
+
+def as_index(value: object) -> Value:
+    """An index, with at least the bits of an int32: what strides make of it must not wrap where it did not."""
+    if isinstance(value, Expr) and value.dtype.is_integer and value.dtype.bits < 32:
+        return cast(value, INT32)
+    return value  # type: ignore[return-value]  # as_expr refuses what is no value
 
 
 def _distance(start: Value, stop: Value) -> Value:

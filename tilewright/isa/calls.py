@@ -29,7 +29,7 @@ from tilewright.ir import (
 from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Form, Instruction, Mods, Operand, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["bind", "call", "usage"]
 
@@ -102,8 +102,8 @@ def _arranged(
         if keywords[name] is REQUIRED:
             raise _misused(row, f"lacks its argument {name!r}", args, kwargs)
     if rest or given:
-        unknown = ", ".join(map(repr, given)) or f"{len(rest)} more than it takes"
-        raise _misused(row, f"has no argument {unknown}", args, kwargs)
+        how = f"has no argument {', '.join(map(repr, given))}" if given else f"takes {len(rest)} fewer"
+        raise _misused(row, how, args, kwargs)
     return positional, keywords
 
 
@@ -129,7 +129,9 @@ def _moved(row: Instruction, param: str, value: object, steps: list[tuple[str, o
 
 
 def _misused(row: Instruction, how: str, args: Iterable[object], kwargs: dict[str, object]) -> InstructionError:
-    listed = ", ".join([*map(str, args), *(f"{key}={value}" for key, value in kwargs.items())])
+    spoken = (value.name if isinstance(value, Buffer) else str(value) for value in (*args, *kwargs.values()))
+    keys = [""] * len(tuple(args)) + [f"{key}=" for key in kwargs]
+    listed = ", ".join(key + value for key, value in zip(keys, spoken, strict=True))
     return InstructionError(f"T.{row.name} {how}", given=listed or "nothing", allowed=usage(row))
 
 
@@ -234,8 +236,17 @@ def _expression(row: Instruction, operand: Operand, value: object, typed: DType 
     if operand.kind == "typed" and typed is not None:
         return cast(value, typed)  # type: ignore[arg-type]
     made = as_expr(value, _integer_dtype(value))  # type: ignore[arg-type]
+    return _register(what, operand, made)
+
+
+def _register(what: str, operand: Operand, made: Expr) -> Expr:
+    """What a register gets: a float's bits are no number of columns, and no descriptor or state has less than 64."""
     if operand.kind == "value" and made.dtype.is_float and made.dtype.bits < 32:
         return cast(made, FLOAT32)  # as C promotes what goes through an ellipsis
+    bits = 64 if operand.kind == "b64" and const_value(made) is None else 0
+    if operand.counts and (not made.dtype.is_integer or made.dtype.bits < bits):
+        allowed = f"an integer of {bits} bits" if bits else "an integer"
+        raise InstructionError(f"{what} is {allowed}", given=f"{made}, {made.dtype}", allowed=allowed)
     return made
 
 
@@ -259,6 +270,14 @@ def _address(what: str, value: object) -> Expr:
     return made
 
 
+def _shared_address(what: str, value: object) -> Expr:
+    made = _address(what, value)
+    if isinstance(made, AddressOf) and made.buffer.space in ("global", "local"):
+        given = f"{made}, in {made.buffer.space} memory"
+        raise InstructionError(f"{what} is an address in shared memory", given=given, allowed="a shared buffer")
+    return made
+
+
 def _tensor_address(what: str, value: object) -> Expr:
     made = as_expr(value, _integer_dtype(value))  # type: ignore[arg-type]  # as_expr refuses what is no value
     if made.dtype.kind not in ("int", "uint") or made.dtype.bits != 32:
@@ -274,6 +293,7 @@ def _tensor_address(what: str, value: object) -> Expr:
 
 _ADDRESS: Mapping[str, Callable[[str, object], Expr]] = {
     **dict.fromkeys(ADDRESSES, _address),
+    "shared": _shared_address,
     "tensor": _tensor_address,
 }
 
@@ -316,20 +336,27 @@ def bind(made: Call) -> Bound:
 
 
 def _no_form(row: Instruction, mods: Mods) -> InstructionError:
-    given = ", ".join(f"{name}={value!s}" if name == "dtype" else f"{name}={value!r}" for name, value in mods.items())
+    """Names what is given, and the forms that have most of it, with the first modifier, the shape, if any has it."""
+    wrong = {id(form): [mods.get(name) not in table for name, table in form.modifiers.items()] for form in row.forms}
+    least = min((sum(missed) for missed in wrong.values() if not missed[0]), default=None)
+    near = [form for form in row.forms if least is None or (not wrong[id(form)][0] and sum(wrong[id(form)]) == least)]
     return InstructionError(
         f"T.{row.name} has no form with these modifiers",
-        given=given,
-        allowed="\n".join(dict.fromkeys(map(_choices_of, row.forms))),
+        given=", ".join(_spoken(row, name, [value]) for name, value in mods.items()),
+        allowed="\n".join(dict.fromkeys(_choices_of(row, form) for form in near)),
     )
 
 
-def _choices_of(form: Form) -> str:
-    one = ((name, list(table)) for name, table in form.modifiers.items())
-    return ", ".join(
-        f"{name}={values[0]!r}" if len(values) == 1 else f"{name} in ({', '.join(map(repr, values))})"
-        for name, values in one
-    )
+def _choices_of(row: Instruction, form: Form) -> str:
+    return ", ".join(_spoken(row, name, list(table)) for name, table in form.modifiers.items())
+
+
+def _spoken(row: Instruction, name: str, values: Sequence[object]) -> str:
+    """``num in (1, 2)``; an operand that may be left out: ``with split=``, ``without split=``."""
+    if row.operand(name) is not None and values in ([None], ["given"]):
+        return f"{'with' if values[0] else 'without'} {name}="
+    listed = [str(value) if isinstance(value, DType) else repr(value) for value in values]
+    return f"{name}={listed[0]}" if len(values) == 1 else f"{name} in ({', '.join(listed)})"
 
 
 def _check_registers(bound: Bound) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import Form, Sync, instruction, reads
+from tilewright.isa.table import Form, Sync, counts, instruction, reads
 
 __all__ = ["map_rank"]
 
@@ -27,7 +27,7 @@ for _name in ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank"):
     instruction(
         _name,
         params=("ptr", "rank"),
-        operands=(reads("ptr", "shared"), reads("rank", "b32")),
+        operands=(reads("ptr", "shared"), counts("rank")),
         pattern="{result}, {ptr}, {rank}",
         doc="The same place in the CTA of that rank in the cluster: an address for what takes shared::cluster.",
         forms=(

@@ -13,7 +13,7 @@ from tilewright.ir import const_value
 from tilewright.isa.arch import since
 from tilewright.isa.descriptors import GENERATIONS, UNIT, swizzle_codes
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import Bound, Form, instruction, reads, writes
+from tilewright.isa.table import Bound, Form, counts, instruction, reads, writes
 
 __all__: list[str] = []
 
@@ -99,7 +99,7 @@ for _generation, _format in GENERATIONS.items():
     instruction(
         f"ptx.{_format.name}.encode_matrix_descriptor",
         params=("desc", "ptr", "ldo", "sdo", "swizzle"),
-        operands=(writes("desc", "b64"), reads("ptr", "shared"), reads("ldo", "b32"), reads("sdo", "b32")),
+        operands=(writes("desc", "b64"), reads("ptr", "shared"), counts("ldo"), counts("sdo")),
         check=_check_constants,
         doc=f"The matrix descriptor of {_format.name} for a tile at ``ptr``; ldo and sdo are in units of 16 bytes.",
         forms=(
@@ -121,7 +121,7 @@ for _name in ("smem_desc_add_16B_offset", "cuda.smem_desc_add_16B_offset", "ptx.
     instruction(
         _name,
         params=("desc", "units"),
-        operands=(reads("desc", "b64"), reads("units", "b32")),
+        operands=(counts("desc", "b64"), counts("units")),
         doc="The matrix descriptor of a tile that starts ``units`` times 16 bytes later.",
         forms=(
             Form(

@@ -76,21 +76,20 @@ def _four_bits_in_words(rows: Lanes, words: Words) -> None:
 
 
 def _six_bits_in_words(rows: Lanes, words: Words) -> None:
-    """Element j lies in bits 6j to 6j+5 of the low 12 bytes: eight are 6 bytes."""
-    for half in range(2):
-        eight = rows[:, 6 * half : 6 * half + 8].view(np.uint64)[:, 0]
-        np.bitwise_and(eight, np.uint64((1 << 48) - 1), out=words[:, half])
+    """Element j lies in bits 6j to 6j+5 of the low 12 bytes: eight are 6 bytes, with what lies behind them cleared."""
+    words.view(np.uint8).reshape(-1)[2:] = rows.reshape(-1)[:-2]  # the second word, by moving everything: it is fast
+    words[:, 0] = rows.view(np.uint64)[:, 0]
+    words &= np.uint64((1 << 48) - 1)
 
 
-def _steps(bits: int, word: type[np.unsignedinteger[Any]]) -> tuple[tuple[Any, Any], ...]:
-    """How elements side by side come to lie in a byte each, by halves: which bits of a word move up, and how many times
-    itself a part grows by that: 2**n - 1 times where it moves n bits."""
+def _steps(bits: int, count: int) -> tuple[tuple[Any, Any], ...]:
+    """How ``count`` elements side by side come to lie in a byte each, by halves: which bits of a word of as many bytes
+    move up, and how many times itself they grow by that: 2**n - 1 times where they move n bits. Then in each half."""
     found = []
-    count = np.dtype(word).itemsize
-    for half in (count // 2 >> k for k in range(count.bit_length() - 1)):
-        part = (1 << half * bits) - 1 << half * bits
-        goes = sum(part << 8 * first for first in range(0, count, 2 * half))
-        found.append((word(goes), word((1 << half * (8 - bits)) - 1)))
+    while count > 1:
+        word, half = np.dtype(f"u{count}").type, count // 2
+        found.append((word((1 << half * bits) - 1 << half * bits), word((1 << half * (8 - bits)) - 1)))
+        count = half
     return tuple(found)
 
 
@@ -107,9 +106,10 @@ def _in_bytes(rows: Lanes, fill: Callable[[Lanes, Words], None], steps: tuple[tu
         moving = scratch[: len(words)]
         fill(flat[first : first + ROWS_AT_ONCE], words)
         for goes, grows in steps:
-            np.bitwise_and(words, goes, out=moving)
-            moving *= grows
-            words += moving
+            part = words.view(goes.dtype)
+            grown = np.bitwise_and(part, goes, out=moving.view(goes.dtype))
+            grown *= grows
+            part += grown
     octets: Lanes = found.view(np.uint8).reshape(rows.shape)
     return octets
 
@@ -127,8 +127,8 @@ Unpack = Callable[[Lanes], Lanes]
 BYTES, SIX_BITS, FOUR_BITS = ".b8", ".b8x16.b6x16_p32", ".b8x16.b4x16_p64"
 UNPACK: Mapping[str, Unpack] = {
     BYTES: _bytes_as_they_are,
-    SIX_BITS: partial(_in_bytes, fill=_six_bits_in_words, steps=_steps(6, np.uint64)),
-    FOUR_BITS: partial(_in_bytes, fill=_four_bits_in_words, steps=_steps(4, np.uint32)),
+    SIX_BITS: partial(_in_bytes, fill=_six_bits_in_words, steps=_steps(6, 8)),
+    FOUR_BITS: partial(_in_bytes, fill=_four_bits_in_words, steps=_steps(4, 4)),
 }
 VALID: Mapping[str, Unpack] = {BYTES: _bytes_as_they_are, SIX_BITS: _valid_six_bits, FOUR_BITS: _valid_four_bits}
 

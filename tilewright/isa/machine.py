@@ -50,12 +50,16 @@ class Tensor(Protocol):
         """Write uint32 ``words``, one for each cell."""
         ...
 
-    def allocate(self, columns: Lanes, requested: Lanes, pair: bool) -> Lanes:
-        """Take ``columns`` columns of the CTA (of both CTAs of a ``pair``); returns the address of the first.
+    def reserve(self, columns: Lanes, requested: Lanes, pair: bool) -> Lanes:
+        """Ask for ``columns`` columns of the CTA (of both CTAs of a ``pair``, when a warp of each asks).
 
         columns: one value per warp, (..., 32), 32 to 512, a power of two. requested: how many of them the kernel may
-        touch. Blocks until they are free; raises SimulationError where they never can be.
+        touch. True in warps that have got theirs; the others ask again. Raises SimulationError where none may ask.
         """
+        ...
+
+    def allocate(self, columns: Lanes, requested: Lanes, pair: bool) -> Lanes:
+        """The address of the first of the columns that were reserved, one value per warp, (..., 32)."""
         ...
 
     def free(self, address: Lanes, columns: Lanes, pair: bool) -> None:

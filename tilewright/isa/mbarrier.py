@@ -41,6 +41,7 @@ from tilewright.isa.table import (
     Signal,
     Spellings,
     Sync,
+    counts,
     instruction,
     reads,
 )
@@ -220,7 +221,7 @@ def _plain_row(name: str, execute: Callable[..., None], doc: str, *more: Operand
 
 
 _plain_row(
-    "init", initialise, "Makes an m-barrier of 8 bytes; each phase waits for ``count`` arrivals.", reads("count", "b32")
+    "init", initialise, "Makes an m-barrier of 8 bytes; each phase waits for ``count`` arrivals.", counts("count")
 )
 _plain_row("inval", invalidate, "Ends an m-barrier; its bytes may be used for something else.")
 
@@ -250,7 +251,7 @@ instruction(
     "ptx.mbarrier.arrive",
     params=("ptr",),
     keywords={"count": None, **ORDERED},
-    operands=(PTR, reads("count", "b32")),
+    operands=(PTR, counts("count")),
     check=_check_constants,
     doc="Arrives at an m-barrier, ``count`` times; returns its state before, unless it is in another CTA.",
     forms=(
@@ -262,7 +263,7 @@ instruction(
     "ptx.mbarrier.arrive.expect_tx",
     params=("ptr", "bytes"),
     keywords=ORDERED,
-    operands=(PTR, reads("bytes", "b32")),
+    operands=(PTR, counts("bytes")),
     check=_check_constants,
     doc="Announces ``bytes`` to an m-barrier, then arrives; returns its state before, unless it is in another CTA.",
     forms=tuple(_arrivals("arrive.expect_tx", arrive_expecting, ", {bytes}", "sm_90")),
@@ -276,7 +277,7 @@ for _name, _execute, _doc in (
         f"ptx.mbarrier.{_name}",
         params=("ptr", "bytes"),
         keywords={"scope": None, "space": "shared"},
-        operands=(PTR, reads("bytes", "b32")),
+        operands=(PTR, counts("bytes")),
         pattern="[{ptr}], {bytes}",
         check=_check_constants,
         doc=_doc,
@@ -333,9 +334,9 @@ class Named(NamedTuple):
     doc: str
 
 
-PARITY = Named(reads("phase", "b32"), ".parity", parity_is_over, parity_is_over_in, "the phase of parity ``phase``")
+PARITY = Named(counts("phase"), ".parity", parity_is_over, parity_is_over_in, "the phase of parity ``phase``")
 BY_STATE = Named(
-    reads("state", "b64"), "", state_is_over, state_is_over_in, "the phase in which `arrive` gave ``state``"
+    counts("state", "b64"), "", state_is_over, state_is_over_in, "the phase in which `arrive` gave ``state``"
 )
 
 
@@ -359,7 +360,7 @@ def _ask_row(name: str, phase: Named) -> None:
         f"ptx.mbarrier.{name}",
         params=("ptr", phase.operand.name),
         keywords={"ns": None, **WAITED},
-        operands=(PTR, phase.operand, reads("ns", "b32")),
+        operands=(PTR, phase.operand, counts("ns")),
         check=_check_constants,
         doc=f"Whether {phase.doc} is over; may sleep a while, at most about ``ns`` nanoseconds, before it answers no.",
         forms=(

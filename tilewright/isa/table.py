@@ -44,6 +44,7 @@ __all__ = [
     "Signal",
     "Spellings",
     "Sync",
+    "counts",
     "instruction",
     "lookup",
     "reads",
@@ -91,12 +92,16 @@ GIVEN: Spellings = {"given": ""}
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One operand. kind: a key of `KINDS`. many: a vector of `Form.registers`, or any number of kind "value"."""
+    """One operand. kind: a key of `KINDS`. many: a vector of `Form.registers`, or any number of kind "value".
+
+    counts: an integer, where a register of kind b16, b32 or b64 may hold any bits.
+    """
 
     name: str
     kind: str
     written: bool = False
     many: bool = False
+    counts: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -111,6 +116,11 @@ class Operand:
 def reads(name: str, kind: str) -> Operand:
     """An operand that is read; ``*r`` is a vector of registers."""
     return Operand(name.lstrip("*"), kind, many=name.startswith("*"))
+
+
+def counts(name: str, kind: str = "b32") -> Operand:
+    """An operand that is read and must be an integer: a number of something, a mask, a parity."""
+    return Operand(name, kind, counts=True)
 
 
 def writes(name: str, kind: str) -> Operand:
@@ -143,6 +153,8 @@ class Form:
     "async" between the generic and the asynchronous proxy, "tensor.before" and "tensor.after" between tensor memory
     and the meetings of threads.
     product: the product of matrices that a call's registers hold, for forms that are nothing else.
+    ready: of a form that may have to wait for others: gets what `execute` gets, tells in which lanes that may take
+    place, and keeps for them what they waited for.
     signal: what it does to an m-barrier. asynchronous: how it goes on after it was issued.
     source: the section that says so.
     """
@@ -161,6 +173,7 @@ class Form:
     product: Callable[[Mods], MatrixProduct | None] | None = None
     sync: Sync | None = None
     fence: str = ""
+    ready: Callable[..., object] | None = None
     signal: Signal | None = None
     asynchronous: Async | None = None
     language: str = "ptx"

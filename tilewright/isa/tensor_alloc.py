@@ -7,13 +7,15 @@ before the kernel ends. Source: PTX ISA, "TensorCore 5th Generation: Tensor Memo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tilewright.errors import InstructionError
 from tilewright.ir import const_value
 from tilewright.isa.arch import only
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import WHOLE_WARP, Access, Bound, Form, Spellings, instruction, reads
+from tilewright.isa.table import WHOLE_WARP, Access, Bound, Form, Spellings, counts, instruction, reads
 
 __all__ = ["CTA_GROUP", "PLACE", "TENSOR_ARCHS", "TENSOR_COLUMNS", "TENSOR_LANES"]
 
@@ -39,8 +41,14 @@ def _check_columns(machine: Machine, columns: Lanes) -> None:
         machine.fault(f"n_cols is a power of two from {LEAST_COLUMNS} to {TENSOR_COLUMNS}, not {given}", wrong)
 
 
+def reserve(machine: Machine, ptr: Lanes, n_cols: Lanes, requested: Lanes, *, cta_group: int) -> Lanes:
+    """Asks for columns; true in warps that have got them. The others wait until somebody gives some back."""
+    _check_columns(machine, n_cols)
+    return machine.tensor.reserve(n_cols, np.where(requested == 0, n_cols, requested), cta_group == 2)
+
+
 def allocate(machine: Machine, ptr: Lanes, n_cols: Lanes, requested: Lanes, *, cta_group: int) -> None:
-    """Takes columns, waiting until there are so many, and writes the address of the first to shared memory.
+    """Takes columns, once there are so many, and writes the address of the first to shared memory.
 
     requested: how many the kernel asked for, where the number was rounded up; the others are out of bounds.
     """
@@ -75,7 +83,7 @@ def _check_constant(bound: Bound) -> None:
         )
 
 
-def _form(text: str, execute: object, *accesses: Access) -> Form:
+def _form(text: str, execute: object, *accesses: Access, ready: Callable[..., object] | None = None) -> Form:
     return Form(
         text,
         TENSOR_ARCHS,
@@ -85,6 +93,7 @@ def _form(text: str, execute: object, *accesses: Access) -> Form:
         on="machine",
         passes=("cta_group",),
         accesses=accesses,
+        ready=ready,
     )
 
 
@@ -92,7 +101,7 @@ instruction(
     "ptx.tcgen05.alloc",
     params=("ptr", "n_cols"),
     keywords={"cta_group": 1, "requested": 0},
-    operands=(reads("ptr", "shared"), reads("n_cols", "b32"), reads("requested", "note")),
+    operands=(reads("ptr", "shared"), counts("n_cols"), reads("requested", "note")),
     pattern="[{ptr}], {n_cols}",
     lanes=WHOLE_WARP,
     check=_check_constant,
@@ -103,6 +112,7 @@ instruction(
             "tcgen05.alloc{cta_group}.sync.aligned.shared::cta.b32",
             allocate,
             Access("ptr", "shared", 4, write=True, lanes=1),
+            ready=reserve,
         ),
     ),
 )
@@ -110,7 +120,7 @@ instruction(
     "ptx.tcgen05.dealloc",
     params=("addr", "n_cols"),
     keywords={"cta_group": 1},
-    operands=(reads("addr", "tensor"), reads("n_cols", "b32")),
+    operands=(reads("addr", "tensor"), counts("n_cols")),
     pattern="{addr}, {n_cols}",
     lanes=WHOLE_WARP,
     check=_check_constant,

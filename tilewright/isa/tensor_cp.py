@@ -31,7 +31,7 @@ from tilewright.isa.arch import only
 from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
 from tilewright.isa.ldmatrix import FOUR_BITS, SIX_BITS, UNPACK, VALID, Unpack
 from tilewright.isa.machine import Bulk, Lanes
-from tilewright.isa.table import REQUIRED, Async, Form, instruction, reads
+from tilewright.isa.table import REQUIRED, Async, Form, counts, instruction, reads
 from tilewright.isa.tensor_alloc import CTA_GROUP, PLACE, SOURCE, TENSOR_ARCHS
 
 __all__ = ["COPY_SHAPES", "CopyShape", "copied_lanes"]
@@ -158,7 +158,7 @@ instruction(
     "ptx.tcgen05.cp",
     params=("taddr", "desc"),
     keywords={"shape": REQUIRED, "cta_group": 1, "multicast": "", "fmt": "", "row": 0, "col": 0},
-    operands=(reads("taddr", "tensor"), reads("desc", "b64")),
+    operands=(reads("taddr", "tensor"), counts("desc", "b64")),
     pattern="[{taddr}], {desc}",
     folds=PLACE,
     agrees="cta_group",

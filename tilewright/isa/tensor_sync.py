@@ -11,9 +11,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.errors import InstructionError
+from tilewright.ir import const_value
 from tilewright.isa.machine import Bulk, Lanes
 from tilewright.isa.mbarrier_state import arrived
-from tilewright.isa.table import GIVEN, LEFT_OUT, WHOLE_WARP, Access, Async, Form, Signal, instruction, reads
+from tilewright.isa.table import (
+    GIVEN,
+    LEFT_OUT,
+    WHOLE_WARP,
+    Access,
+    Async,
+    Bound,
+    Form,
+    Signal,
+    counts,
+    instruction,
+    reads,
+)
 from tilewright.isa.tensor_alloc import CTA_GROUP, SOURCE, TENSOR_ARCHS
 
 __all__: list[str] = []
@@ -32,6 +46,13 @@ def commit_everywhere(bulk: Bulk, ptr: Lanes, cta_mask: Lanes) -> None:
     bulk.arrive_everywhere(ptr, cta_mask, arrived, np.ones(ptr.shape, np.uint64))
 
 
+def _check_mask(bound: Bound) -> None:
+    known = [const_value(mask) for mask in bound.operands["cta_mask"]]
+    if known and known[0] is not None and not 0 < known[0] < 1 << 16:
+        name = f"T.{bound.instruction.name}: cta_mask"
+        raise InstructionError(name, given=known[0], allowed="a bit for each CTA of the cluster: 1..0xffff")
+
+
 ARRIVAL = (
     Access("ptr", "shared", 8, write=False, atomic=True),
     Access("ptr", "shared", 8, write=True, atomic=True),
@@ -41,8 +62,9 @@ instruction(
     "ptx.tcgen05.commit",
     params=("ptr",),
     keywords={"cta_group": 1, "cta_mask": None},
-    operands=(reads("ptr", "shared"), reads("cta_mask", "b16")),
+    operands=(reads("ptr", "shared"), counts("cta_mask", "b16")),
     agrees="cta_group",
+    check=_check_mask,
     doc="Arrives at an m-barrier once all copies and products that the thread issued before are complete.",
     forms=tuple(
         Form(

@@ -6,7 +6,7 @@ from math import prod
 
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, Var, as_expr, binary, const_value, row_major
+from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, Var, as_expr, as_index, binary, const_value, row_major
 from tilewright.lang.builder import Builder, current
 from tilewright.lang.types import BufferType
 from tilewright.layout import Layout, TileLayout, tcgen05_atom_layout
@@ -157,7 +157,9 @@ def alloc_tcgen05_ldst_frag(shape_name: str, shape: object, dtype: str = "float3
     known = [extent for extent in extents(shape, "a fragment of tensor memory") if isinstance(extent, int)]
     if len(known) != 2:
         raise KernelError(
-            "a fragment of tensor memory has rows and columns", given=str(shape), allowed="two Python ints: (128, 64)"
+            "a fragment of tensor memory has rows and columns",
+            given=f"({', '.join(map(str, extents(shape, 'a fragment of tensor memory')))})",
+            allowed="two Python ints: (128, 64)",
         )
     return alloc_local(known, dtype, layout=tcgen05_atom_layout(shape_name, known, dtype))
 
@@ -200,7 +202,7 @@ def decl_buffer(
     root = data.buffer if isinstance(data, AddressOf) else None
     kind: str = dtype or (root.dtype if root else "float32")
     space = scope or (root.space if root else "tmem" if allocated_addr is not None else "global")
-    if data is None and allocated_addr is None:
+    if data is None and allocated_addr is None and space != "tmem":
         raise KernelError(
             "T.decl_buffer views memory that exists", given="neither data nor allocated_addr", hint="T.alloc_buffer"
         )
@@ -267,7 +269,7 @@ def _elements(byte_offset: Value, kind: str) -> Value:
 
 def _number(value: Value) -> Value:
     known = const_value(value)
-    return value if known is None else known
+    return as_index(value) if known is None else known
 
 
 EXPORTS: dict[str, object] = {

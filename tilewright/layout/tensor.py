@@ -33,6 +33,7 @@ ATOMS = {
     "16x128b": Atom((Iter(2, 1), Iter(8, 4, laneid)), (Iter(4, 1, laneid),), 2),
     "16x256b": Atom((Iter(2, 2), Iter(8, 4, laneid)), (Iter(4, 1, laneid), Iter(2, 1)), 4),
 }
+BLOCKS = {"32x32b": 1, "16x32bx2": 2}  # cells of a row that belong together, where no atom says so
 SHAPES = ("32x32b", *ATOMS, "16x32bx2")
 
 
@@ -56,17 +57,20 @@ def tcgen05_atom_layout(shape_name: str, shape: Sequence[int], element: str) -> 
     per_cell = CELL_BITS // dtype(element).bits
     if not per_cell:
         raise LayoutError(f"{element} in tensor memory", given=element, allowed="elements of at most 32 bits")
+    if len(shape) != 2:
+        raise LayoutError("a fragment has rows and columns", given=listed(shape), allowed="two extents: (128, 64)")
     rows, columns = shape
     warps, rows_of_warp = _warps(shape_name, rows)
-    if shape_name == "32x32b":
-        return TileLayout([Iter(rows, 1, tid_in_wg if warps == 4 else laneid), Iter(columns, 1)])
-    block = 2 if shape_name == "16x32bx2" else product(it.extent for it in ATOMS[shape_name].columns)
+    block = BLOCKS.get(shape_name) or product(it.extent for it in ATOMS[shape_name].columns)
     if columns <= 0 or columns % (block * per_cell):
+        whole = "a cell" if block == 1 else f"{block} cells"
         raise LayoutError(
             f"{columns} columns of {element} with {shape_name}",
             given=f"shape {listed(shape)}",
-            allowed=f"columns a multiple of {block * per_cell}, {block} cells of 32 bits",
+            allowed=f"columns a multiple of {block * per_cell}, {whole} of 32 bits",
         )
+    if shape_name == "32x32b":
+        return TileLayout([Iter(rows, 1, tid_in_wg if warps == 4 else laneid), Iter(columns, 1)])
     cells = columns // per_cell
     atom = _halves(cells) if shape_name == "16x32bx2" else ATOMS[shape_name]
     repeats = Iter(cells // block, atom.registers)

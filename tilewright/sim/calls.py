@@ -13,6 +13,7 @@ from tilewright.sim.addressing import Addressing
 from tilewright.sim.convert import to_bits
 from tilewright.sim.emitter import Operand
 from tilewright.sim.instructions import ADDRESSES, Instruction, Move, RegisterFile
+from tilewright.sim.loads import Loads
 from tilewright.sim.sites import Site
 
 if TYPE_CHECKING:
@@ -25,7 +26,12 @@ REGISTER_BYTES = {"b16": 2, "b32": 4, "b64": 8, "f32": 4, "f64": 8}
 
 
 class CallEmitter(Addressing):
-    """The part of the emitter that knows about calls."""
+    """The part of the emitter that knows about calls.
+
+    turns_of_loads: the name of a list, inside of a loop whose loads are done after it.
+    """
+
+    turns_of_loads: str | None = None
 
     def call(self, expr: Call, mask: str) -> Operand:
         """The call as an expression; what it writes besides is stored at once."""
@@ -57,8 +63,36 @@ class CallEmitter(Addressing):
         move = self.out.constant("X", Move(source, target, self.with_shadows))
         self.out.line(f"{move}(b, {mask}, {', '.join(texts)})")
 
+    def asked(self, expr: Call, bound: Bound) -> str:
+        """In which lanes a call may take place now."""
+        values = self._arguments(bound, "m0")[0]
+        runs = self.out.constant("X", self._instruction(bound, [], expr))
+        return self.out.named("v", f"{runs}.may_go_on(b, m0, ({''.join(f'{v}, ' for v in values)}))")
+
     def _executed(self, expr: Call, bound: Bound, mask: str) -> Operand:
-        values, flags, sinks = [], [], []
+        values, flags, sinks = self._arguments(bound, mask)
+        instruction = self._instruction(bound, [file for file, _ in sinks], expr)
+        if self.turns_of_loads and instruction.fills_words:
+            loads = self.out.constant("X", Loads(instruction))
+            self.out.line(f"{self.turns_of_loads}.append(({loads}, {values[0]}, {sinks[0][1]}))")
+            return Operand("None")
+        runs = self.out.constant("X", instruction)
+        sink_texts = "".join(f"{at}, " for _, at in sinks)
+        text = f"{runs}(b, {mask}, ({''.join(f'{v}, ' for v in values)}), ({sink_texts})"
+        if self.with_shadows and (bound.form.moves or any(flag != "None" for flag in flags)):
+            text += f", ({''.join(f'{f}, ' for f in flags)})"
+        name = self.out.named("v", f"{text})")
+        if expr.dtype == VOID:
+            return Operand(name)
+        if self.may_be_poison(expr):
+            return Operand(f"{name}[0]", f"{name}[1]")
+        return Operand(self.unpacked(expr, name))
+
+    def _arguments(self, bound: Bound, mask: str) -> tuple[list[str], list[str], list[tuple[RegisterFile, str]]]:
+        """What a call reads, the flags of that, and where its results go."""
+        values: list[str] = []
+        flags: list[str] = []
+        sinks: list[tuple[RegisterFile, str]] = []
         for row in bound.given:
             given = bound.operands.get(row.name, ())
             if row.kind == "text":
@@ -70,17 +104,7 @@ class CallEmitter(Addressing):
                 text, flag = self._operand(row, given, bound, mask)
                 values.append(text)
                 flags.append(flag)
-        runs = self.out.constant("X", self._instruction(bound, [file for file, _ in sinks], expr))
-        sink_texts = "".join(f"{at}, " for _, at in sinks)
-        text = f"{runs}(b, {mask}, ({''.join(f'{v}, ' for v in values)}), ({sink_texts})"
-        if self.with_shadows and (bound.form.moves or any(flag != "None" for flag in flags)):
-            text += f", ({''.join(f'{f}, ' for f in flags)})"
-        name = self.out.named("v", f"{text})")
-        if expr.dtype == VOID:
-            return Operand(name)
-        if self.may_be_poison(expr):
-            return Operand(f"{name}[0]", f"{name}[1]")
-        return Operand(self.unpacked(expr, name))
+        return values, flags, sinks
 
     def _instruction(self, bound: Bound, sinks: list[RegisterFile], expr: Call) -> Instruction:
         sites: list[tuple[int, Site]] = []
@@ -127,7 +151,7 @@ class CallEmitter(Addressing):
                 return f"{name}.load(b, {mask}, {address})", flags
         texts: list[str] = []
         shadows: list[str] = []
-        moves = bound.form.moves and self.with_shadows
+        moves = bound.form.moves and self.with_shadows and row.kind != "tensor"  # which says where
         for expr in given:
             if moves:
                 operand = self.value(expr, mask)

@@ -6,7 +6,8 @@ None where the scheduler has taken the batch over (it waits, has parted, or has 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from tilewright.sim.axes import UNIFORM
 from tilewright.sim.convert import to_bits
 from tilewright.sim.expressions import Expressions, is_number
 from tilewright.sim.fusing import Fusing
+from tilewright.sim.loads import is_loop_of_loads, load_all
 from tilewright.sim.loops import changed_names, is_closed
 from tilewright.sim.nibbles import load_nibbles, nibble_flags, store_nibbles
 from tilewright.sim.pieces import Ask, Branch, Done, Goto, Meet, Piece
@@ -63,6 +65,7 @@ NAMESPACE: dict[str, Any] = {
     "Address": Address,
     "Part": Part,
     "keep": keep,
+    "load_all": load_all,
     "int64": _int64,
     "Turns": Turns,
     "load_nibbles": load_nibbles,
@@ -132,14 +135,20 @@ class PieceEmitter(Expressions):
 
     def ask(self, end: Ask) -> None:
         bound = bind(end.call)
-        passed = self._executed(end.call, bound, "m0").text
-        assert bound.form.signal is not None, "threads ask m-barriers"
-        _, terms = self.pointer(bound.operands[bound.form.signal.barrier][0], "m0")
-        address = self.out.named("a", self.address(terms, "m0"))
-        tally = self.program.add_tally(bound.instruction.name)
+        signal = bound.form.signal
+        tally: int | None = None
+        barrier = "None"
+        if bound.form.ready is not None:
+            passed = self.asked(end.call, bound)
+        else:
+            assert signal is not None, "threads poll m-barriers"
+            passed = self._executed(end.call, bound, "m0").text
+            tally = self.program.add_tally(bound.instruction.name)
+            _, terms = self.pointer(bound.operands[signal.barrier][0], "m0")
+            barrier = self.out.named("a", self.address(terms, "m0"))
         self.write_back()
         place = self.out.constant("X", MeetingPlace(bound.instruction.name, end.at, bound.form.sync))
-        self.out.line(f"return run.scheduler.ask(b, {passed}, {place}, {address}, {tally}, {end.to}, {end.again})")
+        self.out.line(f"return run.scheduler.ask(b, {passed}, {place}, {barrier}, {tally}, {end.to}, {end.again})")
 
     def write_back(self) -> None:
         for name in sorted(self.program.writes(self.piece) & self.live_out):
@@ -268,7 +277,10 @@ class PieceEmitter(Expressions):
         start, stop = self.sound(stmt.start, mask, "a loop bound"), self.sound(stmt.stop, mask, "a loop bound")
         if self.axes.divergence(stmt) == UNIFORM:
             self.loops.append(None)
-            with self.out.block(f"for {name} in range({start}, {stop}, {stmt.step}):"):
+            with (
+                self.loads_at_once(stmt, mask),
+                self.out.block(f"for {name} in range({start}, {stop}, {stmt.step}):"),
+            ):
                 self.body(stmt.body, mask)
             self.loops.pop()
             return
@@ -277,6 +289,18 @@ class PieceEmitter(Expressions):
         self.masked_loop(
             f"({name} {'<' if stmt.step > 0 else '>'} {end})", stmt, mask, f"{name} = {name} + {stmt.step}"
         )
+
+    @contextmanager
+    def loads_at_once(self, loop: For, mask: str) -> Iterator[None]:
+        """Around a loop of loads: its turns only say what they load, and all of it is loaded after the last one."""
+        if self.turns_of_loads is not None or not is_loop_of_loads(loop):
+            yield
+            return
+        self.turns_of_loads = self.out.fresh("turns")
+        self.out.line(f"{self.turns_of_loads} = []")
+        yield
+        self.out.line(f"load_all(b, {mask}, {self.turns_of_loads})")
+        self.turns_of_loads = None
 
     def loop(self, stmt: While, mask: str) -> None:
         if self.axes.divergence(stmt) != UNIFORM:

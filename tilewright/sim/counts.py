@@ -26,7 +26,11 @@ EVERY = BANK_BYTES * BANKS
 
 @dataclass(slots=True)
 class Line:
-    """One place of the kernel that touches one buffer. accesses: of lanes; warps: that did so."""
+    """One place of the kernel that touches one buffer. accesses: of lanes; warps: that did so.
+
+    Of an asynchronous operation, accesses are those of the unit that carries it out: cells of tensor memory, and rows
+    of 16 bytes that a copy reads. Nobody has said what wavefronts those take.
+    """
 
     at: Span | None
     op: str
@@ -47,7 +51,9 @@ class Line:
 
 @dataclass(slots=True)
 class Counts:
-    """What a run did. instructions: warps that executed each kind; bytes_read, bytes_written: per memory space."""
+    """What a run did. instructions: warps that executed each kind; bytes_read, bytes_written: per memory, which is
+    global, shared or tmem.
+    """
 
     instructions: dict[str, int] = field(default_factory=dict)
     bytes_read: dict[str, int] = field(default_factory=dict)
@@ -82,7 +88,7 @@ class Counts:
 
 def _row(line: Line) -> tuple[str, ...]:
     shared = (f"{line.wavefronts:,}", f"{line.ideal_wavefronts:,}", f"{line.bank_conflicts:,}")
-    passes = shared if line.space == "shared" else ("", "", "")
+    passes = shared if line.ideal_wavefronts else ("", "", "")
     verb = "write" if line.write else "read"
     return (str(line.at or ""), f"{line.op} {verb}", line.buffer, f"{line.accesses:,}", *passes)
 

@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.sim.batch import Batch
 from tilewright.sim.chunk import Chunk
-from tilewright.sim.counts import Counts
+from tilewright.sim.counts import Counts, Line
 from tilewright.sim.masks import Mask
 from tilewright.sim.schedule import Scheduler
 from tilewright.sim.sync import Barriers
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tilewright.sim.checks import Check
     from tilewright.sim.chunk import Storage
     from tilewright.sim.masks import Value
+    from tilewright.sim.pending import Operation
     from tilewright.sim.places import Place
     from tilewright.sim.program import Program
 
@@ -73,6 +74,7 @@ class Execution:
         self.steps = 0
         self.tally = [0] * len(program.tallies)
         self.scheduler = Scheduler(self, program.pieces, program.live)
+        self.lines: dict[tuple[Any, ...], Line] = {}  # what asynchronous operations move
         self._next = 0
         self.open: list[Chunk] = []  # chunks that run
 
@@ -170,6 +172,23 @@ class Execution:
             total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
         return total
 
+    def moves(self, operation: Operation) -> None:
+        """Counts what an asynchronous operation is going to read and write."""
+        footprint, warps = operation.footprint, operation.mask.warps
+        for cells, write in ((footprint.read, False), (footprint.written, True)):
+            for _, lane, _ in cells:
+                self._moved(operation, (self.places.tensor.name, "tmem", write), (lane.size, 4 * lane.size, warps))
+        for _, address, nbytes in footprint.shared:
+            name = self.places.shared_at(int(address.flat[0])).name
+            self._moved(operation, (name, "shared", False), (address.size, address.size * nbytes, warps))
+
+    def _moved(self, operation: Operation, where: tuple[str, str, bool], how_much: tuple[int, int, int]) -> None:
+        at, op = operation.instruction.at, operation.instruction.bound.instruction.name
+        line = self.lines.setdefault((at, op, *where), Line(at, op, *where))
+        line.accesses += how_much[0]
+        line.nbytes += how_much[1]
+        line.warps += how_much[2]
+
     # Results
 
     def result(self) -> Run:
@@ -180,12 +199,15 @@ class Execution:
         for site in self.program.sites:
             for line in site.lines():
                 line.nbytes = line.accesses * site.width
-                if line.space == "local" and line.op == "register":
-                    continue
-                counts.lines.append(line)
-                into = counts.bytes_written if line.write else counts.bytes_read
-                into[line.space] = into.get(line.space, 0) + line.nbytes
-                if line.op in ("load", "store"):
-                    name = f"{line.op} {line.space}"
-                    counts.instructions[name] = counts.instructions.get(name, 0) + line.warps
+                if line.space != "local" or line.op != "register":
+                    counts.lines.append(line)
+        if self.lines:
+            every = (*counts.lines, *self.lines.values())
+            counts.lines = sorted(every, key=lambda line: line.at.line if line.at else 0)
+        for line in counts.lines:
+            into = counts.bytes_written if line.write else counts.bytes_read
+            into[line.space] = into.get(line.space, 0) + line.nbytes
+            if line.op in ("load", "store"):
+                name = f"{line.op} {line.space}"
+                counts.instructions[name] = counts.instructions.get(name, 0) + line.warps
         return Run(counts, self.warnings, "".join(self.output))

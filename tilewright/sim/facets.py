@@ -12,7 +12,7 @@ from tilewright.errors import SimulationError
 from tilewright.sim.address import Address, Part
 from tilewright.sim.batch import lanes_text, numbers
 from tilewright.sim.masks import Bools, Mask
-from tilewright.sim.memory import UNITS
+from tilewright.sim.memory import SHIFT, UNITS, Block
 from tilewright.sim.places import SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.remote import OFFSET_BITS, atomic_words, on_rank
 from tilewright.sim.tensor import TensorFacet
@@ -122,23 +122,33 @@ class MemoryFacet:
 
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
         """Lane by lane where lanes meet, all others at once."""
-        kind = values[0].dtype
-        shape = self.mask.shape
-        olds = np.zeros(shape, kind)
+        olds = np.zeros(self.mask.shape, values[0].dtype)
         for storage, lanes, at in self._split(address):
-            where = np.broadcast_to(at.full(), shape)
-            key = where + self.batch.rows(1 << WINDOW_BITS) if storage.rows > 1 else where
-            for turn in _turns(key.reshape(-1), lanes.flat):
-                now = np.zeros(shape, np.bool_)
-                now.reshape(-1)[turn] = True
-                mask = Mask(shape, now)
-                there = Address(0, Part(np.where(now, where, where.reshape(-1)[turn[0]])))
-                bits = storage.load(self.batch, there, kind.itemsize)
-                old = np.broadcast_to(np.ascontiguousarray(bits).view(kind), shape)
-                new = np.asarray(combine(old, *values)).astype(kind)
-                olds = np.where(now, old, olds)
-                storage.store(self.batch, there, kind.itemsize, new.view(UNITS[kind.itemsize]), mask)
+            change = self._in_block if isinstance(storage, Block) else self._in_registers
+            change(storage, lanes, at, olds, combine, *values)
         return olds
+
+    def _in_block(
+        self, block: Any, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
+    ) -> None:
+        words = block.view(olds.itemsize).view(olds.dtype)
+        row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
+        place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape).reshape(-1)
+        given = [np.broadcast_to(value, olds.shape).reshape(-1) for value in values]
+        words, olds = words.reshape(-1), olds.reshape(-1)
+        for turn in _turns(place, lanes.flat):
+            there = place[turn]
+            olds[turn] = old = words[there]
+            words[there] = np.asarray(combine(old, *(value[turn] for value in given))).astype(olds.dtype)
+
+    def _in_registers(
+        self, registers: Any, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
+    ) -> None:
+        """Which nobody shares."""
+        bits = np.ascontiguousarray(registers.load(self.batch, at, olds.itemsize))
+        np.copyto(olds, bits.view(olds.dtype), where=lanes.full)
+        new = np.asarray(combine(olds, *values)).astype(olds.dtype)
+        registers.store(self.batch, at, olds.itemsize, new.view(UNITS[olds.itemsize]), lanes)
 
 
 def _turns(address: NDArray[np.int64], lanes: NDArray[np.int64]) -> list[NDArray[np.int64]]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tilewright.sim.batch import Batch, Look
     from tilewright.sim.masks import Mask, Value
     from tilewright.sim.places import Place
+    from tilewright.sim.sharing import Alike
     from tilewright.sim.sites import Site
 
 __all__ = ["ADDRESSES", "Instruction", "Move", "RegisterFile", "lanes", "stacked", "to_shared"]
@@ -83,7 +84,7 @@ class RegisterFile:
     kind: str
 
     def _check(self, batch: Batch, mask: Mask, at: Any) -> None:
-        if self.run and not at.parts and self._is_inside(at.start) and not batch.chunk.pending.loading:
+        if self.run and not at.parts and self.is_inside(at.start) and not batch.chunk.pending.loading:
             return
         if self.run:
             self.sites[0].reach(batch, mask, at)
@@ -93,7 +94,8 @@ class RegisterFile:
             for one in at:
                 self.sites[0].reach(batch, mask, one)
 
-    def _is_inside(self, start: int) -> bool:
+    def is_inside(self, start: int) -> bool:
+        """Are all registers from this address on inside of the buffer, and aligned?"""
         place = self.places[0]
         inside = place.start <= start <= place.start + place.nbytes - self.count * self.width
         return inside and not start & (self.width - 1)
@@ -121,10 +123,13 @@ class RegisterFile:
     def _each(self, at: Any) -> list[Address]:
         return [at.shifted(k * self.width) for k in range(self.count)] if self.run else list(at)
 
-    def store(self, batch: Batch, mask: Mask, at: Any, result: Any, *, checked: bool = False) -> None:
+    def store(
+        self, batch: Batch, mask: Mask, at: Any, result: Any, *, checked: bool = False, alike: Alike | None = None
+    ) -> None:
+        """alike: warps that get the same, which then comes once."""
         if not checked:
             self._check(batch, mask, at)
-        self._write(batch, mask, at, result, batch.chunk.registers)
+        self._write(batch, mask, at, result, batch.chunk.registers, alike)
 
     def is_initialised(self, batch: Batch, at: Any) -> bool:
         """Surely so? Looked at only where that costs little."""
@@ -141,11 +146,11 @@ class RegisterFile:
         look, active, flags = batch.chunk.shadows.view_to_store(batch, mask, flags, *self._each(at))
         self._write(look, active, at, flags, batch.chunk.shadows.registers)
 
-    def _write(self, batch: Look, mask: Mask, at: Any, result: Any, registers: Any) -> None:
+    def _write(self, batch: Look, mask: Mask, at: Any, result: Any, registers: Any, alike: Alike | None = None) -> None:
         bits = np.asarray(result)
         bits = bits.view(UNITS[self.width]) if bits.dtype.itemsize == self.width else bits.astype(UNITS[self.width])
         if self.run and self.width == 4 and self.many and not at.parts:
-            registers[self.places[0].name].store_words(batch, at.start, bits, mask)
+            registers[self.places[0].name].store_words(batch, at.start, bits, mask, alike)
             return
         for k, (place, one) in enumerate(zip(self.places, self._each(at), strict=True)):
             registers[place.name].store(batch, one, self.width, bits[..., k, :] if self.many else bits, mask)
@@ -167,17 +172,26 @@ class Instruction:
     ) -> Any:
         self._check_lanes(batch, mask, values)
         for number, site in self.accesses:
-            if self._is_elsewhere(number, values[number].hi):
+            if self.is_elsewhere(number, values[number].hi):
                 self._check_elsewhere(batch, mask, values[number], site.width)
             else:
                 site.touch(batch, mask, values[number])
         arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
         if self.bound.form.asynchronous is not None:
+            for argument, flag, (_, data) in zip(arguments, flags or (), self._read_kinds, strict=False):
+                if self.bound.form.on == "bulk" or not data:  # what says where; it is used now, whatever comes later
+                    self._sound(batch, mask, argument, flag)
             batch.chunk.pending.issue(self, batch, mask, arguments, sinks, flags)
             return None
         return self.carry_out(batch, mask, arguments, sinks, flags)
 
-    def _is_elsewhere(self, number: int, highest: int) -> bool:
+    def may_go_on(self, batch: Batch, mask: Mask, values: tuple[Any, ...]) -> Any:
+        """In which lanes it can take place now; of a form that may have to wait."""
+        self._check_lanes(batch, mask, values)
+        arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
+        return self._run(batch, mask, arguments, batch.chunk.run.plain, self.bound.form.ready)
+
+    def is_elsewhere(self, number: int, highest: int) -> bool:
         """Does it point into the shared memory of another CTA? That is no access to this one's."""
         return self._read_kinds[number][0] == "shared" and highest >> OFFSET_BITS > 0
 
@@ -254,7 +268,7 @@ class Instruction:
             for argument, flag in zip(arguments, flags or (), strict=False):
                 self._sound(batch, mask, argument, flag)
             for number, site in self.accesses:
-                if site.write and not self._is_elsewhere(number, int(np.max(arguments[number]))):
+                if site.write and not self.is_elsewhere(number, int(np.max(arguments[number]))):
                     site.mark(batch, mask, arguments[number])
         for register, at, part in self._delivered(sinks, shadow):
             register.store_flags(batch, mask, at, part)
@@ -266,6 +280,11 @@ class Instruction:
         """What goes into which registers, and where those are."""
         results = found if len(self.sinks) > 1 else [found] * len(self.sinks)
         yield from zip(self.sinks, sinks, results, strict=True)
+
+    @property
+    def fills_words(self) -> bool:
+        """Do its results go to neighbouring 32-bit registers, and nowhere else?"""
+        return self.result == "void" and all(sink.run and sink.many and sink.width == 4 for sink in self.sinks)
 
     @cached_property
     def keywords(self) -> dict[str, Any]:

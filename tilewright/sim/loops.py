@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Assign, Bind, Break, Evaluate, Expr, For, If, Load, Stmt, Store, Var, While, statements, walk
+from tilewright.ir import (
+    Assign,
+    Bind,
+    Break,
+    Call,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    While,
+    statements,
+    walk,
+)
 from tilewright.isa import bind
 from tilewright.sim.prepare import calls_of
 
@@ -17,11 +33,14 @@ __all__ = ["changed_names", "is_closed", "polls"]
 def polls(loop: Stmt) -> bool:
     """Does this loop ask memory again and again until somebody else has written there?
 
-    A `while` with an atomic in it, or one that ends when a place says so that does not move from turn to turn.
+    A `while` with an atomic in it, or one that ends when a place says so that does not move from turn to turn; a `for`
+    that asks an m-barrier so often, and no more.
     """
-    if not isinstance(loop, While):
+    if not isinstance(loop, (For, While)):
         return False
     inner = [call for stmt in (loop, *statements(loop.body)) for call in calls_of(stmt)]
+    if isinstance(loop, For):
+        return any(map(_asks, inner)) and any(isinstance(stmt, Break) for stmt in statements(loop.body))
     if any(access.atomic for call in inner for access in bind(call).form.accesses):
         return True
     changing = changed_names(loop)
@@ -29,6 +48,12 @@ def polls(loop: Stmt) -> bool:
     deciding = {node.name for cond in exits for node in walk(cond) if isinstance(node, Var)}
     exits += [s.value for s in statements(loop.body) if isinstance(s, (Assign, Bind)) and s.var.name in deciding]
     return any(_asks_memory(cond, changing) for cond in exits)
+
+
+def _asks(call: Call) -> bool:
+    """Does a call ask an m-barrier, and go on whatever the answer?"""
+    form = bind(call).form
+    return form.sync is None and form.signal is not None and form.signal.kind == "wait"
 
 
 def _exits(loop: While) -> Iterator[Expr]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.sim.batch import Look
     from tilewright.sim.masks import Mask
 
-__all__ = ["SHIFT", "UNITS", "Bits", "Block"]
+__all__ = ["SHIFT", "UNITS", "WIDEST", "Bits", "Block"]
 
 Bits = NDArray[Any]  # items of one of UNITS
 
@@ -91,7 +91,7 @@ class Block:
             first, units = at.units(batch, SHIFT[width])
             if self.rows == 1:
                 return view[0, first:].take(units)
-            found = view[batch.ctas, first:].take(units.reshape(-1), axis=1)
+            found = view[batch.ctas].take(units.reshape(-1) + first, axis=1)  # of rows cut short it would copy all
             return found.reshape(found.shape[0], *units.shape[1:])
         first, units = at.units(batch, SHIFT[width], self.pitch // width)
         return view.reshape(-1)[first:].take(units)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Operation", "Pending"]
 
+Ints = Any  # NDArray[np.int64]
+
 
 @dataclass(eq=False)
 class Operation:
@@ -58,13 +60,20 @@ class Operation:
         return self.instruction.bound.instruction.name.removeprefix("ptx.")
 
     @cached_property
-    def actors(self) -> list[tuple[int, int]]:
-        """Row and warp of those whose parts the first axis of the footprint's arrays tells apart."""
-        if self.is_bulk:
-            return list(zip(self.issuers.rows.tolist(), (self.issuers.threads // 32).tolist(), strict=True))
-        own = np.argwhere(self.mask.full.any(-1))
-        rows, warps = numbers(self.batch.ctas), numbers(self.batch.warps)
-        return [(rows[cta], warps[warp]) for cta, warp in own.tolist()]
+    def rows(self) -> Ints:
+        """The CTA of each actor: of the threads, or warps, whose parts the first axis of the footprint's arrays tells
+        apart."""
+        return self.issuers.rows if self.is_bulk else self._acting[0]
+
+    @cached_property
+    def threads(self) -> Ints:
+        """Each actor's thread, or the first of its warp."""
+        return self.issuers.threads if self.is_bulk else self._acting[1] * 32
+
+    @cached_property
+    def _acting(self) -> tuple[Ints, Ints]:
+        ctas, warps = np.nonzero(self.mask.full.any(-1))
+        return np.array(numbers(self.batch.ctas))[ctas], np.array(numbers(self.batch.warps))[warps]
 
     def warps(self) -> NDArray[np.bool_]:
         """(CTAs, warps) of the chunk: those that have issued it."""
@@ -72,16 +81,11 @@ class Operation:
         found[self.batch.ctas, self.batch.warps] = self.mask.full.any(-1)
         return found
 
-    def thread(self, actor: int) -> tuple[int, int] | None:
-        """Row and thread of an issuer; None where warps act together."""
-        return (int(self.issuers.rows[actor]), int(self.issuers.threads[actor])) if self.is_bulk else None
-
     def who(self, actor: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
         if self.is_bulk:
             return self.issuers.name(actor)
-        row, warp = self.actors[actor]
-        return f"CTA {self.batch.chunk.cta_name(row)}, warp {warp}"
+        return f"CTA {self.batch.chunk.cta_name(int(self.rows[actor]))}, warp {int(self.threads[actor]) // 32}"
 
     @property
     def is_bulk(self) -> bool:
@@ -144,6 +148,7 @@ class Pending:
         self.last += 1
         made = Operation(self.last, instruction, batch, mask, issuers, arguments, sinks, flags)
         made.measure()
+        self.chunk.run.moves(made)
         self.queue.append(made)
         for check in self.chunk.run.checks:
             check.issued(made)

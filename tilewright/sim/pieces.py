@@ -28,7 +28,7 @@ from tilewright.ir import (
     as_expr,
     binary,
 )
-from tilewright.isa import bind
+from tilewright.isa import WHOLE_WARP, bind
 from tilewright.sim.axes import LANE, Axes, stop_of
 from tilewright.sim.loops import polls
 from tilewright.sim.prepare import calls_of, is_collective
@@ -72,7 +72,7 @@ class Meet:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Lanes for which ``call`` is true go on with ``to``, the others ask again at piece ``again``."""
+    """Lanes for which ``call`` is true, or ready, go on with ``to``, the others ask again at piece ``again``."""
 
     call: Call
     to: int
@@ -151,7 +151,10 @@ class _Waits:
         if isinstance(stmt, (For, While)):
             return polls(stmt)
         for call in calls_of(stmt):
-            sync = bind(call).form.sync
+            form = bind(call).form
+            sync = form.sync
+            if form.ready is not None:
+                return True
             if sync is not None and (sync.scope != "warp" or any(self._parts(outer) & LANE for outer in around)):
                 return True
             if self.lanes_part and is_collective(call):
@@ -208,14 +211,17 @@ class _Cutter:
     def meet(self, stmt: Stmt) -> None:
         """The call waits; what is left of the statement, if anything, comes after."""
         call, after = next(filter(is_collective, calls_of(stmt))), self.label()
-        sync = bind(call).form.sync
-        if sync is not None and sync.scope == "poll":
+        bound = bind(call)
+        sync = bound.form.sync
+        asks = bound.form.ready is not None or (sync is not None and sync.scope == "poll")
+        if not asks or (bound.instruction.lanes == WHOLE_WARP and self.waits.lanes_part):
+            gathered = self.label() if asks else after
+            self.then(Meet(call, gathered, stmt.at), gathered)
+        if asks:
             again = self.label()
             self.then(Goto(again), again)
             self.then(Ask(call, after, again, stmt.at), after)
-            return
-        self.then(Meet(call, after, stmt.at), after)
-        if not (isinstance(stmt, Evaluate) and bind(call).form.sync):
+        if not (isinstance(stmt, Evaluate) and sync):
             self.statements.append(stmt)
 
     def branch(self, stmt: If) -> None:

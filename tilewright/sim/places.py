@@ -84,6 +84,11 @@ class Places:
             return max((p for p in self.locals if p.start <= offset), key=lambda p: p.start, default=self.locals[0])
         return self.globals[window - 1]
 
+    def shared_at(self, byte: int) -> Place:
+        """The shared buffer that has a byte; all of shared memory for none."""
+        own = (place for place in self.by_name.values() if place.space == "shared")
+        return next((p for p in own if p.start <= byte < p.start + p.nbytes), self.arena)
+
     def has_window(self, window: int) -> bool:
         return (
             window == SHARED_WINDOW

@@ -6,7 +6,8 @@ distinct and whose operands nobody writes in between may be done in any order. W
 accumulators: each has a *chain*, the pairs of fragments that are added to it. Accumulators with the same left fragments
 stand in one row of a large matrix, those with the same right fragments in one column, and a chain is a longer K: the 32
 calls of a loop nest become one product of 64 x 32 by 32 x 32 for each warp, a single ``np.matmul`` over all warps.
-Which registers make up which matrix is found once; each operand is then one gather, widened once.
+Which registers make up which matrix is found once; each operand is then one gather, widened once. Where warps are known
+to hold the same fragments, they are gathered and widened for one of them (`tilewright.sim.sharing`).
 
 The sums stay matrices after that. Most accumulators are next looked at by the same run, a turn of the loop later; only
 when somebody else looks are they put back into registers (`Registers.hold`).
@@ -25,6 +26,7 @@ from tilewright.isa.widen import widened
 from tilewright.sim.batch import numbers
 from tilewright.sim.memory import UNITS
 from tilewright.sim.registers import Held, Spread
+from tilewright.sim.sharing import best_grid
 
 if TYPE_CHECKING:
     from tilewright.isa.products import Spots
@@ -33,13 +35,14 @@ if TYPE_CHECKING:
     from tilewright.sim.batch import Batch
     from tilewright.sim.masks import Mask
     from tilewright.sim.places import Place
+    from tilewright.sim.sharing import Alike, Grid
 
 __all__ = ["Fragments", "ProductRun", "Starts"]
 
 Starts = tuple[int, int, int, int]  # the local addresses of the first registers of A, B, C and D of one product
 Chain = tuple[int, ...]  # fragments, by their first registers
 
-WARPS_AT_ONCE = 32  # whose matrices, widened, fit into the cache together
+WARPS_AT_ONCE = 64  # whose matrices, widened, fit into the cache together
 MOST_PLANS = 64
 
 
@@ -84,6 +87,7 @@ class Gather:
 
     def __init__(self, fragments: Fragments, firsts: list[Chain]) -> None:
         spots = fragments.matrix(firsts)
+        self.registers = frozenset(k for chain in firsts for first in chain for k in fragments.registers(first))
         self.name = fragments.place.name
         self.kind = fragments.kind
         self.itemsize = dtype(self.kind).bits // 8
@@ -96,11 +100,15 @@ class Gather:
         packs = spots.reshape(-1, count)
         return not (packs[:, 0] % count).any() and bool((packs == packs[:, :1] + np.arange(count)).all())
 
-    def __call__(self, batch: Batch, ctas: slice) -> Floats:
-        """(CTAs, warps, rows, K)."""
-        words = batch.chunk.registers[self.name].flat(ctas, batch.warps)
-        items = words.view(UNITS[self.width]).take(self.units, axis=2)
-        patterns = items.view(UNITS[self.itemsize]).reshape(*items.shape[:2], *self.shape)
+    def alike(self, batch: Batch) -> Alike:
+        """Which warps hold the same fragments."""
+        return batch.chunk.registers[self.name].alike(batch, self.registers)
+
+    def __call__(self, batch: Batch, ctas: slice, alike: Alike, grid: Grid) -> Floats:
+        """(CTAs, rows of warps, columns of warps, rows, K); of warps that are alike only the first."""
+        words = alike.in_grid(batch.chunk.registers[self.name].flat(ctas, batch.warps), grid)
+        items = words.view(UNITS[self.width]).take(self.units, axis=-1)
+        patterns = items.view(UNITS[self.itemsize]).reshape(*items.shape[:3], *self.shape)
         return widened(patterns, self.kind)
 
 
@@ -165,13 +173,17 @@ class ProductRun:
         here = None if mask.array is None else mask.full[..., :1, None]
         ctas = numbers(batch.ctas)
         step = max(WARPS_AT_ONCE // batch.shape[1], 1)
+        rows_alike, columns_alike = block.left.alike(batch), block.right.alike(batch)
+        grid = best_grid(batch.shape[1], rows_alike, columns_alike)
         for first in range(0, len(ctas), step):
             some = ctas[first : first + step]
             own = slice(some.start, some.stop, some.step)
-            columns = np.ascontiguousarray(block.right(batch, own).swapaxes(-1, -2))  # twice as fast for BLAS
+            right = block.right(batch, own, columns_alike, grid)
+            columns = np.ascontiguousarray(right.swapaxes(-1, -2))  # twice as fast for BLAS
+            product = block.left(batch, own, rows_alike, grid) @ columns
             total = sums[first : first + step]
             active = True if here is None else here[first : first + step]
-            np.add(total, block.left(batch, own) @ columns, out=total, where=active)
+            np.add(total, product.reshape(total.shape), out=total, where=active)
 
     def _sums(self, block: Block, batch: Batch) -> Floats:
         """The accumulators as a matrix: the one that this run has left, or made from the registers."""

@@ -6,6 +6,7 @@ as it comes. The unit that is kept together is a 32-bit word, or as wide as the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.sim.batch import numbers
 from tilewright.sim.memory import UNITS, Bits
+from tilewright.sim.sharing import Alike
 
 if TYPE_CHECKING:
     from tilewright.sim.address import Address, Ints
@@ -64,6 +66,14 @@ class Held:
         return both and not self.numbers.isdisjoint(other.numbers)
 
 
+def _fill(place: Bits, words: Bits, alike: Alike | None) -> None:
+    """Write words to all of a place, (CTAs, warps, ...)."""
+    if alike is None:
+        place[...] = words
+    else:
+        alike.spread(place)[...] = words.reshape(len(words), alike.outer, 1, alike.inner, *words.shape[2:])
+
+
 class Registers:
     """(CTAs, warps, units, 32) of one buffer; ``nbytes`` of each thread, from local address ``start`` on.
 
@@ -77,6 +87,7 @@ class Registers:
         self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
         self._views: dict[int, Bits] = {}
         self._held: dict[object, Held] = {}
+        self._alike: dict[int, tuple[object, Alike]] = {}  # by register: in which batch, and which of its warps
 
     @property
     def rows(self) -> int:
@@ -116,6 +127,7 @@ class Registers:
         return np.take_along_axis(own, where, axis=-1)
 
     def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+        self._alike.clear()
         if width > self.unit:
             parts = np.ascontiguousarray(bits)[..., None].view(UNITS[self.unit])
             for k in range(width // self.unit):
@@ -150,15 +162,32 @@ class Registers:
             return view
         return np.stack([self.slot(batch, start + 4 * k, 4) for k in range(count)], axis=2)
 
-    def store_words(self, batch: Look, start: int, words: Bits, mask: Mask) -> None:
-        """Write (..., count, 32) words to neighbouring registers."""
+    def store_words(self, batch: Look, start: int, words: Bits, mask: Mask, alike: Alike | None = None) -> None:
+        """Write (..., count, 32) words to neighbouring registers.
+
+        alike: warps to which the same words go, all lanes of them; they then come once.
+        """
+        first, count = (start - self.start) // 4, words.shape[-2]
+        for number in range(first, first + count):
+            self._alike.pop(number, None)
+            if alike is not None:
+                self._alike[number] = (batch.key, alike)
         if self.unit == 4 and mask.array is None:
-            first = (start - self.start) // 4
-            self.view(4)[self._ctas(batch), batch.warps, first : first + words.shape[-2], :, 0] = words
+            place = self.view(4)[self._ctas(batch), batch.warps, first : first + count, :, 0]
+            _fill(place, words, alike)
             return
-        for k in range(words.shape[-2]):
+        for k in range(count):
             place = self.slot(batch, start + 4 * k, 4)
-            np.copyto(place, words[..., k, :], where=True if mask.array is None else mask.array)
+            if mask.array is None:
+                _fill(place, words[..., k, :], alike)
+            else:
+                np.copyto(place, words[..., k, :], where=mask.array)
+
+    def alike(self, batch: Look, registers: Iterable[int]) -> Alike:
+        """Which warps of the batch surely hold the same in these registers, by their numbers."""
+        nobody = Alike.nobody(batch.shape[1])
+        (key, alike), *others = {self._alike.get(number, (batch.key, nobody)) for number in registers}
+        return nobody if others or key != batch.key else alike
 
     # Registers that are kept as matrices
 
@@ -183,6 +212,8 @@ class Registers:
         for other in [other for other, one in self._held.items() if one.meets(held)]:
             self._settle(self._held.pop(other))
         self._held[key] = held
+        for number in held.numbers:
+            self._alike.pop(number, None)
 
     def settle(self) -> None:
         """Bring the words up to date, for whoever looks at them."""

@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.errors import SimulationError
-from tilewright.isa import phase_state
-from tilewright.sim.batch import Batch, lanes_text, merged, numbers
+from tilewright.sim.batch import Batch, merged, numbers
 from tilewright.sim.masks import Mask, Value
+from tilewright.sim.stuck import stuck
 from tilewright.sim.sync import Asking, Crossing, MeetingPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tilewright.errors import Span
     from tilewright.sim.address import Address
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.execution import Execution
 
 __all__ = ["Scheduler"]
@@ -108,18 +105,29 @@ class Scheduler:
         return None
 
     def ask(
-        self, batch: Batch, passed: Value, place: MeetingPlace, barrier: Address, tally: int, to: int, again: int
+        self,
+        batch: Batch,
+        passed: Value,
+        place: MeetingPlace,
+        barrier: Address | None,
+        tally: int | None,
+        to: int,
+        again: int,
     ) -> int | None:
         """Each lane goes on once it gets the answer yes; the batch stays whole for as long as that can be."""
         yes = batch.mask.narrowed(passed)
         if yes is not None and yes.lanes == batch.mask.lanes:
-            self.run.tally[tally] += batch.mask.warps
+            self._count(tally, yes)
             return to
         batch.piece = again
-        batch.meeting = Asking(place, np.broadcast_to(passed, batch.shape), to, barrier)
+        batch.meeting = Asking(place, np.broadcast_to(passed, batch.shape), to, barrier, tally)
         self.asking.append(batch)
         self.refused += 1
         return None
+
+    def _count(self, tally: int | None, mask: Mask) -> None:
+        if tally is not None:
+            self.run.tally[tally] += mask.warps
 
     def meet(self, batch: Batch, place: MeetingPlace, to: int, *operands: Value) -> int | None:
         """Arrive where lanes meet, whole warps at a time."""
@@ -203,9 +211,10 @@ class Scheduler:
             if yes is None:
                 continue
             self.asking.remove(batch)
+            self._count(answer.tally, yes)
             self.ready.append(batch.narrowed(yes, answer.to))
             rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~yes.full), batch.piece)
-            rest.meeting = Asking(answer.place, np.zeros(rest.shape, np.bool_), answer.to, answer.barrier)
+            rest.meeting = Asking(answer.place, np.zeros(rest.shape, np.bool_), answer.to, answer.barrier, answer.tally)
             self.asking.append(rest)
             return True
         return False
@@ -312,66 +321,7 @@ class Scheduler:
 
     def _stuck(self, what: str, batches: list[Batch]) -> None:
         others = [b for b in (*self.waiting, *self.gathering, *self.polling, *self.asking) if b not in batches]
-        lines = [line for batch in (*batches, *others) for line in self._places(batch)]
-        first = min(batches, key=lambda batch: batch.piece)
-        missing = self._missing([first, *batches])
-        at = first.meeting.place.at if first.meeting else self._poll_place(first)
-        ideas = (check.stuck(batch.chunk) for batch in batches for check in self.run.checks)
-        hint = next(filter(None, ideas), None)
-        raise SimulationError(what, given="\n".join(lines[:32]), allowed=missing, hint=hint, at=at)
-
-    def _poll_place(self, batch: Batch) -> Span | None:
-        return self.run.program.spans.get(batch.piece)
-
-    def _places(self, batch: Batch) -> list[str]:
-        """Where a batch stands: one line for all CTAs that have the same lanes there."""
-        what = batch.meeting.place.name if batch.meeting else "a loop that polls memory"
-        at = batch.meeting.place.at if batch.meeting else self._poll_place(batch)
-        alike: dict[bytes, list[int]] = {}
-        active = batch.mask.full
-        for cta in np.flatnonzero(active.any((1, 2))):
-            alike.setdefault(active[cta].tobytes(), []).append(int(cta))
-        return [f"{at or 'somewhere'}: {what}: {self._who(batch, ctas[0], len(ctas))}" for ctas in alike.values()]
-
-    def _who(self, batch: Batch, cta: int, ctas: int) -> str:
-        row = numbers(batch.ctas)[cta]
-        active = batch.mask.full[cta]
-        own = np.array(numbers(batch.warps))
-        warps = ", ".join(map(str, own[active.any(-1)]))
-        some = active[active.any(-1)][0]
-        more = f" and {ctas - 1} more CTAs" if ctas > 1 else ""
-        return f"CTA {batch.chunk.cta_name(row)}{more}, warp {warps}, {lanes_text(some)}"
-
-    def _missing(self, batches: list[Batch]) -> str | None:
-        for batch in batches:
-            if batch.meeting and batch.meeting.has_arrived:
-                number = int(batch.meeting.barrier[0, 0])
-                row = batch.ctas.start
-                state = batch.chunk.barriers
-                expected, arrived = int(state.expected[row, number]), int(state.arrived[row, number])
-                return f"{expected} threads at barrier {number}; {arrived} have arrived"
-            if isinstance(batch.meeting, Asking):
-                return self._phase_text(batch.chunk, *self._asked(batch))
-            if batch.chunk.unmet:
-                return self._phase_text(batch.chunk, *batch.chunk.unmet[0])
-        return None
-
-    @staticmethod
-    def _asked(batch: Batch) -> tuple[int, int]:
-        """Row and shared address of the m-barrier that the first lane waits for."""
-        cta, warp, lane = np.argwhere(batch.mask.full & ~batch.meeting.passed)[0]
-        address = np.broadcast_to(batch.meeting.barrier.full(), batch.shape)[cta, warp, lane]
-        return numbers(batch.ctas)[cta], int(address)
-
-    @staticmethod
-    def _phase_text(chunk: Chunk, row: int, address: int) -> str:
-        """What an m-barrier still waits for."""
-        state = phase_state(chunk.shared.view(8)[row, address >> 3])
-        bytes_too = f", {int(state.tx)} bytes to come" if state.tx else ""
-        return (
-            f"the end of a phase of the m-barrier: {int(state.pending)} of {int(state.expected)} arrivals are missing"
-            f"{bytes_too}; the running phase has parity {int(state.phase) % 2}"
-        )
+        raise stuck(self.run, what, batches, others)
 
 
 def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Any, Any]:

@@ -68,7 +68,7 @@ class Site:
         """The lanes whose access may go on, and whether the other lanes' addresses may be anywhere."""
         place = self.place
         assert place is not None
-        size = place.nbytes if place.nbytes >= 0 else batch.chunk.run.blocks[place.name].nbytes
+        size = self._size(batch)
         guarded = False
         if at.lo < place.start or at.hi + self.width > place.start + size:
             mask, guarded = self._within(batch, mask, at, size), True
@@ -79,18 +79,27 @@ class Site:
             hook(batch, mask, at)
         return mask, guarded
 
+    def _size(self, batch: Batch) -> int:
+        """Bytes of the buffer."""
+        assert self.place is not None
+        return self.place.nbytes if self.place.nbytes >= 0 else batch.chunk.run.blocks[self.place.name].nbytes
+
     def _within(self, batch: Batch, mask: Mask, at: Address, size: int) -> Mask:
         """``mask`` without the lanes outside of the buffer; whoever checks bounds hears of them."""
         assert self.place is not None
-        full = at.full()
-        outside = mask.full & ((full < self.place.start) | (full + self.width > self.place.start + size))
-        if self.lanes < 32:
-            outside = outside & (np.arange(32) < self.lanes)
+        outside = self._outside(mask, at, size)
         if not outside.any():
             return mask
         if self.escapes is not None:
             self.escapes(self, batch, outside, at)
         return Mask(mask.shape, mask.full & ~outside)
+
+    def _outside(self, mask: Mask, at: Address, size: int) -> Bools:
+        """The active lanes that are."""
+        assert self.place is not None
+        full = at.full()
+        found: Bools = mask.full & ((full < self.place.start) | (full + self.width > self.place.start + size))
+        return found & (np.arange(32) < self.lanes) if self.lanes < 32 else found
 
     def _count(self, batch: Batch, mask: Mask, at: Address) -> None:
         line = self.line
@@ -152,9 +161,9 @@ class Site:
         """What comes before an access whose meaning moves the bytes itself; lanes outside are an error then."""
         for site, lanes, there in self._everywhere(batch, mask, at):
             _, guarded = site.reach(batch, lanes, there)
-            if guarded and site.escapes is None and (outside := there.full()).size:
+            if guarded and site.escapes is None and site._outside(lanes, there, site._size(batch)).any():
                 raise SimulationError(
-                    f"{self.op} outside of {site.line.buffer}", given=f"byte {int(outside.max())}", at=self.at
+                    f"{self.op} outside of {site.line.buffer}", given=f"byte {int(there.full().max())}", at=self.at
                 )
 
     def _everywhere(self, batch: Batch, mask: Mask, at: Address) -> Iterator[tuple[Site, Mask, Address]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Asking", "Barriers", "Crossing", "MeetingPlace"]
 
 NAMED = 16  # barriers of a CTA; one more stands for the cluster's
+# What is told at a cluster's barrier is kept under NAMED or NAMED + 1, by turns: who arrived at one meeting may wait
+# for it while others arrive at the next.
 WARP = 32
 
 
@@ -57,13 +60,15 @@ class Crossing:
 class Asking:
     """A batch at a place where each lane goes on once it gets the answer yes.
 
-    passed: those that have it now. barrier: the shared addresses of the m-barriers that they wait for.
+    passed: those that have it now. barrier: the shared addresses of the m-barriers that they wait for; None for those
+    who wait for tensor memory. tally: where the call is counted once it is over; None where that is done elsewhere.
     """
 
     place: MeetingPlace
     passed: Bools
     to: int
-    barrier: Address
+    barrier: Address | None
+    tally: int | None
 
     @property
     def has_arrived(self) -> bool:
@@ -106,15 +111,26 @@ class Barriers:
 
     def _arrived_before(self, batch: Batch, place: MeetingPlace) -> Crossing:
         """Waiting for the meeting at which these warps have arrived already."""
-        shape = batch.shape[:2]
-        return Crossing(place, np.full(shape, NAMED), self.arrived_in[batch.ctas, batch.warps])
+        assert place.sync is not None
+        own, rows, warps = np.array(numbers(batch.ctas)), self._rows(batch, place.sync), batch.mask.full.any(-1)
+        generation = self.arrived_in[batch.ctas, batch.warps]
+        complete = self.generation[rows, NAMED][:, None] != generation
+        self.waiting[own, NAMED, batch.warps] |= warps & ~complete
+        for turn in range(2):
+            late = np.zeros((len(own), self.chunk.run.warps), np.bool_)
+            late[:, batch.warps] = warps & complete & (generation % 2 == turn)
+            self._tell("acquired", own, late, NAMED + turn, rows)
+        return Crossing(place, np.full(batch.shape[:2], NAMED), generation)
+
+    def _tell(self, what: str, ctas: NDArray[np.int64], *news: Any) -> None:
+        for check in self.chunk.run.checks:
+            getattr(check, what)(self.chunk, ctas, *news)
 
     def _ids(self, sync: Sync, number: Value, count: Value) -> tuple[Any, Any]:
         """The barrier's number and how many threads meet there, ints or (CTAs or 1, warps or 1)."""
         threads = self.chunk.run.warps * WARP
         if sync.scope == "cluster":
-            cluster = self.chunk.run.cluster
-            return NAMED, threads * cluster[0] * cluster[1] * cluster[2]
+            return NAMED, threads * self.chunk.run.cluster_ctas
         if sync.scope == "cta":
             return 0, threads
         ids = number if isinstance(number, int) else number[..., 0]
@@ -136,8 +152,7 @@ class Barriers:
     def _rows(self, batch: Batch, sync: Sync) -> NDArray[np.int64]:
         rows = np.array(numbers(batch.ctas))
         if sync.scope == "cluster":
-            x, y, z = self.chunk.run.cluster
-            rows = rows // (x * y * z) * (x * y * z)
+            rows = rows // self.chunk.run.cluster_ctas * self.chunk.run.cluster_ctas
         return rows
 
     def _check(self, place: MeetingPlace, number: int, wanted: NDArray[np.int64]) -> None:
@@ -169,9 +184,10 @@ class Barriers:
         self.expected[np.unique(rows[arriving > 0]), number] = wanted
         own = np.array(numbers(batch.ctas))
         assert place.sync is not None
-        for check in self.chunk.run.checks if place.sync.orders else ():
-            check.released(self.chunk, own, batch.warps, here, number, rows)
-        if not place.sync.arrive_only or place.sync.scope == "cluster":  # who arrives at a cluster's waits later
+        if place.sync.orders:
+            for barrier, those in self._meetings(number, rows):
+                self._tell("released", own, batch.warps, here & those[:, None], barrier, rows)
+        if not place.sync.arrive_only:
             self.waiting[own, number, batch.warps] |= here
         touched = np.unique(rows[arriving > 0])
         if (self.arrived[touched, number] > wanted).any():
@@ -186,17 +202,25 @@ class Barriers:
     def _complete(self, rows: NDArray[np.int64], number: int, sync: Sync) -> None:
         if not len(rows):
             return
+        size = self.chunk.run.cluster_ctas if sync.scope == "cluster" else 1
+        for barrier, those in self._meetings(number, rows):
+            first = np.repeat(rows[those], size)
+            members = first + np.tile(np.arange(size), int(those.sum()))
+            self._tell("acquired", members, self.waiting[members, number], barrier, first)
+            # Who has arrived at the cluster's barrier has waited for the meeting before.
+            self._tell("forgotten", rows[those], barrier if number < NAMED else 2 * NAMED + 1 - barrier)
+            self.waiting[members, number] = False
         self.generation[rows, number] += 1
         self.arrived[rows, number] = 0
-        members = rows
-        if sync.scope == "cluster":
-            x, y, z = self.chunk.run.cluster
-            members = (rows[:, None] + np.arange(x * y * z)).reshape(-1)
-        for check in self.chunk.run.checks:
-            check.acquired(
-                self.chunk, members, self.waiting[members, number], number, np.repeat(rows, len(members) // len(rows))
-            )
-        self.waiting[members, number] = False
+
+    def _meetings(self, number: int, rows: NDArray[np.int64]) -> Iterator[tuple[int, Bools]]:
+        """What the running meeting at a barrier is kept under, and for which of the rows."""
+        if number < NAMED:
+            yield number, np.ones(len(rows), np.bool_)
+            return
+        turn = self.generation[rows, number] % 2
+        for one in np.unique(turn):
+            yield NAMED + int(one), turn == one
 
     def ready(self, batch: Batch) -> Bools:
         """(CTAs, warps): those of a waiting batch that may go on."""

@@ -12,31 +12,44 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.errors import SimulationError
 from tilewright.sim.batch import numbers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tilewright.errors import Span
     from tilewright.sim.facets import Facet
     from tilewright.sim.masks import Bools
 
-__all__ = ["COLUMNS", "LANES", "Cells", "Columns", "Taken", "TensorFacet", "cells_text"]
+__all__ = ["Cells", "Columns", "Taken", "TensorFacet", "cell_number", "cells_text", "table_of_cells"]
 
 LANES, COLUMNS = 128, 512
 Ints = NDArray[np.int64]
 
 
+def table_of_cells(rows: int, kind: Any) -> NDArray[Any]:
+    """(rows, columns, lanes) zeros: kernels use some columns, all lanes of them, which lie together here."""
+    return np.zeros((rows, COLUMNS, LANES), kind)
+
+
+def cell_number(row: Ints, lane: Ints, column: Ints) -> Ints:
+    """Where cells are in a table of them."""
+    return (row * COLUMNS + column) * LANES + lane
+
+
 class Cells:
-    """(rows, lanes, columns) uint32: tensor memory itself, or the flags of its bytes."""
+    """A uint32 for each cell: tensor memory itself, or the flags of its bytes."""
 
     def __init__(self, rows: int) -> None:
-        self.words = np.zeros((rows, LANES, COLUMNS), np.uint32)
+        self.words = table_of_cells(rows, np.uint32)
 
     def load(self, row: Ints, lane: Ints, column: Ints) -> NDArray[np.uint32]:
         """The words at arrays of places."""
-        return self.words[row, lane, column]
+        return self.words.reshape(-1).take(cell_number(row, lane, column))
 
     def store(self, row: Ints, lane: Ints, column: Ints, words: NDArray[Any]) -> None:
-        self.words[row, lane, column] = words
+        self.words.reshape(-1)[cell_number(row, lane, column)] = words
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +62,78 @@ class Taken:
     at: Span | None
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A warp that asks for columns. rows: the CTAs that take them together."""
+
+    row: int
+    warp: int
+    columns: int
+    asked: int
+    rows: tuple[int, ...]
+    at: Span | None
+
+
 @dataclass(eq=False)
 class Columns:
     """Who has which columns of each CTA. holder: (rows, columns), 1 + the index in ``log`` of what took a column;
     negative beyond what was asked for, 0 where it is free. given_up: CTAs that may take no more.
+
+    requests: warps that wait for columns, by row and warp; granted: the first column, for those that have got theirs.
     """
 
     rows: int
     log: list[Taken] = field(default_factory=list)
+    requests: dict[tuple[int, int], Request] = field(default_factory=dict)
+    granted: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.holder = np.zeros((self.rows, COLUMNS), np.int32)
         self.given_up = np.zeros(self.rows, np.bool_)
+        self.ended: dict[tuple[int, int], Span | None] = {}  # row and column: where it was given back last
         self.last = np.full(self.rows, COLUMNS)  # columns of the last `alloc`: none may take more than that
 
-    def room(self, row: int, columns: int) -> int | None:
-        """The first of so many free columns, or None."""
-        free = self.holder[row].reshape(-1, columns) == 0  # what is a power of two begins at a multiple of itself
-        starts = np.flatnonzero(free.all(-1))
+    def room(self, rows: Sequence[int], columns: int) -> int | None:
+        """The first of so many columns that are free in all of these CTAs, or None."""
+        used = self.holder[list(rows)].any(0)
+        free = ~used.reshape(-1, columns).any(-1)  # what is a power of two begins at a multiple of itself
+        starts = np.flatnonzero(free)
         return int(starts[0]) * columns if len(starts) else None
+
+    def grant(self, request: Request) -> list[tuple[Request, int]]:
+        """Gives a warp what it asks for, and its partners in other CTAs; nothing while there is no room, or a partner
+        has not asked. Returns who got columns, and the first of them.
+        """
+        partners = [request]
+        for row in request.rows:
+            if row != request.row:
+                partners += [each for each in self.requests.values() if each.row == row and row in each.rows][:1]
+        if len({each.columns for each in partners}) > 1:
+            columns = " and ".join(str(each.columns) for each in partners)
+            raise SimulationError(
+                "the CTAs of a pair ask for different numbers of columns",
+                given=f"{columns} columns",
+                allowed="the same number",
+                at=request.at,
+            )
+        first = self.room(request.rows, request.columns) if len(partners) == len(request.rows) else None
+        if first is None:
+            return []
+        for each in partners:
+            del self.requests[each.row, each.warp]
+            self.granted[each.row, each.warp] = first
+            self.take(each.row, Taken(first, each.columns, each.asked, each.at))
+        return [(each, first) for each in partners]
+
+    def waited_for(self) -> tuple[str, str]:
+        """What the first warp that waits lacks, and what to do about it."""
+        request = next(iter(self.requests.values()))
+        if self.room(request.rows, request.columns) is not None:
+            return "an alloc by a warp of each CTA of the pair", "the same alloc in both CTAs of the pair"
+        free = int((self.holder[request.row] == 0).sum())
+        held = ", ".join(f"{each.columns} by the alloc at {each.at}" for each in self.held(request.row))
+        text = f"{request.columns} free columns of tensor memory in a row; {free} are free, taken: {held}"
+        return text, "a dealloc of what is no longer used before this alloc, or an alloc of fewer columns"
 
     def take(self, row: int, taken: Taken) -> None:
         self.log.append(taken)
@@ -81,7 +147,8 @@ class Columns:
         found = self.log[abs(number) - 1] if first < COLUMNS and (number := int(self.holder[row, first])) else None
         return found if found is not None and found.first == first else None
 
-    def free(self, row: int, taken: Taken) -> None:
+    def free(self, row: int, taken: Taken, at: Span | None) -> None:
+        self.ended |= {(row, column): at for column in range(taken.first, taken.first + taken.columns)}
         self.holder[row, taken.first : taken.first + taken.columns] = 0
 
     def held(self, row: int) -> list[Taken]:
@@ -146,16 +213,35 @@ class TensorFacet:
         spread = [np.broadcast_to(value, self.batch.shape)[..., 0][active] for value in values]
         return [tuple(map(int, each)) for each in zip(rows, *spread, strict=True)]
 
-    def allocate(self, columns: Ints, requested: Ints, pair: bool) -> Ints:
-        """Each CTA of a pair has a warp that asks; both find the same columns, as they ask for the same."""
+    def _warps(self) -> list[tuple[int, int]]:
+        """Place in the batch of each active warp, in the order of `_each`."""
+        return [(int(cta), int(warp)) for cta, warp in np.argwhere(self.facet.active.any(-1))]
+
+    def reserve(self, columns: Ints, requested: Ints, pair: bool) -> Bools:
+        """All that wait ask anew, the first first: who asks later may be what an earlier one waited for."""
         self._check_pair(pair)
-        found = np.zeros((*self.batch.shape[:2], 1), np.int64)
-        places = iter(np.argwhere(self.facet.active.any(-1)))
-        for row, wanted, asked in self._each(columns, requested):
-            found[tuple(next(places))] = self._take(row, wanted, asked)
+        own = self.chunk.columns
+        warps = numbers(self.batch.warps)
+        asking = []
+        for place, (row, wanted, asked) in zip(self._warps(), self._each(columns, requested), strict=True):
+            who = (row, warps[place[1]])
+            asking.append((place, who))
+            if who not in own.granted:
+                self._check_request(row, wanted)
+                own.requests[who] = Request(*who, wanted, asked, self._together(row, pair), self.facet.at)
+        for request in list(own.requests.values()):
+            for each, first in own.grant(request) if (request.row, request.warp) in own.requests else ():
+                self._poison(each.row, first, each.columns)
+        found = np.ones((*self.batch.shape[:2], 1), np.bool_)
+        for place, who in asking:
+            found[place] = who in own.granted
         return np.broadcast_to(found, self.batch.shape)
 
-    def _take(self, row: int, wanted: int, asked: int) -> int:
+    def _together(self, row: int, pair: bool) -> tuple[int, ...]:
+        even = row - (row + self.chunk.first) % 2
+        return (even, even + 1) if pair else (row,)
+
+    def _check_request(self, row: int, wanted: int) -> None:
         own = self.chunk.columns
         if own.given_up[row]:
             self._fault("tensor memory is asked for after relinquish_alloc_permit")
@@ -163,19 +249,22 @@ class TensorFacet:
             self._fault(
                 f"{wanted} columns of tensor memory after {own.last[row]}: no alloc may take more than the last"
             )
-        first = own.room(row, wanted)
-        if first is None:
-            held = ", ".join(f"{each.columns} at {each.at}" for each in own.held(row))
-            self._fault(f"deadlock: no {wanted} columns of tensor memory are free, and nobody gives any back ({held})")
-            raise AssertionError
-        own.take(row, Taken(first, wanted, asked, self.facet.at))
+
+    def _poison(self, row: int, first: int, columns: int) -> None:
         if hasattr(self.chunk, "shadows"):
-            self.chunk.shadows.tensor.words[row, :, first : first + wanted] = 0
-        return first
+            self.chunk.shadows.tensor.words[row, first : first + columns] = 0
+
+    def allocate(self, columns: Ints, requested: Ints, pair: bool) -> Ints:
+        """What was reserved."""
+        found = np.zeros((*self.batch.shape[:2], 1), np.int64)
+        for place, (row,) in zip(self._warps(), self._each(), strict=True):
+            found[place] = self.chunk.columns.granted.pop((row, numbers(self.batch.warps)[place[1]]))
+        return np.broadcast_to(found, self.batch.shape)
 
     def free(self, address: Ints, columns: Ints, pair: bool) -> None:
         self._check_pair(pair)
-        for row, first, wanted in self._each(address, columns):
+        warps = numbers(self.batch.warps)
+        for (_, warp), (row, first, wanted) in zip(self._warps(), self._each(address, columns), strict=True):
             taken = self.chunk.columns.taken_at(row, first) if first >> 16 == 0 else None
             if taken is None:
                 held = self.chunk.columns.held(row)
@@ -185,8 +274,8 @@ class TensorFacet:
                 self._fault(f"dealloc of {wanted} columns where alloc at {taken.at} took {taken.columns}")
             else:
                 for check in self.chunk.run.checks:
-                    check.freed(self.batch, row, taken, self.facet.at)
-                self.chunk.columns.free(row, taken)
+                    check.freed(self.chunk, (row, warps[warp]), taken, self.facet.at)
+                self.chunk.columns.free(row, taken, self.facet.at)
 
     def relinquish(self, pair: bool) -> None:
         self._check_pair(pair)
@@ -224,7 +313,10 @@ def trouble_with(columns: Columns, row: Ints, lane: Ints, column: Ints, bounds: 
     where = cells_text(lane[holder <= 0], column[holder <= 0])
     number = int(holder[holder <= 0].min())
     if number == 0:
-        return f"tensor memory that is not allocated: {where}"
+        first = int(np.flatnonzero(holder.reshape(-1) == 0)[0])
+        place = (int(np.broadcast_to(row, holder.shape).reshape(-1)[first]), int(column.reshape(-1)[first]))
+        since = f", given back at {columns.ended[place]}" if place in columns.ended else ""
+        return f"tensor memory that is not allocated: {where}{since}"
     taken = columns.log[-number - 1]
     last = taken.first + taken.asked - 1
     return f"tensor memory beyond the {taken.asked} columns asked for at {taken.at}: {where}; the last is {last}"

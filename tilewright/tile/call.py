@@ -168,8 +168,9 @@ def checked_copy(call: TileCall) -> TileCall:
     """
     dst, src = call.dst, call.src
     if dst.dtype != src.dtype:
+        loops = None if "tmem" in call.spaces else f'a loop with T.cast(x, "{dst.dtype}") converts'
         raise _invalid(call, "the dtypes differ", f"{dst.name} is {dst.dtype}, {src.name} is {src.dtype}",
-                       "one dtype on both sides", f'a loop with T.cast(x, "{dst.dtype}") converts')  # fmt: skip
+                       "one dtype on both sides", loops)  # fmt: skip
     return _same_extents(call)
 
 
@@ -181,9 +182,20 @@ def checked_async_copy(call: TileCall) -> TileCall:
         if key in dict(call.config) and call.option(key) not in allowed:
             given = f"{key}={call.option(key)!r}"
             raise _invalid(call, f"unknown {key}", given, f"{key}= {', '.join(map(repr, allowed))}")
+    if call.option("fmt"):
+        _check_format(call)
     narrow = call.src.dtype.value_bits in (4, 6) and call.dst.dtype.value_bits == 8
     unpacks = narrow and call.spaces == ("tmem", "shared")
     return _same_extents(call) if unpacks else checked_copy(call)
+
+
+def _check_format(call: TileCall) -> None:
+    """A packed source has bytes of 4 or 6 bits each for its elements, and each becomes a byte."""
+    bits = int(str(call.option("fmt"))[1])
+    given = f"{call.src.dtype} in {call.src.space} memory, {call.dst.dtype} in {call.dst.space}"
+    if call.spaces != ("tmem", "shared") or call.dst.dtype.bits != 8 or call.src.dtype.value_bits not in (bits, 8):
+        raise _invalid(call, f"fmt={call.option('fmt')!r} takes {bits} bits apart", given,
+                       f"bytes or elements of {bits} bits in shared memory, elements of 8 bits in tmem")  # fmt: skip
 
 
 def _same_extents(call: TileCall) -> TileCall:

@@ -20,10 +20,11 @@ from tilewright.tile.walks import Ints
 if TYPE_CHECKING:
     from tilewright.tile.call import Side
 
-__all__ = ["COLUMN_BITS", "LANES", "Cells", "replicas_of", "tensor_cells"]
+__all__ = ["COLUMN_BITS", "LANES", "WHOLE_COLUMNS", "Cells", "replicas_of", "tensor_cells"]
 
 LANES = 128
 COLUMN_BITS = 32
+WHOLE_COLUMNS = "a region that begins at a multiple of 32 bits in each lane"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,16 +43,16 @@ class Cells:
 def tensor_cells(side: Side) -> Cells:
     """The cells of a side in tensor memory, all replicas. Raises Decline where no table describes them."""
     if side.swizzle is not None:
-        raise Decline(f"{side.name} is swizzled; tensor memory has no banks to swizzle for")
+        raise Decline(f"{side.name} is swizzled", allowed="no swizzle: tensor memory has no banks")
     if side.tile is None:
         table, base = cut_out(side), dict[str, Value]()
     else:
         layout, base = _in_numbers(side.tile)
         if any(const_value(it.stride) is None for it in (*layout.shard, *layout.replica)):
-            raise Decline(f"{side.name} has symbolic strides")
+            raise Decline(f"{side.name} has symbolic strides", allowed="strides that are numbers")
         table = layout.table([layout.size()])
     if foreign := [name for name in (*table, *base) if name not in ("TLane", "TCol")]:
-        raise Decline(f"{side.name} in tensor memory has the axis {foreign[0]}; only TLane and TCol are places there")
+        raise Decline(f"{side.name} in tensor memory has the axis {foreign[0]}", allowed="the axes TLane and TCol")
     still = np.zeros(next(iter(table.values())).shape, np.int64) if table else np.zeros((1, 1), np.int64)
     bits = side.dtype.bits
     lane, column = table.get("TLane", still), table.get("TCol", still)

@@ -16,8 +16,8 @@ from tilewright.tile.call import TileCall, call_name
 if TYPE_CHECKING:
     from tilewright.tile.builder import Builder
 
-__all__ = ["PRIMITIVES", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "by_name", "choose",
-           "condition", "primitive", "variant"]  # fmt: skip
+__all__ = ["PRIMITIVES", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "alike",
+           "by_name", "choose", "condition", "primitive", "variant"]  # fmt: skip
 
 
 class Plan(Protocol):
@@ -149,6 +149,14 @@ class Tried:
     allowed: str | None = None
 
 
+def alike(tried: Iterable[Tried], *fields: str) -> list[tuple[str, Tried]]:
+    """What was tried, said once: the names of all variants that have the same in these fields, and the first one."""
+    said: dict[tuple[str | None, ...], list[Tried]] = {}
+    for each in tried:
+        said.setdefault(tuple(getattr(each, name) for name in fields), []).append(each)
+    return [(", ".join(one.variant for one in same), same[0]) for same in said.values()]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
     """The variant that takes a call, its plan, and those that were tried before it."""
@@ -210,14 +218,25 @@ def _first_that_helps(candidate: Variant, changes: Iterable[Change]) -> str | No
 
 
 def _refused(call: TileCall, forced: str | None, tried: list[Tried]) -> DispatchError:
-    hint = next((each.hint for each in tried if each.hint), None)
     if forced is not None:
+        (only,) = tried
         what = f'{call.text}: dispatch="{forced}" does not fit'
-        return DispatchError(what, given=tried[0].reason, allowed=tried[0].allowed, hint=hint, at=call.at)
-    reasons = "\n".join(f"{each.variant}: {each.reason}" for each in tried)
+        return DispatchError(what, given=only.reason, allowed=only.allowed, hint=only.hint, at=call.at)
+    reasons = "\n".join(f"{names}: {each.reason}" for names, each in alike(tried, "reason"))
+    near = max((_nearness(call, each) for each in tried), default=(False, 0))
+    nearest = [each for each in tried if _nearness(call, each) == near]
+    allowed = "\n".join(f"{names}: {each.allowed}" for names, each in alike(nearest, "allowed") if each.allowed)
     return DispatchError(
         f"no variant takes {call.text}",
         given=reasons or f"{call.stmt.primitive} has no variants yet",
-        hint=hint,
+        allowed=allowed or None,
+        hint=next((each.hint for each in nearest), None),
         at=call.at,
     )
+
+
+def _nearness(call: TileCall, tried: Tried) -> tuple[bool, int]:
+    """How near a variant came to taking the call: is there a change that helps, and how many conditions held."""
+    row = next(each for each in PRIMITIVES[call.stmt.primitive].variants if each.name == tried.variant)
+    held = next((count for count, each in enumerate(row.when) if each.check(call)), len(row.when))
+    return tried.hint is not None, held

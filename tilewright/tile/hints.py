@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from tilewright.ir import Binary, Const, Expr, Region, Var, const_value, walk
 from tilewright.layout import ComposeLayout, Iter, Layout, TileLayout
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Change, Decline
-from tilewright.tile.partition import missing_fact, storage_start
+from tilewright.tile.partition import VECTOR_BYTES, missing_fact, places, storage_start
 
 if TYPE_CHECKING:
     from tilewright.isa import Form
     from tilewright.tile.partition import Places
 
-__all__ = ["alignments", "check_target"]
+__all__ = ["alignments", "check_target", "wider"]
 
 
 def check_target(call: TileCall, name: str, form: Form) -> None:
@@ -30,22 +32,67 @@ def check_target(call: TileCall, name: str, form: Form) -> None:
         )
 
 
-def alignments(call: TileCall, side: Side, where: Places, length: int) -> Iterator[Change]:
-    """What could bring each start in ``side`` to a multiple of ``length`` elements, the smallest change first."""
+def alignments(call: TileCall, side: Side, where: Places, length: int, *, run: int | None = None) -> Iterator[Change]:
+    """What could bring each start in ``side`` to a multiple of ``length`` elements, the smallest change first.
+
+    run: how many elements stay together from such a start on, if not all.
+    """
     nbytes = length * side.dtype.bits // 8
-    before = storage_start(side.buffer, call.facts)[1]
-    fact = missing_fact(call.facts, call.facts.simplify(before + where.seen_base * side.dtype.bits), 8 * nbytes)
-    if isinstance(fact, Expr) and call.scope.keeps_together(fact):
-        yield Change(_stated(call, fact), replace(call, facts=call.facts.with_condition(fact)))
-    if side.buffer.align:
-        aligned = replace(side.buffer, align=nbytes)
-        yield Change(f"align={nbytes} on {side.name}", _with_region(call, side, Region(aligned, side.region.box)))
+    yield from _promises(call, side, where, length)
     if (moved := _moved(side, length)) is not None:
         yield Change(f"{moved}, which begins at a multiple of {length}", _with_region(call, side, moved))
-    if (padded := _padded(side.buffer.layout, length)) is not None:
+    if (padded := _padded(side.buffer.layout, length, run or length)) is not None:
         buffer = replace(side.buffer, layout=padded)
         text = f"{padded} for {side.name}, which makes its strides multiples of {nbytes} bytes"
         yield Change(text, _with_region(call, side, Region(buffer, side.region.box)))
+
+
+def _promises(call: TileCall, side: Side, where: Places, length: int) -> Iterator[Change]:
+    """What a kernel may say that leaves it as it is: facts about its values, the alignment of a buffer."""
+    nbytes, facts = length * side.dtype.bits // 8, call.facts
+    before = storage_start(side.buffer, facts)[1]
+    start = facts.simplify(before + where.seen_base * side.dtype.bits)
+    strides = zip(where.units[1:], np.gcd.reduce(where.steps[1:], axis=1).tolist(), strict=True)
+    missing = [missing_fact(facts, start, 8 * nbytes)]
+    missing += [missing_fact(facts, unit * times, length) for unit, times in strides]
+    wanted = {str(fact): fact for fact in missing if isinstance(fact, Expr) and call.scope.keeps_together(fact)}
+    if wanted:
+        for fact in wanted.values():
+            facts = facts.with_condition(fact)
+        yield Change(" and ".join(_stated(call, fact) for fact in wanted.values()), replace(call, facts=facts))
+    if side.buffer.align:
+        aligned = replace(side.buffer, align=nbytes)
+        yield Change(f"align={nbytes} on {side.name}", _with_region(call, side, Region(aligned, side.region.box)))
+
+
+class Accesses(Protocol):
+    """A plan of accesses of so many bytes each."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+def wider(call: TileCall, plan: Accesses, planner: Callable[[TileCall], Accesses]) -> str | None:
+    """What the kernel might say for wider accesses: the promise with which ``planner`` plans the widest."""
+    if call.option("vec_len") is not None:
+        return None
+    for nbytes in VECTOR_BYTES:
+        for side in (call.dst, call.src):
+            length = 8 * nbytes // side.dtype.bits
+            if nbytes <= plan.nbytes or side.space == "local" or not length:
+                continue
+            for change in _promises(call, side, places(side, call.facts), length):
+                if _planned(planner, change.call) >= nbytes:
+                    return change.text
+    return None
+
+
+def _planned(planner: Callable[[TileCall], Accesses], call: TileCall) -> int:
+    """The bytes of an access of the plan; 0 where there is none."""
+    try:
+        return planner(call).nbytes
+    except Decline:
+        return 0
 
 
 def _stated(call: TileCall, fact: Expr) -> str:
@@ -71,17 +118,17 @@ def _moved(side: Side, length: int) -> Region | None:
     return Region(side.buffer, (*before, (int(known) - int(known) % length, extent)))
 
 
-def _padded(layout: Layout | None, length: int) -> Layout | None:
-    """The layout with each stride beyond the contiguous run rounded up to a multiple of ``length``; None if all are."""
+def _padded(layout: Layout | None, length: int, run: int) -> Layout | None:
+    """The layout with each stride beyond a run of elements rounded up to a multiple of ``length``; None if all are."""
     if isinstance(layout, ComposeLayout):
-        tile = _padded(layout.tile, length)
+        tile = _padded(layout.tile, length, run)
         return ComposeLayout(layout.swizzle, tile) if isinstance(tile, TileLayout) else None
     if not isinstance(layout, TileLayout) or any(const_value(it.stride) is None for it in layout.shard):
         return None
     strides: dict[int, int] = {}
     end = 1
     for stride, extent in sorted((int(it.stride), int(it.extent)) for it in layout.shard if int(it.extent) > 1):
-        wanted = stride if stride < length else -(-max(stride, end) // length) * length
+        wanted = stride if stride < run else -(-max(stride, end) // length) * length
         strides[stride] = wanted
         end = max(end, (extent - 1) * wanted + end)
     shard = [Iter(it.extent, strides.get(int(it.stride), it.stride), it.axis) for it in layout.shard]

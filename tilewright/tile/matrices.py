@@ -24,7 +24,7 @@ from tilewright.tile.owners import Owners, owners, rank_among, registers_of
 from tilewright.tile.partition import Places, misaligned, places, tracked
 from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
 
-__all__ = ["Kind", "Plan", "emit_matrices", "plan_matrices"]
+__all__ = ["Kind", "Plan", "emit_matrices", "fitting", "plan_matrices"]
 
 ROW_BITS = 128
 LANE = special("laneid")
@@ -186,7 +186,7 @@ def served(
     Raises Decline unless every row of every matrix is made of 16 aligned bytes, all of one kind.
     """
     if len(where.units) > 1:
-        raise Decline(f"{shared.name} has symbolic strides")
+        raise Decline(f"{shared.name} has symbolic strides", allowed="strides that are numbers")
     bits = shared.dtype.bits
     neighbours = 16 if kinds[0].unpacks else ROW_BITS // bits
     if where.longest_run is not None and where.longest_run < neighbours:
@@ -197,9 +197,10 @@ def served(
             rows = found[1]
             problem = misaligned(call, shared, where, where.seen[:, rows.reshape(-1)], ROW_BITS // bits)
             if problem:
-                raise Decline(problem, changes=alignments(call, shared, where, ROW_BITS // bits))
+                changes = alignments(call, shared, where, ROW_BITS // bits)
+                raise Decline(problem, allowed="rows that start at multiples of 16 bytes", changes=changes)
             return kind, *found
-    raise Decline(_no_rows(shared, at, neighbours, kinds))
+    raise Decline(_no_rows(shared, at, neighbours, kinds), allowed=fitting(kinds))
 
 
 def _fit(kind: Kind, at: Ints, registers: Ints, bits: int) -> tuple[Ints, Ints] | None:
@@ -240,6 +241,13 @@ def _members(kind: Kind, starts: Ints, step: int) -> Ints | None:
         else:
             waiting.setdefault(mine.tobytes(), []).append(register)
     return None if any(waiting.values()) else np.array(sorted(pairs))
+
+
+def fitting(kinds: Sequence[Kind]) -> str:
+    """Which layouts fit."""
+    dealt = (matrix_fragment("m16n8" if each.recombines else each.shape, 1, trans=each.trans) for each in kinds)
+    parts = (f"elements of {each.unit_bits} bits as {layout}" for each, layout in zip(kinds, dealt, strict=True))
+    return f"rows of 16 aligned bytes in shared memory; in registers each matrix of {', or of '.join(parts)}"
 
 
 def _no_rows(shared: Side, at: Ints, neighbours: int, kinds: Sequence[Kind]) -> str:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tilewright.errors import Span
-from tilewright.tile.dispatch import Tried
+from tilewright.tile.dispatch import Chosen, Tried, alike
 
-__all__ = ["Entry", "Report"]
+if TYPE_CHECKING:
+    from tilewright.tile.call import TileCall
+
+__all__ = ["Entry", "Report", "entry_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One tile call. call: as the kernel has it. variant: the chosen one; plan: its decision in a few words. tried: the
-    variants before it, each with its reason and, for a near miss, a change of the call that makes it fit.
+    variants before it, each with its reason and, for a near miss, a change of the call that makes it fit. widened: a
+    change of the call that makes the chosen variant move more at a time.
     """
 
     at: Span | None
@@ -23,6 +28,7 @@ class Entry:
     variant: str
     plan: str
     tried: tuple[Tried, ...] = ()
+    widened: str | None = None
 
     @property
     def line(self) -> int:
@@ -31,16 +37,27 @@ class Entry:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """Changes with which a better variant would have taken the call."""
-        return tuple(each.hint for each in self.tried if each.hint)
+        """Changes with which a better variant would have taken the call; if there are none, the chosen one's."""
+        better = tuple(each.hint for each in self.tried if each.hint)
+        return better or ((self.widened,) if self.widened else ())
 
     def __str__(self) -> str:
         head = f"{self.at}: {self.call}" if self.at else self.call
         lines = [head, f"  {self.primitive}/{self.variant}: {self.plan}"]
-        for each in self.tried:
-            lines.append(f"  not {each.variant}: {each.reason}")
+        lines += [f"    try: {self.widened}"] if self.widened else []
+        for names, each in alike(self.tried, "reason", "hint"):
+            lines.append(f"  not {names}: {each.reason}")
             lines += [f"    try: {each.hint}"] if each.hint else []
         return "\n".join(lines)
+
+
+def entry_of(call: TileCall, chosen: Chosen) -> Entry:
+    """What is told of one call."""
+    stmt, plan = call.stmt, chosen.plan
+    widened: str | None = getattr(plan, "widened", None)  # a plan says so if it could do more at a time
+    return Entry(
+        stmt.at, stmt.primitive, call.text, stmt.scope, chosen.variant.name, plan.summary(), chosen.tried, widened
+    )
 
 
 @dataclass(frozen=True, slots=True)

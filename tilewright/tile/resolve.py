@@ -12,7 +12,7 @@ from tilewright.ir.ranges import RangeFacts
 from tilewright.tile.builder import Builder, Names, Preparations
 from tilewright.tile.call import TileCall, call_name, side_of
 from tilewright.tile.dispatch import PRIMITIVES, choose
-from tilewright.tile.report import Entry, Report
+from tilewright.tile.report import Entry, Report, entry_of
 from tilewright.tile.scope import ControlFlow, Reach
 
 if TYPE_CHECKING:
@@ -92,11 +92,7 @@ class _Resolver:
             chosen.variant.emitter(chosen.plan, call, out)
         except TilewrightError as error:
             raise error.located(stmt.at) from None
-        self.entries.append(
-            Entry(
-                stmt.at, stmt.primitive, call.text, stmt.scope, chosen.variant.name, chosen.plan.summary(), chosen.tried
-            )
-        )
+        self.entries.append(entry_of(call, chosen))
         return out.body
 
     def context(self, stmt: ir.TileCall, reach: Reach, facts: RangeFacts) -> TileCall:

@@ -16,30 +16,29 @@ All are asked of tables. What an instruction does with rows, lanes and descripto
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 
 from tilewright import isa
-from tilewright.errors import LayoutError
-from tilewright.ir import AddressOf, Buffer, Expr, Load, Region, Value, as_expr, const_value
-from tilewright.layout import SwizzleLayout, SwizzleMode, mma_shared_layout
+from tilewright.ir import AddressOf, Expr, Load, Value, as_expr, const_value
+from tilewright.layout import SwizzleLayout, SwizzleMode
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.cells import COLUMN_BITS, LANES, Cells, tensor_cells
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.cells import COLUMN_BITS, LANES, WHOLE_COLUMNS, Cells, tensor_cells
 from tilewright.tile.conditions import between_in_order, constant_extents, single_thread, tensor_address
-from tilewright.tile.dispatch import Change, Decline
+from tilewright.tile.dispatch import Decline
 from tilewright.tile.hints import alignments, check_target
 from tilewright.tile.partition import Places, misaligned, places, storage_start
-from tilewright.tile.walks import Ints, Walk, plus, walk_of
+from tilewright.tile.tensor_sources import UNIT, aligned, other_layouts
+from tilewright.tile.walks import Ints, Walk, plus, quotient, walk_of
 
 __all__ = ["FROM_SHARED", "Descriptor", "Plan", "Shape", "emit_copies", "plan_copies"]
 
 FROM_SHARED = (between_in_order("shared", "tmem"), tensor_address, single_thread, constant_extents)
 """What all variants with this instruction ask of a call."""
 
-UNIT = 16  # bytes: what a descriptor counts in, and what stays together in shared memory
 GROUP = 8  # rows at a fixed distance
 FIELD_BYTES = 1 << 18  # leading and stride offsets have 14 bits, in units of 16 bytes
 LANE_STEP = 1 << 16  # what leads from lane to lane in an address of tensor memory
@@ -150,7 +149,7 @@ def _attempt(call: TileCall, shape: Shape, cells: Cells, where: Places) -> Plan 
 def _sources(call: TileCall) -> Places:
     where = places(call.src, call.facts)
     if len(where.units) > 1:
-        raise Decline(f"{call.src.name} has symbolic strides")
+        raise Decline(f"{call.src.name} has symbolic strides", allowed="strides that are numbers")
     return where
 
 
@@ -158,12 +157,13 @@ def _plan(call: TileCall, shape: Shape, cells: Cells, where: Places) -> Plan:
     lane, bit, source = _rows(call, shape, cells, where)
     into, source = _lanes(call, shape, cells, lane, bit, source)
     descriptor, unit, first = _described(call, shape, where, source)
+    column = quotient(cells.bit_base, COLUMN_BITS, call.facts)
     return Plan(
         shape,
         packing(call),
         2 if call.option("cta_group") == 2 else 1,
         descriptor,
-        call.facts.simplify(plus(cells.lane_base * LANE_STEP, cells.bit_base // COLUMN_BITS) + int(into[0])),
+        call.facts.simplify(plus(cells.lane_base * LANE_STEP, column) + int(into[0])),
         call.facts.simplify(unit + int(first[0])),
         _runs(into - into[0], first - first[0]),
     )
@@ -186,21 +186,30 @@ def _rows(call: TileCall, shape: Shape, cells: Cells, where: Places) -> tuple[In
     flat_lane, flat_bit = cells.lane.reshape(-1), cells.bit.reshape(-1)
     order = np.lexsort((flat_bit, flat_lane))
     width = 8 * shape.row_bytes // bits
-    if len(order) % width:
-        raise Decline(f"{len(order)} elements of {tensor.name} are no rows of {shape.row_bytes} bytes, as {shape} has")
-    lane, bit = (part[order].reshape(-1, width) for part in (flat_lane, flat_bit))
-    if (lane != lane[:, :1]).any() or (bit != bit[:, :1] + np.arange(width) * bits).any():
-        raise Decline(f"{shape} fills {shape.row_bytes} bytes of a lane at a time; {tensor.name} has shorter runs")
+    whole = not len(order) % width
+    if whole:
+        lane, bit = (part[order].reshape(-1, width) for part in (flat_lane, flat_bit))
+        whole = bool((lane == lane[:, :1]).all() and (bit == bit[:, :1] + np.arange(width) * bits).all())
+    if not whole:
+        raise Decline(
+            f"{shape.name} fills {shape.row_bytes} bytes of a lane at a time, but {tensor} has shorter runs",
+            allowed=f"runs of {shape.row_bytes} bytes in each lane",
+        )
     if (bit[:, 0] % COLUMN_BITS).any() or not call.facts.divides(COLUMN_BITS, cells.bit_base):
-        raise Decline(f"{tensor} begins inside a 32-bit column")
+        raise Decline(f"{tensor} begins inside a 32-bit column", allowed=WHOLE_COLUMNS)
     element = order // cells.lane.shape[1]
     source = where.seen[0, element].reshape(len(lane), shape.row_bytes // UNIT, -1)
-    if (source != source[..., :1] + np.arange(source.shape[-1])).any():
-        raise Decline(f"the {source.shape[-1]} elements of 16 bytes of a lane are no neighbours in {shared.name}")
-    length = 8 * UNIT // shared.dtype.bits
+    run, length = source.shape[-1], 8 * UNIT // shared.dtype.bits
+    if (source != source[..., :1] + np.arange(run)).any():
+        raise Decline(
+            f"the {run} elements of 16 bytes of a lane are no neighbours in {shared.name}",
+            allowed="16 bytes of a lane from one place in shared memory, in the same order",
+            changes=other_layouts(call, shape),
+        )
     problem = misaligned(call, shared, where, source[..., 0].reshape(1, -1), length)
     if problem:
-        raise Decline(problem, changes=alignments(call, shared, where, length))
+        changes = chain(alignments(call, shared, where, length, run=run), other_layouts(call, shape))
+        raise Decline(problem, allowed="rows that start at multiples of 16 bytes", changes=changes)
     return lane[:, 0], bit[:, 0], source[..., 0] * shared.dtype.bits // 8
 
 
@@ -211,15 +220,23 @@ def _lanes(call: TileCall, shape: Shape, cells: Cells, lane: Ints, bit: Ints, so
     origin = lane % shape.origins
     order = np.lexsort((lane, bit, origin))
     covered = np.sort(shape.lanes.reshape(-1))
-    if len(order) % len(covered):
-        raise Decline(f"{call.dst} is in lanes {_ranges(lane)}; {shape} writes {_ranges(covered)}")
-    lane, bit, origin = (part[order].reshape(-1, len(covered)) for part in (lane, bit, origin))
-    if (lane != origin[:, :1] + covered).any() or (bit != bit[:, :1]).any():
-        raise Decline(f"{call.dst} is in lanes {_ranges(lane)}; {shape} writes {_ranges(covered)}")
+    whole = not len(order) % len(covered)
+    if whole:
+        lanes, bit, origin = (part[order].reshape(-1, len(covered)) for part in (lane, bit, origin))
+        whole = bool((lanes == origin[:, :1] + covered).all() and (bit == bit[:, :1]).all())
+    if not whole:
+        written = f"lanes {_ranges(covered)}" + ("" if shape.origins == 1 else f", from lane 0..{shape.origins - 1} on")
+        raise Decline(
+            f"{shape.name} writes {written}, but {call.dst} is in lanes {_ranges(lane)}",
+            allowed=f"the same columns of {written}",
+        )
     _check_base(call, shape, cells, int(origin.max()))
-    copies = source[order].reshape(*lane.shape, -1)[:, np.searchsorted(covered, shape.lanes)]
+    copies = source[order].reshape(*lanes.shape, -1)[:, np.searchsorted(covered, shape.lanes)]
     if (copies != copies[:, :1]).any():
-        raise Decline(f"{shape} writes {copies.shape[1]} copies of each row; those of {call.dst.name} differ")
+        raise Decline(
+            f"{shape} writes {copies.shape[1]} copies of each row, but those of {call.dst.name} differ",
+            allowed=f"one row in lanes {', '.join(map(str, shape.lanes[:, 0]))}, and so on",
+        )
     return origin[:, 0] * LANE_STEP + bit[:, 0] // COLUMN_BITS, copies[:, 0]
 
 
@@ -247,10 +264,10 @@ def _described(call: TileCall, shape: Shape, where: Places, source: Ints) -> tup
             raise Decline(
                 f"{call.src.name} is aligned to {align} bytes, and its swizzle repeats every {period}",
                 allowed=f"a multiple of {period} bytes",
-                changes=_aligned(call, period),
+                changes=aligned(call, period),
             )
-        return descriptor, facts.simplify(base // (8 * UNIT)), linear[:, 0, 0] // UNIT
-    raise Decline(_no_descriptor(call, source), allowed=ROWS_OF_DESCRIPTOR, changes=_other_layouts(call))
+        return descriptor, quotient(base, 8 * UNIT, facts), linear[:, 0, 0] // UNIT
+    raise Decline(_no_descriptor(call, source), allowed=ROWS_OF_DESCRIPTOR, changes=other_layouts(call, shape))
 
 
 def _before_swizzles(
@@ -307,7 +324,7 @@ def _unswizzled(swizzle: SwizzleMode, address: Ints) -> Ints:
     return address ^ ((address >> 3) & (swizzle.row_bytes - UNIT))
 
 
-# What to say, and what to try
+# What to say
 
 
 def _ranges(lanes: Ints) -> str:
@@ -325,27 +342,6 @@ def _no_descriptor(call: TileCall, source: Ints) -> str:
         f"no descriptor leads to the rows of {call.src.name}: the first ones start {step} bytes apart"
         f"{'' if even else ', further ones not'}"
     )
-
-
-def _aligned(call: TileCall, nbytes: int) -> Iterator[Change]:
-    aligned = replace(call.src.buffer, align=nbytes)
-    yield Change(f"align={nbytes} on {call.src.name}", _with_source(call, aligned))
-
-
-def _other_layouts(call: TileCall) -> Iterator[Change]:
-    """The layouts of shared memory that descriptors are made for, the widest swizzle first."""
-    buffer = call.src.buffer
-    for swizzle in reversed(SwizzleMode):
-        try:
-            layout = mma_shared_layout(buffer.dtype, swizzle, buffer.shape, call.facts)
-        except LayoutError:
-            continue
-        text = f'layout=mma_shared_layout("{buffer.dtype}", SwizzleMode.{swizzle.name}, {buffer.shape})'
-        yield Change(f"{text} for {buffer.name}", _with_source(call, replace(buffer, layout=layout)))
-
-
-def _with_source(call: TileCall, buffer: Buffer) -> TileCall:
-    return call.with_side(call.src, side_of(Region(buffer, call.src.region.box), call.facts))
 
 
 # Code

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.batch import Batch, Look
+    from tilewright.sim.batch import Batch
     from tilewright.sim.chunk import Chunk
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Bools, Mask
@@ -54,6 +54,9 @@ class Check:
     def acquired(self, chunk: Chunk, ctas: NDArray, waiting: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
         """A barrier is complete: the warps ``waiting`` (CTAs, all warps) go on."""
 
+    def forgotten(self, chunk: Chunk, rows: NDArray, barrier: int) -> None:  # type: ignore[type-arg]
+        """Nobody will wait any more for what was released at a barrier, kept in ``rows``."""
+
     def all_met(self, chunk: Chunk, ctas: slice, warps: slice | None) -> None:
         """All warps of these CTAs have met at once."""
 
@@ -78,8 +81,8 @@ class Check:
     def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
         """Warps have waited for all that they issued to a group."""
 
-    def freed(self, batch: Look, row: int, taken: Taken, at: Span | None) -> None:
-        """A CTA is about to give columns of tensor memory back."""
+    def freed(self, chunk: Chunk, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
+        """A warp, ``place`` is its row and number, is about to give columns of tensor memory back."""
 
     def stuck(self, chunk: Chunk) -> str:
         """What might be missing where nobody can go on; empty for no idea."""

@@ -3,7 +3,8 @@
 Each warp has an epoch, which grows at every meeting, and knows the latest epoch of every other warp that lies before
 it. An access is remembered as a tag, a 32-bit number: epoch, two flags, thread of the CTA. It is ordered before a later
 one of warp w when w has seen its epoch; two of one warp are when it has met in between; two of one thread always are.
-While all CTAs of a chunk do the same, one row of clocks stands for all of them.
+While all CTAs of a chunk do the same, one row of clocks stands for all of them. Of the other CTAs of its cluster a warp
+knows what it heard at the cluster's barrier, or at an m-barrier that they told.
 """
 
 from __future__ import annotations
@@ -31,14 +32,20 @@ EPOCH = 12  # bits below the epoch
 
 
 class Clocks:
-    """epoch: (rows, warps). seen: (rows, warps, warps), the last known epoch of each warp; of itself the one before."""
+    """epoch: (rows, warps). seen: (rows, warps, warps), the last known epoch of each warp; of itself the one before.
+
+    heard: (CTAs, warps, ranks * warps), the same of all warps of the cluster but those of the own CTA; None where each
+    CTA is alone. Knowledge that is handed on is such a row of ``width`` numbers, with those of the own CTA.
+    """
 
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
-        warps = chunk.run.warps
+        self.warps = warps = chunk.run.warps
+        self.width = chunk.run.cluster_ctas * warps
+        self.heard = np.zeros((chunk.ctas, warps, self.width), np.int64) if self.width > warps else None
         self.epoch = np.ones((1, warps), np.int64)
         self.seen = np.zeros((1, warps, warps), np.int64)
-        self.arriving: dict[tuple[int, int], Numbers] = {}  # (barrier, its row): epochs released there, (CTA, warp)
+        self.arriving: dict[tuple[int, int], Numbers] = {}  # (barrier, its row): what is released there
         self.latest = 1  # the largest epoch of any warp
         self._cache: dict[object, Any] = {}
 
@@ -107,6 +114,18 @@ class Clocks:
         racing: Bools = (tags != 0) & ~ordered & ~same & ~atomic
         return racing
 
+    def heard_of(self, look: Look, other: Numbers, tags: Tags) -> Bools:
+        """Which accesses of other CTAs, by their numbers in the grid, does a warp know of that were made before?"""
+        if self.heard is None:
+            return np.zeros(tags.shape, np.bool_)
+        size = self.chunk.run.cluster_ctas
+        mine = (look.rows(1) + self.chunk.first)[..., None]
+        warp = np.minimum((tags >> 5 & 31).astype(np.int64), self.warps - 1)
+        known = np.broadcast_to(self.heard[look.ctas, look.warps][:, :, None], (*tags.shape[:3], self.width))
+        epoch = np.take_along_axis(known, other % size * self.warps + warp, axis=-1)
+        before: Bools = (other // size == mine // size) & ((tags >> EPOCH) <= epoch)
+        return before
+
     def _rows(self, look: Look) -> slice:
         return slice(0, 1) if self.is_collapsed else look.ctas
 
@@ -120,6 +139,8 @@ class Clocks:
         latest = self.epoch[rows].max(-1)
         self.seen[rows] = latest[:, None, None]
         self.epoch[rows] = latest[:, None] + 1
+        if self.heard is not None:
+            self.heard[ctas] = self.heard[ctas].max(1, keepdims=True)
         self._changed()
 
     def warps_met(self, look: Look, active: Bools, *, alike: bool) -> None:
@@ -139,45 +160,49 @@ class Clocks:
     def released(self, ctas: Numbers, warps: slice, here: Bools, barrier: int, rows: Numbers) -> None:
         """Warps arrive at a barrier: what they did until now will be seen by those who wait there."""
         self.expand()
-        total = np.arange(self.epoch.shape[1])[warps]
+        total = np.arange(self.warps)[warps]
         for cta, row, lanes in zip(ctas, rows, here, strict=True):
             for warp in total[lanes]:
-                known = self.arriving.setdefault(
-                    (barrier, int(row)), np.zeros((self.chunk.ctas, self.epoch.shape[1]), np.int64)
-                )
-                self.seen[cta, warp, warp] = self.epoch[cta, warp]
-                known[cta] = np.maximum(known[cta], self.seen[cta, warp])
-                self.epoch[cta, warp] += 1
-        self._changed()
+                known = self.arriving.setdefault((barrier, int(row)), np.zeros(self.width, np.int64))
+                np.maximum(known, self.published(int(cta), warp), out=known)
 
     def published(self, row: int, warp: int) -> Numbers:
-        """Until now, what this warp has done or seen: an epoch for each warp of its CTA. A new epoch begins."""
+        """Until now, what this warp has done, seen or heard. A new epoch begins."""
         self.expand()
         self.seen[row, warp, warp] = self.epoch[row, warp]
         self.epoch[row, warp] += 1
         self._changed()
-        known: Numbers = self.seen[row, warp].copy()
+        if self.heard is None:
+            return np.array(self.seen[row, warp])
+        known: Numbers = self.heard[row, warp].copy()
+        known[self._own(row)] = self.seen[row, warp]
         return known
 
     def taken_over(self, row: int, warp: int, known: Numbers) -> None:
         """This warp has seen what another has published."""
         self.expand()
         own = self.seen[row, warp, warp]
-        self.seen[row, warp] = np.maximum(self.seen[row, warp], known)
+        self.seen[row, warp] = np.maximum(self.seen[row, warp], known[self._own(row)])
         self.seen[row, warp, warp] = own
+        if self.heard is not None:
+            np.maximum(self.heard[row, warp], known, out=self.heard[row, warp])
         self._changed()
+
+    def _own(self, row: int) -> slice:
+        """Where in a piece of knowledge a CTA's own warps are."""
+        first = (row + self.chunk.first) * self.warps % self.width
+        return slice(first, first + self.warps)
 
     def acquired(self, ctas: Numbers, waiting: Bools, barrier: int, rows: Numbers) -> None:
         """A barrier is complete: those who waited there see all that was released."""
         self.expand()
         for cta, row, lanes in zip(ctas, rows, waiting, strict=True):
             known = self.arriving.get((barrier, int(row)))
-            if known is None:
-                continue
-            for warp in np.flatnonzero(lanes):
-                own = self.seen[cta, warp, warp]
-                self.seen[cta, warp] = np.maximum(self.seen[cta, warp], known[cta])
-                self.seen[cta, warp, warp] = own
-        for row in np.unique(rows):
+            if known is not None:
+                for warp in np.flatnonzero(lanes):
+                    self.taken_over(int(cta), int(warp), known)
+
+    def forgotten(self, barrier: int, rows: Numbers) -> None:
+        """What was released at a barrier is of no use any more."""
+        for row in rows:
             self.arriving.pop((barrier, int(row)), None)
-        self._changed()

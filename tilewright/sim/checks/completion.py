@@ -3,16 +3,11 @@
 Operations on tensor memory keep no order among themselves. One of them may touch what another has written or read once
 a chain of words leads from that one's completion to it: a commit that reports to an m-barrier, a wait that sees the
 m-barrier's phase over (or, for a warp's own loads and stores, the wait of their kind), and between threads a meeting
-with a fence on either side. This check follows the chain. What one thread or warp issued has a number of its own; each
-warp has four sets of them, as bits:
+with a fence on either side. This check follows the chain (`tilewright.sim.checks.knowledge` says in which words).
 
-    seen      complete, as the warp has seen or been told
-    offered   what its fence before a meeting has put in order for others
-    heard     what others have offered it
-    ordered   what its fence after a meeting has put before all that it does now
-
-Each cell of tensor memory remembers the operation that wrote it last and, for each warpgroup, the one that read it
-last; each 16 bytes of shared memory the copy that reads them.
+Each cell of tensor memory remembers the operation that wrote it last and, for each warpgroup, the one that has read it
+since; each 16 bytes of shared memory the copies that read them. Whoever comes after the last writer comes after all
+that the writer came after, so that nothing older need be kept.
 
 Source: PTX ISA, "TensorCore 5th Generation: Memory Consistency Model".
 """
@@ -24,14 +19,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.isa import phase_state
 from tilewright.sim.batch import numbers
 from tilewright.sim.checks.base import Check
 from tilewright.sim.checks.chain import missing_commit, missing_link
-from tilewright.sim.checks.knowledge import NOTHING, UNIT, Knowledge, Loading, Part, Stretch, barriers_of, both
+from tilewright.sim.checks.knowledge import (
+    HEARD,
+    ORDERED,
+    SEEN,
+    UNIT,
+    Knowledge,
+    Loading,
+    Part,
+    Report,
+    Stretch,
+    told,
+)
+from tilewright.sim.checks.phases import arrivals_of, signals_of
 from tilewright.sim.masks import spread
-from tilewright.sim.remote import split
-from tilewright.sim.tensor import cells_text
+from tilewright.sim.tensor import cell_number, cells_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,22 +67,26 @@ class Completion(Check):
 
     # What warps learn
 
-    def _each(self, batch: Look, active: Any) -> list[tuple[int, int]]:
-        rows, warps = numbers(batch.ctas), numbers(batch.warps)
-        return [(rows[cta], warps[warp]) for cta, warp in np.argwhere(active).tolist()]
+    def _warps(self, batch: Look, active: Any) -> tuple[Any, Any]:
+        """Row and number of each active warp."""
+        ctas, warps = np.nonzero(active)
+        return np.array(numbers(batch.ctas))[ctas], np.array(numbers(batch.warps))[warps]
 
     def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
         known = self.of(batch.chunk)
         if known is None:
             return
-        waiting = set(self._each(batch, mask.full.any(-1)))
-        for part in known.parts.values():
-            if part.operation.group == group and part.place in waiting:
-                known.warps[part.place].seen |= part.bit
-                known.warps[part.place].ordered |= part.bit
+        waiting = np.zeros(known.flags.shape[:2], np.bool_)
+        waiting[batch.ctas, batch.warps] = mask.full.any(-1)
+        for part, unseen in known.unseen:
+            if part.operation.group == group:
+                now = unseen & waiting[:, part.warp]
+                known.flags[now, part.warp, part.number] |= SEEN | ORDERED
+                unseen &= ~now
+        known.unseen = [(part, unseen) for part, unseen in known.unseen if unseen.any()]
         for loading in known.loading:
             if loading.operation.group == group:
-                loading.warps[batch.ctas, batch.warps] &= ~mask.full.any(-1)
+                loading.warps &= ~waiting
         known.loading = [each for each in known.loading if each.warps.any()]
         batch.chunk.pending.loading = bool(known.loading)
 
@@ -85,72 +94,54 @@ class Completion(Check):
         known = self.of(batch.chunk)
         if known is None or not reach.startswith("tensor"):
             return
-        for place in self._each(batch, mask.full.any(-1)):
-            warp = known.warps[place]
-            if reach == "tensor.before":
-                warp.offered |= warp.seen
-            else:
-                warp.ordered |= warp.heard
+        from_there = {"tensor.before": SEEN, "tensor.after": HEARD}[reach]
+        rows, warps = self._warps(batch, mask.full.any(-1))
+        own = known.flags[rows, warps]
+        known.learns(rows, warps, (own & from_there) << 1)  # what is seen is offered, what was heard is ordered
 
     def released(self, chunk: Chunk, ctas: NDArray, warps: slice, here: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
         known = self.of(chunk)
-        if known is None:
-            return
-        for cta, warp in np.argwhere(here).tolist():
-            told = known.warps[int(ctas[cta]), numbers(warps)[warp]].told()
-            meeting = (barrier, int(rows[cta]))
-            known.meetings[meeting] = both(known.meetings.get(meeting, NOTHING), told)
+        if known is not None:
+            each = np.where(here[..., None], told(known.flags[ctas, warps]), 0)
+            known.tells(barrier, rows, np.bitwise_or.reduce(each, axis=1))
 
     def acquired(self, chunk: Chunk, ctas: NDArray, waiting: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
         known = self.of(chunk)
-        if known is None:
-            return
-        for cta, warp in np.argwhere(waiting).tolist():
-            known.warps[int(ctas[cta]), warp].learns(known.meetings.get((barrier, int(rows[cta])), NOTHING))
-        for row in set(rows.tolist()):
-            known.meetings.pop((barrier, row), None)
+        if known is not None and barrier in known.meetings:
+            meeting = known.meetings[barrier]
+            known.flags[ctas] |= np.where(waiting[..., None], meeting[rows][:, None], 0)
+
+    def forgotten(self, chunk: Chunk, rows: NDArray, barrier: int) -> None:  # type: ignore[type-arg]
+        known = self.of(chunk)
+        if known is not None and barrier in known.meetings:
+            known.meetings[barrier][rows] = 0
 
     def all_met(self, chunk: Chunk, ctas: slice, warps: slice | None) -> None:
         known = self.of(chunk)
-        for row in numbers(ctas) if known is not None else ():
-            assert known is not None
-            own = [known.warps[row, warp] for warp in range(chunk.run.warps)]
-            told = [warp.told() for warp in own]
-            for warp in own:
-                for each in told:
-                    warp.learns(each)
+        if known is not None:
+            known.flags[ctas] |= np.bitwise_or.reduce(told(known.flags[ctas]), axis=1)[:, None]
 
     def signalled(self, batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) -> None:
         known = self.of(batch.chunk)
         if known is None or kind not in ("init", "arrive", "wait"):
             return
-        for row, warp, place, phase in barriers_of(batch, mask, barrier, kind, found):
-            if kind == "init":
-                known.mbarriers.forget(place)
-            elif kind == "wait":
-                known.warps[row, warp].learns(known.mbarriers.over(place, phase) or NOTHING)
-            else:
-                known.mbarriers.arrived(place, phase, known.warps[row, warp].told())
+        signals = signals_of(batch, mask, barrier, kind, found)
+        if kind == "init":
+            known.mbarriers.forget(signals)
+        elif kind == "arrive":
+            known.mbarriers.arrived(signals, told(known.flags[signals.rows, signals.warps]))
+        else:
+            for those, published in known.mbarriers.over(signals):
+                known.learns(signals.rows[those], signals.warps[those], published)
 
     def completing(self, operation: Operation) -> None:
         """A commit reports, to whoever sees the phase over, all that its thread had issued before."""
         known = self.of(operation.batch.chunk)
-        if known is None or not operation.is_commit:
+        if known is None or operation.number not in known.commits:
             return
+        published = known.commits.pop(operation.number)
         for issuer, rows, address in operation.footprint.arrivals:
-            for k, row, offset in zip(issuer.tolist(), *split(known.chunk, rows, address), strict=True):
-                place = (int(row), int(offset))
-                phase = int(phase_state(known.chunk.shared.view(8)[place[0], place[1] >> 3]).phase)
-                before = self._issued_before(known, operation, k)
-                known.mbarriers.arrived(place, phase, (before, before))
-
-    @staticmethod
-    def _issued_before(known: Knowledge, commit: Operation, k: int) -> int:
-        total = 0
-        for part in known.parts.values():
-            reported = part.operation.group == commit.group and part.operation.number < commit.number
-            total |= part.bit if reported and part.thread == commit.thread(k) else 0
-        return total
+            known.mbarriers.arrived(arrivals_of(known.chunk, rows, address), published[issuer])
 
     # What operations touch
 
@@ -161,19 +152,15 @@ class Completion(Check):
         if operation.is_commit:
             self._reports(known, operation)
             return
-        first = len(known.parts) + 1
-        parts = [Part(first + actor, operation, actor) for actor in range(len(operation.actors))]
-        known.parts |= {part.number: part for part in parts}
+        parts, own = known.new_parts(operation)
         for cells in operation.footprint.read:
-            self._touch(known, parts, cells, writes=False)
+            self._touch(known, operation, own, cells, writes=False)
         for cells in operation.footprint.written:
-            self._touch(known, parts, cells, writes=True)
+            self._touch(known, operation, own, cells, writes=True)
         for rows, address, nbytes in operation.footprint.shared:
-            for k in range(len(rows)):
-                for byte in range(0, nbytes, UNIT):
-                    known.holders[rows[k], address[k] + byte >> 4] = first + k * len(parts) // len(rows)
+            self._hold(known, operation, own, (rows, address, nbytes))
         if operation.instruction.sinks:
-            loading = Loading(operation, operation.warps())
+            loading = Loading(operation, parts, operation.warps())
             for stretch in loading.stretches():
                 self._check_in_flight(known, stretch, operation.batch, operation.mask, operation.instruction.at)
             known.loading.append(loading)
@@ -181,69 +168,120 @@ class Completion(Check):
 
     @staticmethod
     def _reports(known: Knowledge, commit: Operation) -> None:
-        """A commit was issued: it will report all of its threads' operations that no other reports."""
-        threads = {commit.thread(k) for k in range(len(commit.actors))}
-        for part in known.parts.values():
-            if part.commit is None and part.operation.group == commit.group and part.thread in threads:
-                part.commit = commit
+        """A commit was issued: it will publish what its threads have issued, and know, by now.
 
-    def _touch(self, known: Knowledge, parts: list[Part], where: tuple[Any, Any, Any], *, writes: bool) -> None:
+        It is itself the fence before a meeting.
+        """
+        rows, threads = commit.rows, commit.threads
+        flags = known.flags[rows, threads // 32]
+        mine = np.where(known.of_threads(rows, threads, commit.group), SEEN, 0).astype(np.uint8)
+        known.commits[commit.number] = told(flags | mine | (flags | mine) << 1 & 2 * SEEN)
+        _, homes, address = commit.footprint.arrivals[0]
+        parity = int(arrivals_of(known.chunk, homes[:1], address[:1]).phase[0]) % 2
+        who = frozenset(zip(rows.tolist(), threads.tolist(), strict=True))
+        known.reports.append(Report(commit.number, commit.group, commit.instruction.at, who, parity))
+
+    def _touch(
+        self, known: Knowledge, operation: Operation, own: Any, where: tuple[Any, Any, Any], *, writes: bool
+    ) -> None:
         """Has every operation that touched these cells before been put in order before this one?"""
-        for k in range(len(where[0])):
-            now = parts[k * len(parts) // len(where[0])]  # both CTAs of a pair take part for one thread
-            cells = tuple(axis[k] for axis in where)
-            for table, did in known.touched if writes else known.touched[:1]:
-                for number in np.unique(table[cells]).tolist():
-                    earlier = known.parts.get(number)
-                    if earlier is not None and not self._is_ordered(known, earlier, now):
-                        same = table[cells] == number
-                        self._clash(known, earlier, now, cells_text(cells[1][same], cells[2][same]), did)
-            (known.writers if writes else known.readers[now.place[1] // 4])[cells] = now.number
+        row, lane, column = (axis.reshape(len(axis), -1) for axis in where)
+        cell = cell_number(row, lane, column)
+        actor = np.arange(len(row)) * len(own) // len(row)  # both CTAs of a pair take part for one thread
+        for table, did in known.touched if writes else known.touched[:1]:
+            before = table.reshape(-1).take(cell)
+            self._check_order(known, operation, own, (actor, lane, column, before), did)
+        if not writes:
+            for group in np.unique(warpgroup := operation.threads[actor] // 128):
+                of_group = warpgroup == group
+                known.readers[group].reshape(-1)[cell[of_group]] = own[actor][of_group][:, None]
+            return
+        last_to_first = np.arange(len(row))[::-1]  # of several that write a cell at once, the first stays
+        known.writers.reshape(-1)[cell[last_to_first]] = own[actor][last_to_first][:, None]
+        for readers in known.readers:
+            readers.reshape(-1)[cell] = 0
+        if len(own) > 1:
+            self._check_order(
+                known, operation, own, (actor, lane, column, known.writers.reshape(-1).take(cell)), "written"
+            )
+
+    def _check_order(
+        self, known: Knowledge, now: Operation, own: Any, cells: tuple[Any, Any, Any, Any], did: str
+    ) -> None:
+        """cells: of each actor, and their lanes, columns, and the numbers of who has touched them."""
+        actor, lane, column, before = cells
+        for number in np.flatnonzero(np.bincount(before.reshape(-1))).tolist():
+            in_order = self._are_ordered(known, number, now, own)
+            if not in_order.all() and (wrong := ~in_order[actor][:, None] & (before == number)).any():
+                k = int(np.argmax(wrong.any(1)))
+                text = cells_text(lane[k][wrong[k]], column[k][wrong[k]])
+                self._clash(known, known.parts[number], (now, int(actor[k])), text, did)
 
     @staticmethod
-    def _is_ordered(known: Knowledge, earlier: Part, now: Part) -> bool:
-        if earlier is now:
-            return True  # it reads before it writes
-        warp = known.warps[now.place]
-        if warp.ordered & earlier.bit:
-            return True
-        if earlier.thread is None or earlier.thread != now.thread:
-            return False
-        in_order = earlier.operation.instruction.bound.instruction.name
-        return in_order in now.operation.instruction.asynchronous.in_order_after or bool(warp.seen & earlier.bit)
+    def _are_ordered(known: Knowledge, number: int, now: Operation, own: Any) -> Bools:
+        """Of each actor: does a part come before it? Some kinds of one thread keep their order by themselves, and what
+        a thread itself has seen complete is; an operation reads before it writes.
+        """
+        flags = known.flags[now.rows, now.threads // 32, number]
+        in_order: Bools = (flags & ORDERED != 0) | (own == number)
+        earlier = known.parts.get(number)
+        if earlier is not None and earlier.is_alone and now.is_bulk:
+            same = (now.threads == earlier.thread) & (known.ranks[now.rows] == earlier.rank)
+            by_itself = (
+                earlier.operation.instruction.bound.instruction.name in now.instruction.asynchronous.in_order_after
+            )
+            in_order |= same & (by_itself | (flags & SEEN != 0))
+        return in_order
 
     @staticmethod
-    def _clash(known: Knowledge, earlier: Part, now: Part, cells: str, did: str) -> None:
+    def _clash(known: Knowledge, earlier: Part, now: tuple[Operation, int], cells: str, did: str) -> None:
+        operation, actor = now
+        row, warp, at = int(operation.rows[actor]), int(operation.threads[actor]) // 32, operation.instruction.at
         raise SimulationError(
-            f"{now.operation.name} touches tensor memory that {earlier.operation.name} may still not have {did}",
-            given=f"{cells}\n{now.at}: {now.who}\n{did} at {earlier.at}: {earlier.who}",
+            f"{operation.name} touches tensor memory that {earlier.operation.name} may still not have {did}",
+            given=f"{cells}\n{at}: {operation.who(actor)}\n{did} at {earlier.at}: {earlier.who(row)}",
             allowed="an operation after that one is known to be complete",
-            hint=missing_link(known, earlier, now.place, now.at),
-            at=now.at,
+            hint=missing_link(known, earlier, (row, warp), at),
+            at=at,
         )
 
-    def freed(self, batch: Look, row: int, taken: Taken, at: Span | None) -> None:
-        known = self.of(batch.chunk)
+    @staticmethod
+    def _hold(known: Knowledge, operation: Operation, own: Any, source: tuple[Any, Any, int]) -> None:
+        rows, address, nbytes = source
+        actor = np.arange(len(rows)) * len(own) // len(rows)
+        warps = operation.threads[actor] // 32
+        for warp in np.unique(warps).tolist():
+            of_warp = warps == warp
+            now = own[actor[of_warp]].reshape(-1, *[1] * (rows.ndim - 1))
+            for byte in range(0, nbytes, UNIT):
+                known.holders_of(warp)[rows[of_warp], address[of_warp] + byte >> 4] = now
+
+    def freed(self, chunk: Chunk, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
+        known = self.of(chunk)
         if known is None:
             return
+        row, warp = place
         columns = slice(taken.first, taken.first + taken.columns)
-        warp = numbers(batch.warps)[0]
         for table, did in known.touched:
-            for number in np.unique(table[row, :, columns]).tolist():
-                earlier = known.parts.get(number)
-                if earlier is not None and not known.warps[row, warp].seen & earlier.bit:
-                    raise SimulationError(
-                        f"tensor memory is given back that {earlier.operation.name} may still not have {did}",
-                        given=f"{at}: warp {warp}\n{did} at {earlier.at}: {earlier.who}",
-                        allowed="dealloc after everyone has waited for their operations, and met",
-                        hint=missing_link(known, earlier, (row, warp), at, fences=False),
-                        at=at,
-                    )
-            table[row, :, columns] = 0
+            before = table[row, columns]
+            complete = known.flags[row, warp][before] & SEEN != 0
+            if not complete.all():
+                earlier = known.parts[int(before[~complete].min())]
+                raise SimulationError(
+                    f"tensor memory is given back that {earlier.operation.name} may still not have {did}",
+                    given=f"{at}: CTA {chunk.cta_name(row)}, warp {warp}\n{did} at {earlier.at}: {earlier.who(row)}",
+                    allowed="dealloc after everyone has waited for their operations, and met",
+                    hint=missing_link(known, earlier, (row, warp), at, fences=False),
+                    at=at,
+                )
+            before[...] = 0
 
     def stuck(self, chunk: Chunk) -> str:
         known = self.of(chunk)
-        return next((f for part in known.parts.values() if (f := missing_commit(part))), "") if known else ""
+        if known is None:
+            return ""
+        ideas = (missing_commit(known, part, int(part.operation.rows[0])) for part in known.parts.values())
+        return next(filter(None, ideas), "")
 
     # What threads touch
 
@@ -253,7 +291,7 @@ class Completion(Check):
             return None
         if site.place.space == "local":
             return lambda batch, mask, at: self._check_registers(site, batch, mask, at)
-        if site.place.space == "shared" and site.write and not site.atomic:
+        if site.place.space == "shared" and site.write:
             return lambda batch, mask, at: self._check_held(site, batch, mask, at)
         return None
 
@@ -269,42 +307,44 @@ class Completion(Check):
             current = known.chunk.pending.current is loading.operation
             if current or not waiting.any() or not any(map(used.overlaps, loading.stretches())):
                 continue
-            place = self._each(batch, waiting)[0]
-            earlier = next(p for p in known.parts.values() if p.operation is loading.operation and p.place == place)
+            rows, warps = self._warps(batch, waiting)
+            row, warp = int(rows[0]), int(warps[0])
+            earlier = next(p for p in loading.parts if p.warp == warp and p.rank == known.ranks[row])
             raise SimulationError(
                 f"{used.name} is used while {earlier.operation.name} may not have filled it",
-                given=f"{at}: CTA {known.chunk.cta_name(place[0])}, warp {place[1]}\nloaded at {earlier.at}",
+                given=f"{at}: CTA {known.chunk.cta_name(row)}, warp {warp}\nloaded at {earlier.at}",
                 allowed="registers after the warp has waited for its loads",
-                hint=missing_link(known, earlier, place, at),
+                hint=missing_link(known, earlier, (row, warp), at),
                 at=at,
             )
 
     def _check_held(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         known = self.of(batch.chunk)
-        if known is None:
+        if known is None or not known.holders:
             return
-        full = spread(at.full(), batch.shape)
-        for (row, warp), address in self._by_warp(batch, mask, full):
-            units = np.unique(np.concatenate((address >> 4, address + site.width - 1 >> 4)))
-            for number in np.unique(known.holders[row, units[units < known.holders.shape[1]]]).tolist():
-                earlier = known.parts.get(number)
-                if earlier is not None and not known.warps[row, warp].seen & earlier.bit:
-                    self._overwrites(known, site, earlier, (row, warp))
+        rows, warps, address = self._by_lane(batch, mask, at)
+        for holders in known.holders.values():
+            for byte in range(0, max(site.width, 1) + UNIT - 1, UNIT):
+                unit = np.minimum(address + min(byte, site.width - 1) >> 4, holders.shape[1] - 1)
+                number = holders[rows, unit]
+                complete = known.flags[rows, warps, number] & SEEN != 0
+                if not complete.all():
+                    k = int(np.argmin(complete))
+                    self._overwrites(known, site, known.parts[int(number[k])], (int(rows[k]), int(warps[k])))
 
-    def _by_warp(self, batch: Batch, mask: Mask, full: Any) -> list[tuple[tuple[int, int], Any]]:
+    def _by_lane(self, batch: Batch, mask: Mask, at: Address) -> tuple[Any, Any, Any]:
+        """Row, warp and address of each active lane."""
         active = mask.full
-        rows, warps = numbers(batch.ctas), numbers(batch.warps)
-        return [
-            ((rows[cta], warps[warp]), full[cta, warp][active[cta, warp]])
-            for cta, warp in np.argwhere(active.any(-1)).tolist()
-        ]
+        ctas, warps, _ = np.nonzero(active)
+        address = spread(at.full(), batch.shape)[active]
+        return np.array(numbers(batch.ctas))[ctas], np.array(numbers(batch.warps))[warps], address
 
     @staticmethod
     def _overwrites(known: Knowledge, site: Site, earlier: Part, place: tuple[int, int]) -> None:
         raise SimulationError(
             f"{site.op} overwrites shared memory that {earlier.operation.name} may still be reading",
             given=f"{site.at}: CTA {known.chunk.cta_name(place[0])}, warp {place[1]}\n"
-            f"read at {earlier.at}: {earlier.who}",
+            f"read at {earlier.at}: {earlier.who(place[0])}",
             allowed="a store after that copy is known to be complete",
             hint=missing_link(known, earlier, place, site.at, fences=False),
             at=site.at,

@@ -13,22 +13,28 @@ from tilewright.ir import const_value
 
 if TYPE_CHECKING:
     from tilewright.ir import Buffer
+    from tilewright.sim.places import Place
     from tilewright.sim.program import Program
     from tilewright.sim.sites import Site
 
-__all__ = ["coordinate_text"]
+__all__ = ["coordinate_text", "element_text"]
 
 MOST_ELEMENTS = 1 << 22
 
 
 def coordinate_text(program: Program, site: Site, address: int) -> str:
-    """``A[3, 17]`` where the layout has that element, else ``A, element 40 of 32 (shape 4 x 8)``."""
+    """What an access at an address of its window touches, see `element_text`."""
     assert site.place is not None
-    name = site.place.name
+    return element_text(program, site.place, address)
+
+
+def element_text(program: Program, place: Place, address: int) -> str:
+    """``A[3, 17]`` where the layout has that element, else ``element 40 of A``."""
+    name = place.name
     buffer = program.authored.get(name)
     if buffer is None:
-        return f"{name}, byte {address - site.place.start}"
-    element = (address - site.place.start) * 8 // buffer.dtype.bits
+        return f"{name}, byte {address - place.start}"
+    element = (address - place.start) * 8 // buffer.dtype.bits
     found = _logical(buffer, element) if buffer.layout is not None else None
     if found is not None:
         return f"{name}[{', '.join(map(str, found))}]"

@@ -73,7 +73,10 @@ class GlobalPlaces:
 
     @staticmethod
     def _racing(touch: Touch, tags: Any) -> Bools:
-        """Of the same CTA: what its clocks say. Of another: everything but atomics, unless it was published."""
+        """Of the same CTA: what its clocks say. Of another: everything but atomics, unless it was published.
+
+        In a cluster that is what its barriers and m-barriers say, elsewhere fences and atomics.
+        """
         batch = touch.batch
         clocks: Clocks = batch.chunk.checks["races"].clocks
         tags = np.broadcast_to(tags, (*batch.shape, tags.shape[-1]))
@@ -84,6 +87,8 @@ class GlobalPlaces:
         if near.any():
             near &= clocks.unordered(batch, inside, touch.flags)
         far = (other >= 0) & (other != mine) & (inside & np.uint32(touch.flags) & np.uint32(ATOMIC) == 0)
+        if far.any():
+            far &= ~clocks.heard_of(batch, other, inside)
         if far.any():
             epoch = (inside >> EPOCH).astype(np.int64)
             pairs = np.stack([other[far], np.broadcast_to(mine, far.shape)[far], epoch[far]])

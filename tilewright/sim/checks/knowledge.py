@@ -1,21 +1,27 @@
 """What the warps of a chunk know of its asynchronous operations, and what those have touched last.
 
-See `tilewright.sim.checks.completion` for how it is used.
+What one thread or warp has issued of an operation is a *part*, and parts have numbers: the same one in all CTAs that
+issue together, as CTAs never look at each other's tensor memory outside of their cluster. A byte for each warp and
+number says what the warp knows of the part:
+
+    SEEN      it is complete, as the warp has seen or been told
+    OFFERED   a fence before a meeting has put it in order for others
+    HEARD     others have offered it
+    ORDERED   a fence after a meeting has put it before all that the warp does now
+
+See `tilewright.sim.checks.completion` for how this is used. Numbers are few and used again: one that no place of
+memory remembers and nobody waits for means nothing any more.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.isa import phase_state
-from tilewright.sim.batch import numbers
-from tilewright.sim.checks.phases import Phases
-from tilewright.sim.remote import split
-from tilewright.sim.tensor import COLUMNS, LANES
+from tilewright.sim.checks.phases import Phases, widened
+from tilewright.sim.tensor import table_of_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,73 +30,67 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.address import Address
-    from tilewright.sim.batch import Batch
     from tilewright.sim.chunk import Chunk
-    from tilewright.sim.masks import Bools, Mask
+    from tilewright.sim.masks import Bools
     from tilewright.sim.pending import Operation
 
-__all__ = ["NOTHING", "UNIT", "Knowledge", "Loading", "Part", "Stretch", "Told", "Warp", "barriers_of", "both"]
+__all__ = ["HEARD", "ORDERED", "SEEN", "UNIT", "Knowledge", "Loading", "Part", "Report", "Stretch", "told"]
 
 UNIT = 16  # bytes of shared memory that one number stands for
-Told = tuple[int, int]  # what is complete, and what of it is in order
-NOTHING: Told = (0, 0)
+NUMBERS = 256  # of parts, to begin with
+SEEN, OFFERED, HEARD, ORDERED = 1, 2, 4, 8
+
+Flags = Any  # NDArray[np.uint8], its last axis the numbers of parts
+Ints = Any  # NDArray[np.int64]
 
 
-def both(a: Told, b: Told) -> Told:
-    return a[0] | b[0], a[1] | b[1]
-
-
-@dataclass
-class Warp:
-    """What a warp knows: sets of operation numbers, see the top of this file."""
-
-    seen: int = 0
-    offered: int = 0
-    heard: int = 0
-    ordered: int = 0
-
-    def told(self) -> Told:
-        """What others learn by meeting this warp."""
-        return self.seen, self.offered | self.heard
-
-    def learns(self, told: Told) -> None:
-        self.seen |= told[0]
-        self.heard |= told[1]
+def told(flags: Flags) -> Flags:
+    """What others learn by meeting a warp with these flags: what is complete, and what of it is in order."""
+    return flags & SEEN | (flags | flags << 1) & HEARD
 
 
 @dataclass(eq=False)
 class Part:
-    """What one thread or warp has issued of an operation. actor: its place among those of the operation.
-
-    commit: the first one after it, of the same thread.
-    """
+    """What the threads ``thread`` of the CTAs of a rank, or the warps of those threads, have issued of an operation."""
 
     number: int
     operation: Operation
-    actor: int
-    commit: Operation | None = None
+    rank: int
+    thread: int
 
     @property
-    def bit(self) -> int:
-        return 1 << self.number
+    def is_alone(self) -> bool:
+        """Issued by one thread, not by a warp together."""
+        return self.operation.is_bulk
 
     @property
-    def place(self) -> tuple[int, int]:
-        """Row and warp."""
-        return self.operation.actors[self.actor]
-
-    @property
-    def thread(self) -> tuple[int, int] | None:
-        """Row and thread of who issued it alone."""
-        return self.operation.thread(self.actor)
+    def warp(self) -> int:
+        return self.thread // 32
 
     @property
     def at(self) -> Span | None:
         return self.operation.instruction.at
 
-    @property
-    def who(self) -> str:
-        return self.operation.who(self.actor)
+    def row(self, near: int) -> int:
+        """The CTA that issued it, in the cluster of the CTA ``near``."""
+        chunk = self.operation.batch.chunk
+        return near - (near + chunk.first) % chunk.run.cluster_ctas + self.rank
+
+    def who(self, near: int) -> str:
+        """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
+        cta = self.operation.batch.chunk.cta_name(self.row(near))
+        return f"CTA {cta}, warp {self.warp}" + (f", lane {self.thread % 32}" if self.is_alone else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A commit: number of its operation, its threads, and the parity of the phase that it helps to end."""
+
+    number: int
+    group: str
+    at: Span | None
+    threads: frozenset[tuple[int, int]]
+    parity: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,7 @@ class Loading:
     """Registers in flight: of an operation's sinks, until its warps wait. warps: (CTAs, warps) that have not yet."""
 
     operation: Operation
+    parts: list[Part]
     warps: Bools
 
     def stretches(self) -> Iterator[Stretch]:
@@ -123,38 +124,114 @@ class Loading:
 
 
 class Knowledge:
-    """All that is known in a chunk."""
+    """All that is known in a chunk.
+
+    flags: (CTAs, warps, numbers); everything is known of number 0, which nobody has. writers, readers: (CTAs, columns,
+    lanes), who wrote a cell last, and who in each warpgroup has read it since. holders: for each warp that copies,
+    (CTAs, units) who reads a unit of shared memory last. unseen: parts of warps that some of them have not waited for,
+    and in which CTAs. commits: what those under way will publish.
+    """
 
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
         self.parts: dict[int, Part] = {}
-        self.warps: defaultdict[tuple[int, int], Warp] = defaultdict(Warp)
-        self.meetings: dict[tuple[int, int], Told] = {}
-        self.mbarriers: Phases[Told] = Phases(both)
-        self.writers = np.zeros((chunk.ctas, LANES, COLUMNS), np.int32)
-        self.readers = [np.zeros((chunk.ctas, LANES, COLUMNS), np.int32) for _ in range(-(-chunk.run.warps // 4))]
-        self.holders = np.zeros((chunk.ctas, -(-max(chunk.run.shared_bytes, 1) // UNIT)), np.int32)
+        self.flags: Flags = np.zeros((chunk.ctas, chunk.run.warps, NUMBERS), np.uint8)
+        self.flags[..., 0] = SEEN | OFFERED | HEARD | ORDERED
+        self.ranks: Ints = (np.arange(chunk.ctas) + chunk.first) % chunk.run.cluster_ctas
+        self.meetings: dict[int, Flags] = {}
+        self.mbarriers = Phases(chunk, NUMBERS, np.bitwise_or, np.uint8)
+        self.writers = table_of_cells(chunk.ctas, np.int32)
+        self.readers = [table_of_cells(chunk.ctas, np.int32) for _ in range(-(-chunk.run.warps // 4))]
+        self.holders: dict[int, Ints] = {}
         self.loading: list[Loading] = []
+        self.unseen: list[tuple[Part, Bools]] = []
+        self.commits: dict[int, Flags] = {}
+        self.reports: list[Report] = []
+        self._free = list(range(NUMBERS - 1, 0, -1))
 
     @property
     def touched(self) -> list[tuple[NDArray[np.int32], str]]:
-        """Who wrote each cell last, then who in each warpgroup read it last, and how a message says that."""
+        """Who wrote each cell last, then who in each warpgroup has read it since, and how a message says that."""
         return [(self.writers, "written"), *((readers, "read") for readers in self.readers)]
 
+    def holders_of(self, warp: int) -> Ints:
+        if warp not in self.holders:
+            units = -(-max(self.chunk.run.shared_bytes, 1) // UNIT)
+            self.holders[warp] = np.zeros((self.chunk.ctas, units), np.int32)
+        return self.holders[warp]
 
-def barriers_of(
-    batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any
-) -> list[tuple[int, int, tuple[int, int], int]]:
-    """Row and warp of who signals, row and offset of the m-barrier, and its phase then; each once."""
-    active = mask.full
-    ctas, warps, _ = np.nonzero(active)
-    rows = np.array(numbers(batch.ctas))[ctas]
-    address = np.broadcast_to(barrier, active.shape)[active].astype(np.int64)
-    home, offset = split(batch.chunk, rows, address)
-    words = batch.chunk.shared.view(8)[home, offset >> 3]
-    if kind == "arrive":
-        words = np.broadcast_to(found, active.shape)[active]
-    phases = phase_state(words).phase
-    own = np.array(numbers(batch.warps))[warps]
-    all_of_them = zip(rows.tolist(), own.tolist(), home.tolist(), offset.tolist(), phases.tolist(), strict=True)
-    return [(row, warp, (at, byte), phase) for row, warp, at, byte, phase in dict.fromkeys(all_of_them)]
+    def knows(self, row: int, warp: int, part: Part, what: int) -> bool:
+        return bool(self.flags[row, warp, part.number] & what)
+
+    # Parts
+
+    def new_parts(self, operation: Operation) -> tuple[list[Part], Ints]:
+        """The parts of an operation, and for each of its actors the number of its own."""
+        rows, threads = operation.rows, operation.threads
+        key = self.ranks[rows] * 1024 + threads
+        found, which = np.unique(key, return_inverse=True)
+        while len(self._free) < len(found):
+            self._make_room()
+        parts = [Part(self._free.pop(), operation, int(each) // 1024, int(each) % 1024) for each in found]
+        self.parts |= {part.number: part for part in parts}
+        for k, part in enumerate(parts):
+            if not part.is_alone:
+                issued = np.zeros(self.chunk.ctas, np.bool_)
+                issued[rows[which == k]] = True
+                self.unseen.append((part, issued))
+        return parts, np.array([part.number for part in parts])[which]
+
+    def of_threads(self, rows: Ints, threads: Ints, group: str) -> Bools:
+        """(n, numbers): the parts of a group that each of these threads has issued alone."""
+        found = np.zeros((len(rows), self.flags.shape[-1]), np.bool_)
+        ranks = self.ranks[rows]
+        for part in self.parts.values():
+            if part.is_alone and part.operation.group == group:
+                found[:, part.number] = (threads == part.thread) & (ranks == part.rank)
+        return found
+
+    def _make_room(self) -> None:
+        """Numbers that mean nothing any more are free again; where most still do, there are twice as many."""
+        used = np.zeros(self.flags.shape[-1], np.bool_)
+        taken = self.chunk.columns.holder.any(0)
+        for table, _ in self.touched:
+            used[table[:, taken]] = True
+        for holders in self.holders.values():
+            used[holders] = True
+        used[[part.number for part, _ in self.unseen]] = True
+        used[[part.number for loading in self.loading for part in loading.parts]] = True
+        under_way = {operation.number for operation in self.chunk.pending.queue}
+        used[[number for number, part in self.parts.items() if part.operation.number in under_way]] = True
+        self._forget([number for number in self.parts if not used[number]])
+        if 2 * len(self.parts) > len(used):
+            self._widen(2 * len(used))
+
+    def _forget(self, gone: list[int]) -> None:
+        for number in gone:
+            del self.parts[number]
+        self.flags[..., gone] = 0
+        for known in (*self.meetings.values(), *self.commits.values()):
+            known[..., gone] = 0
+        self.mbarriers.without(gone)
+        self._free += sorted(gone, reverse=True)
+        oldest = min((part.operation.number for part in self.parts.values()), default=self.chunk.pending.last)
+        self.reports = [report for report in self.reports if report.number > oldest]
+
+    def _widen(self, width: int) -> None:
+        self._free = [*range(width - 1, self.flags.shape[-1] - 1, -1), *self._free]
+        self.flags = widened(self.flags, width)
+        self.meetings = {barrier: widened(known, width) for barrier, known in self.meetings.items()}
+        self.commits = {number: widened(known, width) for number, known in self.commits.items()}
+        self.mbarriers.widen(width)
+
+    # Who tells whom
+
+    def learns(self, rows: Any, warps: Any, known: Flags) -> None:
+        """Warps, (n,) or as a block, take over what others told."""
+        self.flags[rows, warps] |= known
+
+    def tells(self, barrier: int, rows: Ints, known: Flags) -> None:
+        """What those who arrive at a barrier tell, each at the barrier of a row."""
+        if barrier not in self.meetings:
+            self.meetings[barrier] = np.zeros((self.chunk.ctas, self.flags.shape[-1]), np.uint8)
+        np.bitwise_or.at(self.meetings[barrier], rows, known)

@@ -1,20 +1,24 @@
 """The proxy fence: what threads store is seen by the asynchronous units only after it.
 
 Practice gets away without it before a copy to tensor memory, so that leaving it out is a warning. Shared memory that a
-warp has stored to is remembered until that warp fences, or another does that is known to come after the store.
-Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy".
+warp has stored to is remembered until that warp fences, or another does that is known to come after the store. An
+m-barrier that an asynchronous unit arrives at needs a fence as well, after it was made and by anyone of its CTA.
+Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy"; "mbarrier.init".
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.batch import numbers
 from tilewright.sim.checks.base import Check
+from tilewright.sim.checks.coordinates import element_text
+from tilewright.sim.checks.phases import signals_of
 from tilewright.sim.masks import spread
+from tilewright.sim.remote import split
 
 if TYPE_CHECKING:
     from tilewright.sim.address import Address
@@ -29,15 +33,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Proxies"]
 
+WIDE = ("cluster", "gpu", "sys")  # fences that an m-barrier may be seen through
 UNIT = 16  # bytes of shared memory that are remembered together
 
 
 class Stored:
-    """since: (CTAs, warps, units), the epoch of a warp's last store there that it has not fenced; 0 for none."""
+    """since: (CTAs, warps, units), the epoch of a warp's last store there that it has not fenced; 0 for none.
+
+    made: (CTAs, words), m-barriers that were made since the last fence.
+    """
 
     def __init__(self, chunk: Chunk) -> None:
         units = -(-max(chunk.run.shared_bytes, 1) // UNIT)
         self.since = np.zeros((chunk.ctas, chunk.run.warps, units), np.int64)
+        self.made = np.zeros((chunk.ctas, 2 * units), np.bool_)
 
 
 class Proxies(Check):
@@ -77,36 +86,47 @@ class Proxies(Check):
 
         return store
 
+    def signalled(self, batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) -> None:
+        if kind == "init" and (stored := batch.chunk.checks.get("proxies")) is not None:
+            signals = signals_of(batch, mask, barrier, kind, found)
+            stored.made[signals.home, signals.offset >> 3] = True
+
     def fenced(self, batch: Batch, mask: Mask, reach: str) -> None:
-        if reach != "async" or "proxies" not in batch.chunk.checks:
+        if reach not in ("async", *WIDE) or "proxies" not in batch.chunk.checks:
             return
-        since, clocks = batch.chunk.checks["proxies"].since, self._epochs(batch.chunk)
-        for cta, warp in np.argwhere(mask.full.any(-1)).tolist():
-            row, own = numbers(batch.ctas)[cta], numbers(batch.warps)[warp]
-            known = clocks.seen[0 if clocks.is_collapsed else row, own]
-            since[row, own] = 0
-            since[row][since[row] <= known[:, None]] = 0
+        stored = batch.chunk.checks["proxies"]
+        ctas, warps = np.nonzero(mask.full.any(-1))
+        rows, own = np.array(numbers(batch.ctas))[ctas], np.array(numbers(batch.warps))[warps]
+        stored.made[rows] = False
+        if reach == "async":
+            clocks = self._epochs(batch.chunk)
+            stored.since[rows, own] = 0
+            for row, known in zip(rows, clocks.seen[0 if clocks.is_collapsed else rows, own], strict=True):
+                since = stored.since[row]
+                since[since <= known[:, None]] = 0
 
     def issued(self, operation: Operation) -> None:
         chunk = operation.batch.chunk
         if "proxies" not in chunk.checks or operation.instruction.at in self.warned:
             return
-        since = chunk.checks["proxies"].since
+        stored = chunk.checks["proxies"]
         for rows, address, _ in operation.footprint.shared:
-            unfenced = since.transpose(0, 2, 1)[rows, address // UNIT]
-            if not unfenced.any():
-                continue
-            self.warned.add(operation.instruction.at)
-            *where, warp = np.argwhere(unfenced)[0]
-            fence = next(name for name, row in INSTRUCTIONS.items() if row.forms[0].fence == "async")
-            what = self._buffer(int(address[tuple(where)]))
-            chunk.run.warnings.append(
-                f"{operation.instruction.at}: {operation.name} reads {what}, stored by warp {warp} without a proxy "
-                f"fence; T.{fence}() belongs between the stores and the barrier"
-            )
+            unfenced = stored.since.transpose(0, 2, 1)[rows, address // UNIT]
+            if unfenced.any():
+                *where, warp = np.argwhere(unfenced)[0]
+                source = self.program.places.shared_at(int(address[tuple(where)])).name
+                what = f"reads {source}, stored by warp {warp} without a proxy fence"
+                self._warn(operation, what, "the stores", "async")
+        for _, rows, address in operation.footprint.arrivals if not self.warned else ():
+            home, offset = split(chunk, rows, address)
+            if (made := stored.made[home, offset >> 3]).any():
+                byte = int(offset[made][0])
+                what = element_text(self.program, self.program.places.shared_at(byte), byte)
+                self._warn(operation, f"arrives at {what}, made without a fence after it", "mbarrier.init", WIDE[0])
 
-    def _buffer(self, byte: int) -> str:
-        for place in self.program.places.by_name.values():
-            if place.space == "shared" and place.start <= byte < place.start + place.nbytes:
-                return place.name
-        return f"byte {byte} of shared memory"
+    def _warn(self, operation: Operation, what: str, after: str, reach: str) -> None:
+        fence = next(name for name, row in INSTRUCTIONS.items() if row.forms[0].fence == reach)
+        self.warned.add(operation.instruction.at)
+        operation.batch.chunk.run.warnings.append(
+            f"{operation.instruction.at}: {operation.name} {what}; T.{fence}() belongs between {after} and the barrier"
+        )

@@ -2,8 +2,9 @@
 
 Running all warps together hides a missing barrier; this check finds it. Every place of shared memory remembers its last
 writer and, for each warp, its last reader; every place of a global buffer that the kernel writes its last writer and
-its last two readers. A place is as wide as the narrowest access of the kernel there. Different CTAs are ordered only
-by a fence, an atomic, and a later atomic of the other; atomics do not race among themselves.
+its last two readers. A place is as wide as the narrowest access of the kernel there. Different CTAs are ordered by a
+fence, an atomic, and a later atomic of the other; those of one cluster also by its barrier, and by m-barriers that one
+tells and the other asks. Atomics do not race among themselves.
 """
 
 from __future__ import annotations
@@ -12,19 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.isa import phase_state
 from tilewright.sim.address import Address, Part
 from tilewright.sim.batch import numbers
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.checks.clocks import ATOMIC, COLLECTIVE, Clocks
 from tilewright.sim.checks.completion import Completion
 from tilewright.sim.checks.global_places import GlobalPlaces
-from tilewright.sim.checks.knowledge import barriers_of
-from tilewright.sim.checks.phases import Phases
+from tilewright.sim.checks.phases import Phases, arrivals_of, signals_of
 from tilewright.sim.checks.proxies import Proxies
 from tilewright.sim.checks.reports import Clash, report, warning
-from tilewright.sim.checks.shared_places import SharedPlaces
-from tilewright.sim.remote import split
+from tilewright.sim.checks.shared_places import TAG, SharedPlaces
+from tilewright.sim.memory import WIDEST
 from tilewright.sim.sites import Site
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class Races(Check):
 
     def start(self, chunk: Chunk) -> None:
         clocks = Clocks(chunk)
-        chunk.checks["mbarriers"] = Phases(np.maximum)
+        chunk.checks["mbarriers"] = Phases(chunk, clocks.width, np.maximum, np.int64)
         chunk.checks["commits"] = {}
         chunk.checks["races"] = SharedPlaces(chunk, clocks, self._grain("shared", ""))
 
@@ -125,6 +124,9 @@ class Races(Check):
     def acquired(self, chunk: Chunk, ctas: NDArray, waiting: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
         chunk.checks["races"].clocks.acquired(ctas, waiting, barrier, rows)
 
+    def forgotten(self, chunk: Chunk, rows: NDArray, barrier: int) -> None:  # type: ignore[type-arg]
+        chunk.checks["races"].clocks.forgotten(barrier, rows)
+
     def all_met(self, chunk: Chunk, ctas: slice, warps: slice | None) -> None:
         places: SharedPlaces = chunk.checks["races"]
         if len(numbers(ctas)) < chunk.ctas:
@@ -142,17 +144,24 @@ class Races(Check):
 
     def signalled(self, batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) -> None:
         places: SharedPlaces = batch.chunk.checks["races"]
-        phases: Phases[Any] = batch.chunk.checks["mbarriers"]
+        phases: Phases = batch.chunk.checks["mbarriers"]
         if kind not in ("init", "arrive", "wait"):
             return
         places.expand()
-        for row, warp, place, phase in barriers_of(batch, mask, barrier, kind, found):
-            if kind == "init":
-                phases.forget(place)
-            elif kind == "arrive":
-                phases.arrived(place, phase, places.clocks.published(row, warp))
-            elif (known := phases.over(place, phase)) is not None:
-                places.clocks.taken_over(row, warp, known)
+        signals = signals_of(batch, mask, barrier, kind, found)
+        if kind == "init":
+            phases.forget(signals)
+        elif kind == "arrive":
+            phases.arrived(signals, self._published(places.clocks, signals.rows, signals.warps))
+        else:
+            for those, known in phases.over(signals):
+                for row, warp, own in zip(signals.rows[those], signals.warps[those], known, strict=True):
+                    places.clocks.taken_over(int(row), int(warp), own)
+
+    @staticmethod
+    def _published(clocks: Clocks, rows: Any, warps: Any) -> Any:
+        """What each of these warps has done or seen until now."""
+        return np.stack([clocks.published(row, warp) for row, warp in zip(rows.tolist(), warps.tolist(), strict=True)])
 
     def issued(self, operation: Operation) -> None:
         """Copies read shared memory for their thread; a commit publishes what its thread did before."""
@@ -160,17 +169,24 @@ class Races(Check):
         places: SharedPlaces = chunk.checks["races"]
         if operation.is_commit:
             places.expand()
-            chunk.checks["commits"][operation.number] = [places.clocks.published(*place) for place in operation.actors]
+            chunk.checks["commits"][operation.number] = self._published(
+                places.clocks, operation.rows, operation.threads // 32
+            )
         for rows, address, nbytes in operation.footprint.shared:
             self._read_for(places, operation, rows, address, nbytes)
 
     def _read_for(self, places: SharedPlaces, operation: Operation, rows: Any, address: Any, nbytes: int) -> None:
         batch, mask = operation.batch, operation.mask
-        site = Site(operation.instruction.at, operation.name, self.program.places.arena, nbytes, write=False)
-        if len(rows) != len(operation.issuers.rows):  # a pair of CTAs: the thread's own is what its clock knows
-            own = rows.reshape(len(operation.issuers.rows), 2, -1)[:, :, 0] == operation.issuers.rows[:, None]
+        threads = len(operation.issuers.rows)
+        if len(rows) != threads:  # a pair of CTAs: the thread's own is what its clock knows
+            own = rows.reshape(threads, 2, -1)[:, :, 0] == operation.issuers.rows[:, None]
             address = address.reshape(*own.shape, *address.shape[1:])[own]
-        for column in address.reshape(len(operation.issuers.rows), -1).T:
+        address, nbytes = _in_runs(address.reshape(threads, -1), nbytes, WIDEST * places.grain // TAG.itemsize)
+        place = self.program.places.shared_at(int(address.min()))
+        if int(address.max()) + nbytes > place.start + place.nbytes:
+            place = self.program.places.arena
+        site = Site(operation.instruction.at, operation.name, place, nbytes, write=False)
+        for column in address.T:
             full = np.zeros(mask.shape, np.int64)
             full[mask.full] = column
             places.touch(self, site, batch, mask, Address(0, Part(full)), 0)
@@ -179,9 +195,7 @@ class Races(Check):
         chunk = operation.batch.chunk
         for known in [chunk.checks["commits"].pop(operation.number)] if operation.is_commit else ():
             for issuer, rows, address in operation.footprint.arrivals:
-                for k, row, offset in zip(issuer.tolist(), *split(chunk, rows, address), strict=True):
-                    word = chunk.shared.view(8)[int(row), int(offset) >> 3]
-                    chunk.checks["mbarriers"].arrived((int(row), int(offset)), int(phase_state(word).phase), known[k])
+                chunk.checks["mbarriers"].arrived(arrivals_of(chunk, rows, address), known[issuer])
 
     # What was found
 
@@ -194,6 +208,17 @@ class Races(Check):
                 clash.batch.chunk.run.warnings.append(warning(self.program, clash))
             return
         raise report(self.program, clash)
+
+
+def _in_runs(address: Any, nbytes: int, most: int) -> tuple[Any, int]:
+    """Reads of ``nbytes`` at (threads, n) addresses, as fewer and wider ones where they are neighbours."""
+    address = np.sort(address, axis=1)
+    while 2 * nbytes <= most and address.shape[1] % 2 == 0:
+        first, then = address[:, ::2], address[:, 1::2]
+        if (first % (2 * nbytes)).any() or (then != first + nbytes).any():
+            break
+        address, nbytes = first, 2 * nbytes
+    return address, nbytes
 
 
 def _active_rows(batch: Batch, mask: Mask) -> Any:

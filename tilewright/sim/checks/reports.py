@@ -145,9 +145,12 @@ def _other(clash: Clash) -> str:
 
 
 def _missing(clash: Clash, other: Site | None) -> str:
-    if clash.other_cta != clash.cta:
+    size = clash.batch.chunk.run.cluster_ctas
+    if clash.other_cta // size != clash.cta // size:
         return "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
     barrier = "T.cuda.warp_sync()" if clash.is_inside_warp() else "T.cuda.cta_sync()"
+    if clash.other_cta != clash.cta:
+        barrier = "T.cuda.cluster_sync()"
     if other is None or other.at is None or clash.site.at is None:
         return barrier
     if other.at.line == clash.site.at.line:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tilewright.sim.masks import Bools, Mask
     from tilewright.sim.sites import Site
 
-__all__ = ["REMEMBERED", "SharedPlaces"]
+__all__ = ["REMEMBERED", "TAG", "SharedPlaces"]
 
 REMEMBERED = 4096  # accesses whose kernel line a report can name
 MOST_LATE = 64  # reads that are not written down yet

@@ -16,7 +16,7 @@ from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, one_place_each, whole_warps, within_a_cta
 from tilewright.tile.dispatch import Change, Decline, Variant, by_name
 from tilewright.tile.hints import check_target
-from tilewright.tile.matrices import Kind, Plan, emit_matrices, plan_matrices
+from tilewright.tile.matrices import Kind, Plan, emit_matrices, fitting, plan_matrices
 
 __all__ = ["copy_by_atom"]
 
@@ -42,7 +42,7 @@ def plan_atom(call: TileCall) -> Plan:
         return plan_matrices(call, [kind_of(atom)], int(str(atom.mods["num"])))
     except Decline as declined:
         changes = [*declined.changes, *_other_atoms(call, atom)]
-        raise Decline(declined.reason, allowed=declined.allowed or _fragment(atom), changes=changes) from None
+        raise Decline(declined.reason, allowed=declined.allowed or fitting([kind_of(atom)]), changes=changes) from None
 
 
 def _check_direction(call: TileCall, atom: CopyAtom) -> None:
@@ -65,14 +65,6 @@ def _check_elements(call: TileCall, kind: Kind) -> None:
         why = f".trans deals out units of {widest} bits, and a wider element would be split between two threads"
         allowed = f"at most {widest} bits: {why if kind.trans else 'those of a register'}"
         raise Decline(f"{call.dtype} has {call.dtype.bits} bits", allowed=allowed)
-
-
-def _fragment(atom: CopyAtom) -> str:
-    """Which layouts fit."""
-    kind = kind_of(atom)
-    dealt = isa.matrix_fragment("m16n8" if atom.recombines else kind.shape, 1, trans=kind.trans)
-    elements = f"elements of {kind.unit_bits} bits"
-    return f"rows of 16 aligned bytes in shared memory; in registers each matrix of {elements} as {dealt}"
 
 
 def _other_atoms(call: TileCall, atom: CopyAtom) -> Iterator[Change]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import between, constant_extents, one_place_each, within_a_cta
 from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.hints import wider
 from tilewright.tile.partition import places, tracked, widest_vector
 from tilewright.tile.walks import Ints, Offset, plus, times
 
@@ -22,7 +23,8 @@ class Plan:
     """vector: elements of one access. rounds: accesses of a thread. there, shared: where each access starts.
 
     spread: the offsets follow a thread and its rounds; else the number of the access, ``round * threads + thread``.
-    accesses: how many there are, where the last round is not full (0: all rounds are). limit: why not by 16 bytes.
+    accesses: how many there are, where the last round is not full (0: all rounds are). limit: why not by 16 bytes;
+    widened: what would make accesses wider.
     """
 
     vector: int
@@ -34,6 +36,7 @@ class Plan:
     spread: bool
     accesses: int
     limit: str
+    widened: str | None = None
 
     def summary(self) -> str:
         """``2 x 16 bytes (8 elements) for each of 128 threads``, and why not fewer and wider."""
@@ -54,6 +57,11 @@ class Plan:
 @variant("copy", priority=10, when=[between("global", "shared"), within_a_cta, constant_extents, one_place_each])
 def gmem_smem(call: TileCall) -> Plan:
     """Neighbouring threads copy neighbouring runs of global memory, in accesses of up to 128 bits."""
+    plan = _plan(call)
+    return replace(plan, widened=wider(call, plan, _plan)) if plan.limit else plan
+
+
+def _plan(call: TileCall) -> Plan:
     there, shared = call.side("global"), call.side("shared")
     sides = ((there, places(there, call.facts)), (shared, places(shared, call.facts)))
     order = in_memory_order(there)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.ir import Expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, one_place_each, plain_registers, within_a_cta
 from tilewright.tile.dispatch import Decline, condition, variant
+from tilewright.tile.hints import wider
 from tilewright.tile.owners import accesses
 from tilewright.tile.partition import tracked
 from tilewright.tile.walks import Offset, walk_of
@@ -26,7 +27,8 @@ def one_side_in_registers(call: TileCall) -> str | None:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """vector: elements of one access. rounds: accesses of a thread. slots, memory: where each round starts on either
-    side. guard: holds in the threads that take part. limit: why no access has 16 bytes.
+    side. guard: holds in the threads that take part. limit: why no access has 16 bytes. widened: what would make them
+    wider.
     """
 
     vector: int
@@ -36,6 +38,7 @@ class Plan:
     memory: Offset
     guard: Expr | None
     limit: str
+    widened: str | None = None
 
     def summary(self) -> str:
         """``2 x 16 bytes (8 elements) per thread``, and why not fewer and wider."""
@@ -48,6 +51,11 @@ class Plan:
 )
 def reg(call: TileCall) -> Plan:
     """Each thread copies the elements it holds, in accesses of up to 128 bits."""
+    plan = _plan(call)
+    return replace(plan, widened=wider(call, plan, _plan)) if plan.limit else plan
+
+
+def _plan(call: TileCall) -> Plan:
     local = call.side("local")
     memory = call.other(local)
     held, where, vector, limit = accesses(call, local)

@@ -13,7 +13,7 @@ from tilewright.ir import Region
 from tilewright.layout import Iter, TileLayout, TLane
 from tilewright.tile.call import TileCall, side_of
 from tilewright.tile.cells import replicas_of
-from tilewright.tile.dispatch import Change, condition, variant
+from tilewright.tile.dispatch import Change, Variant, by_name, condition, variant
 from tilewright.tile.tensor_copies import FROM_SHARED, Plan, Shape, emit_copies, plan_copies
 
 __all__ = ["tcgen05_cp"]
@@ -48,3 +48,13 @@ def tcgen05_cp(call: TileCall) -> Plan:
 
 
 tcgen05_cp.emit(emit_copies)
+
+
+@by_name("copy_async")
+def smem_to_tmem(name: str) -> Variant | None:
+    """The same, as kernels written for TIRx call it: ``dispatch="smem->tmem"``."""
+    if name != "smem->tmem":
+        return None
+    made = Variant(name, tcgen05_cp.priority, tcgen05_cp.when, tcgen05_cp.planner, tcgen05_cp.doc)
+    made.emit(emit_copies)
+    return made

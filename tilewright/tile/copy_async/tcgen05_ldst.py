@@ -9,27 +9,32 @@ instruction whose cells they fill. The copy is complete after ``T.ptx.tcgen05.wa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tilewright import isa
-from tilewright.ir import AddressOf, Expr, Value, as_expr, special
+from tilewright.errors import LayoutError
+from tilewright.ir import AddressOf, Expr, Region, Value, as_expr, const_value, special
 from tilewright.isa import TENSOR_SHAPES, cells_of
+from tilewright.layout import tcgen05_atom_layout
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import TileCall
-from tilewright.tile.cells import COLUMN_BITS, Cells, tensor_cells
+from tilewright.tile.call import TileCall, side_of
+from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, Cells, tensor_cells
 from tilewright.tile.conditions import between, constant_extents, element_bits, plain_registers, tensor_address
-from tilewright.tile.dispatch import Decline, condition, variant
+from tilewright.tile.dispatch import Change, Decline, condition, variant
 from tilewright.tile.hints import check_target
 from tilewright.tile.owners import Owners, owners, registers_of
-from tilewright.tile.walks import Ints, Walk, plus, walk_of
+from tilewright.tile.scope import SIZES, SPOKEN
+from tilewright.tile.walks import Ints, Walk, plus, quotient, walk_of
 
 __all__ = ["tcgen05_ldst"]
 
 QUARTER = 32  # lanes that a warp reaches
 SPLIT_SHAPE = "16x32bx2"  # its two halves of a warp find their columns a free distance apart
 NUMS = (128, 64, 32, 16, 8, 4, 2, 1)
+FRAGMENTS = f"registers as tcgen05_atom_layout has them for {', '.join(TENSOR_SHAPES)}"
+OWN_LANES = "warp w of a warpgroup holds what is in lanes 32w to 32w + 31"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +73,24 @@ class Plan:
         return f"{self.op.removeprefix('ptx.')} {self.shape}.x{self.num}{halves}, {times_} per warp"
 
 
-@condition("a warp or a warpgroup executes the call together")
+COLLECTIVES = {"warpgroup": "Tx.wg", "warp": "Tx.warp"}
+
+
+def _by_whole_warps(call: TileCall) -> Iterator[Change]:
+    """The same call made by a warpgroup or a warp, where whole ones get here."""
+    for kind, spelled in COLLECTIVES.items():
+        active = call.scope.active.reshape(-1, min(SIZES[kind], call.scope.cta_threads))
+        if (active == active[:, :1]).all():
+            scope = replace(call.scope, kind=kind, threads=active.shape[1])
+            yield Change(f"{spelled}.{call.stmt.primitive}", replace(call, scope=scope))
+
+
+@condition("a warp or a warpgroup executes the call together", changes=_by_whole_warps)
 def warps_of_a_group(call: TileCall) -> str | None:
-    if call.scope.kind in ("warp", "warpgroup"):
+    if call.scope.kind in COLLECTIVES:
         return None
-    return f"a {call.scope.kind} executes it; the warps of a warpgroup reach a quarter of tensor memory each"
+    who = SPOKEN.get(call.scope.kind, "thread")
+    return f"a {who} executes it; each warp of a warpgroup reaches its quarter of tensor memory"
 
 
 @variant(
@@ -89,6 +107,29 @@ def warps_of_a_group(call: TileCall) -> str | None:
 )
 def tcgen05_ldst(call: TileCall) -> Plan:
     """tcgen05.ld or tcgen05.st: each warp moves columns of the 32 lanes of tensor memory that it reaches."""
+    try:
+        return _plan(call)
+    except Decline as declined:
+        changes = (*declined.changes, *_fragments(call))
+        raise Decline(declined.reason, allowed=declined.allowed or FRAGMENTS, changes=changes) from None
+
+
+def _fragments(call: TileCall) -> Iterator[Change]:
+    """The same call with registers as the instruction deals them out."""
+    local = call.side("local")
+    known = [const_value(extent) for extent in local.buffer.shape]
+    shape = [extent for extent in known if isinstance(extent, int)]
+    for name in TENSOR_SHAPES:
+        try:
+            layout = tcgen05_atom_layout(name, shape, local.dtype)
+        except LayoutError:
+            continue
+        changed = side_of(Region(replace(local.buffer, layout=layout), local.region.box), call.facts)
+        text = f'layout=tcgen05_atom_layout("{name}", {tuple(shape)}, "{local.dtype}") for {local.name}'
+        yield Change(text, call.with_side(local, changed))
+
+
+def _plan(call: TileCall) -> Plan:
     local, tensor = call.side("local"), call.side("tmem")
     op = "ptx.tcgen05.ld" if call.dst is local else "ptx.tcgen05.st"
     check_target(call, op.removeprefix("ptx."), isa.lookup(op).forms[0])
@@ -99,7 +140,7 @@ def tcgen05_ldst(call: TileCall) -> Plan:
     column, halves = _columns(call, cells, lane, bit)
     shape, num, split, found = _served(call, lane[..., 0], column, halves)
     slots = held.slots[:: registers.shape[3]]
-    base = call.facts.simplify(cells.bit_base // COLUMN_BITS)
+    base = quotient(cells.bit_base, COLUMN_BITS, call.facts)
     guard = held.guard(storing=False)
     return Plan(op, shape, num, split, halves, _quarter(call), base, held.base, guard, _runs(found, slots))
 
@@ -122,14 +163,18 @@ def _of_warps(call: TileCall, cells: Cells, held: Owners, registers: Ints) -> tu
         if not inside.any(axis=-1).all():
             raise Decline(
                 f"warp {warp} reaches lanes {first} to {first + QUARTER - 1} of tensor memory, but holds elements of"
-                f" {tensor} in lane {int((lane + first)[~inside.any(axis=-1)].flat[0])}"
+                f" {tensor} in lane {int((lane + first)[~inside.any(axis=-1)].flat[0])}",
+                allowed=OWN_LANES,
             )
         which = inside.argmax(axis=-1)[..., None]
         here = tuple(np.take_along_axis(part, which, axis=-1)[..., 0] for part in (lane, cells.bit[mine]))
         found.append((here[0], here[1]))
         written.setdefault(warp * 32 // call.scope.threads, []).append(((here[0] + first - base) << 20) + here[1])
     if any((lane != found[0][0]).any() or (bit != found[0][1]).any() for lane, bit in found):
-        raise Decline(f"the warps hold elements from different places of their quarters of {tensor}")
+        raise Decline(
+            f"the warps hold elements from different places of their quarters of {tensor}",
+            allowed="one instruction for all warps: the same lanes and columns in each quarter",
+        )
     if call.dst is tensor:
         _check_all_written(call, cells, list(written.values()))
     return found[0]
@@ -139,7 +184,10 @@ def _warps(call: TileCall, cells: Cells, held: Owners, registers: Ints) -> Itera
     """The warps of the CTA that may get here; with each the elements it holds, and the lane that cells count from."""
     bases = call.scope.control.value(as_expr(cells.lane_base))
     if bases is None:
-        raise Decline(f"which lanes {call.side('tmem')} is in depends on {cells.lane_base}, a value of run time")
+        raise Decline(
+            f"which lanes {call.side('tmem')} is in depends on {cells.lane_base}, a value of run time",
+            allowed="rows that follow from numbers and scope ids inside the CTA",
+        )
     bases = np.broadcast_to(bases, call.scope.active.shape)
     ranks = {int(thread) // 32: position for position, thread in enumerate(held.threads[::32])}
     for warp in np.unique(np.flatnonzero(call.scope.active) // 32).tolist():
@@ -156,7 +204,7 @@ def _check_all_written(call: TileCall, cells: Cells, written: Sequence[Sequence[
             tensor = call.side("tmem")
             raise Decline(
                 f"{tensor} has elements in lanes that no warp writes which holds them in {call.src.name}",
-                allowed="every warp holds what its own 32 lanes have",
+                allowed=OWN_LANES,
             )
 
 
@@ -166,11 +214,14 @@ def _columns(call: TileCall, cells: Cells, lane: Ints, bit: Ints) -> tuple[Ints,
     inside = np.arange(bit.shape[-1])
     whole = (lane == lane[..., :1]).all() and not (bit[..., 0] % COLUMN_BITS).any()
     if not call.facts.divides(COLUMN_BITS, cells.bit_base):
-        raise Decline(f"{tensor} begins inside a 32-bit column")
+        raise Decline(f"{tensor} begins inside a 32-bit column", allowed=WHOLE_COLUMNS)
     for halves, step in ((False, bits), (True, COLUMN_BITS)):
         if whole and (bit == bit[..., :1] + inside * step).all() and (not halves or bits == 16):
             return bit[..., 0] // COLUMN_BITS, halves
-    raise Decline(f"the {len(inside)} elements of a register of {call.side('local').name} are in no column of {tensor}")
+    raise Decline(
+        f"the {len(inside)} elements of a register of {call.side('local').name} are in no column of {tensor}",
+        allowed="a register and a column have the same elements, in the same order",
+    )
 
 
 def _quarter(call: TileCall) -> Value:
@@ -196,7 +247,7 @@ def _served(call: TileCall, lane: Ints, column: Ints, halves: bool) -> tuple[str
     raise Decline(
         f"lanes of a warp find the first register of {local.name} in lanes {lane[:, 0].tolist()}, columns"
         f" {column[:, 0].tolist()} of {tensor}: no shape deals them out so",
-        allowed=f"registers as tcgen05_atom_layout has them for {', '.join(TENSOR_SHAPES)}",
+        allowed=FRAGMENTS,
     )
 
 

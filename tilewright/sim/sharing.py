@@ -1,0 +1,85 @@
+"""Warps that hold the same.
+
+The warps of a CTA usually stand in a grid of rows and columns, and each multiplies its part of A by its part of B:
+those of a row load the same part of A, those of a column the same part of B. That is seen from the addresses they load
+from, and remembered with the registers they load into; whatever has to be done with such a part is then done once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from numpy.typing import NDArray
+
+__all__ = ["Alike", "Grid", "best_grid"]
+
+Grid = tuple[int, int]  # rows and columns of warps; warp = row * columns + column
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Of ``outer * same * inner`` warps those are alike whose numbers differ in the middle digit only.
+
+    ``Alike(2, 4, 1)``: of eight warps 0 to 3 are alike, and so are 4 to 7. ``Alike(1, 2, 4)``: 0 and 4, 1 and 5, ...
+    """
+
+    outer: int
+    same: int
+    inner: int
+
+    @classmethod
+    def nobody(cls, warps: int) -> Alike:
+        """Each warp is like itself only."""
+        return cls(warps, 1, 1)
+
+    @classmethod
+    def among(cls, values: NDArray[Any]) -> Alike:
+        """Which warps of (CTAs, warps, ...) have the same values: as many as can be said with one number for all."""
+        warps = values.shape[1]
+        for same in reversed(_divisors(warps)[1:]):
+            for inner in _divisors(warps // same):
+                found = cls(warps // same // inner, same, inner)
+                spread = found.spread(values)
+                if (spread == spread[:, :, :1]).all():
+                    return found
+        return cls.nobody(warps)
+
+    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """(CTAs, warps, ...) as (CTAs, outer, same, inner, ...), a view."""
+        return values.reshape(len(values), self.outer, self.same, self.inner, *values.shape[2:])
+
+    def once(self, values: NDArray[Any]) -> NDArray[Any]:
+        """(CTAs, warps, ...) without those that are like an earlier one: (CTAs, outer * inner, ...)."""
+        return self.spread(values)[:, :, 0].reshape(len(values), -1, *values.shape[2:])
+
+    # In a grid
+
+    def has_one_row(self, grid: Grid) -> bool:
+        """Are all rows of the grid alike?"""
+        return self.outer == 1 and grid[1] % self.inner == 0
+
+    def has_one_column(self, grid: Grid) -> bool:
+        return self.inner == 1 and self.same % grid[1] == 0
+
+    def left_in(self, grid: Grid) -> int:
+        """How many warps `in_grid` leaves."""
+        return (1 if self.has_one_row(grid) else grid[0]) * (1 if self.has_one_column(grid) else grid[1])
+
+    def in_grid(self, values: NDArray[Any], grid: Grid) -> NDArray[Any]:
+        """(CTAs, warps, ...) as (CTAs, rows, columns, ...), with one row where all are alike, and with one column."""
+        rows = slice(1 if self.has_one_row(grid) else None)
+        columns = slice(1 if self.has_one_column(grid) else None)
+        return values.reshape(len(values), *grid, *values.shape[2:])[:, rows, columns]
+
+
+@cache
+def best_grid(warps: int, *operands: Alike) -> Grid:
+    """The rows and columns of warps in which fewest are left of all operands."""
+    grids = [(warps // columns, columns) for columns in _divisors(warps)]
+    return min(grids, key=lambda grid: sum(operand.left_in(grid) for operand in operands))
+
+
+def _divisors(number: int) -> list[int]:
+    return [k for k in range(1, number + 1) if number % k == 0]
