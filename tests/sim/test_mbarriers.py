@@ -413,3 +413,47 @@ def test_there_it_must_be_initialised_too() -> None:
 
     assert error.what == "the m-barrier was never initialised"
     assert str(error.at) == line("from afar")
+
+
+def told_without_saying_where(rank: int, *, waits: bool = False) -> Any:
+    """Forms for the own CTA, on an address of the cluster's window."""
+
+    @T.prim_func
+    def tell(B: T.Buffer((4, 32), "int32")):
+        cta_id = T.cta_id([4])
+        T.cta_id_in_cluster([2])
+        lane_id = T.lane_id([32])
+        bar = T.alloc_shared([1], "uint64")
+        if lane_id == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 32)
+        T.ptx.fence.mbarrier_init()
+        T.cuda.cluster_sync()
+        mapped: T.let = T.ptx.mapa(bar.ptr_to([0]), rank)
+        if cta_id % 2 == 0:
+            if waits:
+                T.ptx.mbarrier.arrive(bar.ptr_to([0]))
+                T.ptx.mbarrier.try_wait(mapped, 0)  # asks
+            else:
+                T.ptx.mbarrier.arrive(mapped)  # tells
+                T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+            B[cta_id, lane_id] = 1
+        T.cuda.cluster_sync()
+
+    return tell
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_address_of_the_cluster_may_be_that_of_the_own_cta(waits: bool) -> None:
+    b = np.zeros((4, 32), np.int32)
+
+    assert simulate(told_without_saying_where(0, waits=waits), b) == []
+    assert b[:, 0].tolist() == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("check", ["none", "all"])
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_m_barrier_of_another_cta_wants_the_form_that_reaches_it(waits: bool, check: str) -> None:
+    error = refusal(told_without_saying_where(1, waits=waits), np.zeros((4, 32), np.int32), check=check)
+
+    assert "reaches the shared memory of its own CTA, and this is an address of another" in error.what
+    assert str(error.at) == line("asks" if waits else "tells")

@@ -258,6 +258,11 @@ class Bound:
         return self.form.mnemonic(self.mods)
 
     @property
+    def reaches_cluster(self) -> bool:
+        """May its shared addresses lead to other CTAs of the cluster?"""
+        return ".shared::cluster" in self.mnemonic
+
+    @property
     def given(self) -> tuple[Operand, ...]:
         """The operands that the call has: the row's, less those that were left out."""
         return tuple(one for one in self.instruction.operands if self.mods.get(one.name, one) is not None)

@@ -172,10 +172,14 @@ class Instruction:
     ) -> Any:
         self._check_lanes(batch, mask, values)
         for number, site in self.accesses:
-            if self.is_elsewhere(number, values[number].hi):
+            if not self.is_elsewhere(number, values[number].hi):
+                site.touch(batch, mask, values[number])
+            elif self.bound.reaches_cluster:
                 self._check_elsewhere(batch, mask, values[number], site.width)
             else:
-                site.touch(batch, mask, values[number])
+                own = self._own(batch, mask, values[number])
+                values = (*values[:number], own, *values[number + 1 :])
+                site.touch(batch, mask, own)
         arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
         if self.bound.form.asynchronous is not None:
             for argument, flag, (_, data) in zip(arguments, flags or (), self._read_kinds, strict=False):
@@ -194,6 +198,16 @@ class Instruction:
     def is_elsewhere(self, number: int, highest: int) -> bool:
         """Does it point into the shared memory of another CTA? That is no access to this one's."""
         return self._read_kinds[number][0] == "shared" and highest >> OFFSET_BITS > 0
+
+    def _own(self, batch: Batch, mask: Mask, address: Address) -> Address:
+        """Addresses of the cluster's window, for a form that reaches the own CTA alone."""
+        chunk, full = batch.chunk, lanes(address.full())
+        rank, own = full >> OFFSET_BITS, (batch.rows(1) + chunk.first) % chunk.run.cluster_ctas + 1
+        wrong = mask.full & (rank > 0) & (rank != own)
+        if wrong.any():
+            what = f"{self.bound.mnemonic} reaches the shared memory of its own CTA, and this is an address of another"
+            Facet(batch, mask, self.at, chunk.run.plain).fault(what, wrong)
+        return Address(0, Part(np.broadcast_to(full & (1 << OFFSET_BITS) - 1, batch.shape)))
 
     def _check_elsewhere(self, batch: Batch, mask: Mask, address: Address, width: int) -> None:
         run, full = batch.chunk.run, lanes(address.full())
