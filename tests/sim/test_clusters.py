@@ -120,6 +120,29 @@ def test_a_cta_that_does_not_arrive_keeps_the_others_waiting() -> None:
     assert "64 have arrived" in str(error.allowed)
 
 
+def test_a_warp_may_wait_for_one_meeting_while_others_arrive_at_the_next() -> None:
+    @T.prim_func
+    def ahead(A: T.Buffer((2, 128), "int32"), B: T.Buffer((2, 32), "int32")):
+        cta_id = T.cta_id([2])
+        T.cta_id_in_cluster([2])
+        warp_id, lane_id, tid = T.warp_id([4]), T.lane_id([32]), T.thread_id([128])
+        A[cta_id, tid] = tid + 1
+        T.ptx.barrier.cluster.arrive()
+        if warp_id != 2:
+            T.ptx.barrier.cluster.wait()
+            T.ptx.barrier.cluster.arrive()
+        else:
+            T.ptx.barrier.cluster.wait()
+            B[cta_id, lane_id] = A[1 - cta_id, 127 - lane_id]
+            T.ptx.barrier.cluster.arrive()
+        T.ptx.barrier.cluster.wait()
+
+    a, b = np.zeros((2, 128), np.int32), np.zeros((2, 32), np.int32)
+
+    assert simulate(ahead, a, b) == []
+    assert b.tolist() == [list(range(128, 96, -1))] * 2
+
+
 # Commits that reach several CTAs, and copies of a pair
 
 

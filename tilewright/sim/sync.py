@@ -105,7 +105,8 @@ class Barriers:
             wanted = np.unique(np.broadcast_to(counts, warps.shape)[here])
             self._check(place, int(one), wanted)
             if sync.scope == "cluster":
-                self.arrived_in[batch.ctas, batch.warps] = generation
+                before = self.arrived_in[batch.ctas, batch.warps]
+                self.arrived_in[batch.ctas, batch.warps] = np.where(here, generation, before)
             self._count(batch, place, rows, int(one), here, int(wanted[0]))
         return None if sync.arrive_only else Crossing(place, barrier, generation)
 
@@ -119,12 +120,9 @@ class Barriers:
         for turn in range(2):
             late = np.zeros((len(own), self.chunk.run.warps), np.bool_)
             late[:, batch.warps] = warps & complete & (generation % 2 == turn)
-            self._tell("acquired", own, late, NAMED + turn, rows)
+            for check in self.chunk.run.checks:
+                check.acquired(self.chunk, own, late, NAMED + turn, rows)
         return Crossing(place, np.full(batch.shape[:2], NAMED), generation)
-
-    def _tell(self, what: str, ctas: NDArray[np.int64], *news: Any) -> None:
-        for check in self.chunk.run.checks:
-            getattr(check, what)(self.chunk, ctas, *news)
 
     def _ids(self, sync: Sync, number: Value, count: Value) -> tuple[Any, Any]:
         """The barrier's number and how many threads meet there, ints or (CTAs or 1, warps or 1)."""
@@ -184,9 +182,9 @@ class Barriers:
         self.expected[np.unique(rows[arriving > 0]), number] = wanted
         own = np.array(numbers(batch.ctas))
         assert place.sync is not None
-        if place.sync.orders:
-            for barrier, those in self._meetings(number, rows):
-                self._tell("released", own, batch.warps, here & those[:, None], barrier, rows)
+        for barrier, those in self._meetings(number, rows) if place.sync.orders else ():
+            for check in self.chunk.run.checks:
+                check.released(self.chunk, own, batch.warps, here & those[:, None], barrier, rows)
         if not place.sync.arrive_only:
             self.waiting[own, number, batch.warps] |= here
         touched = np.unique(rows[arriving > 0])
@@ -206,9 +204,11 @@ class Barriers:
         for barrier, those in self._meetings(number, rows):
             first = np.repeat(rows[those], size)
             members = first + np.tile(np.arange(size), int(those.sum()))
-            self._tell("acquired", members, self.waiting[members, number], barrier, first)
-            # Who has arrived at the cluster's barrier has waited for the meeting before.
-            self._tell("forgotten", rows[those], barrier if number < NAMED else 2 * NAMED + 1 - barrier)
+            # Who has arrived at the cluster's barrier has waited for the meeting before: that one is over for everyone.
+            over = barrier if number < NAMED else 2 * NAMED + 1 - barrier
+            for check in self.chunk.run.checks:
+                check.acquired(self.chunk, members, self.waiting[members, number], barrier, first)
+                check.forgotten(self.chunk, rows[those], over)
             self.waiting[members, number] = False
         self.generation[rows, number] += 1
         self.arrived[rows, number] = 0
