@@ -45,7 +45,7 @@ class Clocks:
         self.heard = np.zeros((chunk.ctas, warps, self.width), np.int64) if self.width > warps else None
         self.epoch = np.ones((1, warps), np.int64)
         self.seen = np.zeros((1, warps, warps), np.int64)
-        self.arriving: dict[tuple[int, int], Numbers] = {}  # (barrier, its row): what is released there
+        self.arriving: dict[int, Numbers] = {}  # by barrier: what is released there, in the row that keeps it
         self.latest = 1  # the largest epoch of any warp
         self._cache: dict[object, Any] = {}
 
@@ -159,50 +159,48 @@ class Clocks:
 
     def released(self, ctas: Numbers, warps: slice, here: Bools, barrier: int, rows: Numbers) -> None:
         """Warps arrive at a barrier: what they did until now will be seen by those who wait there."""
-        self.expand()
-        total = np.arange(self.warps)[warps]
-        for cta, row, lanes in zip(ctas, rows, here, strict=True):
-            for warp in total[lanes]:
-                known = self.arriving.setdefault((barrier, int(row)), np.zeros(self.width, np.int64))
-                np.maximum(known, self.published(int(cta), warp), out=known)
-
-    def published(self, row: int, warp: int) -> Numbers:
-        """Until now, what this warp has done, seen or heard. A new epoch begins."""
-        self.expand()
-        self.seen[row, warp, warp] = self.epoch[row, warp]
-        self.epoch[row, warp] += 1
-        self._changed()
-        if self.heard is None:
-            return np.array(self.seen[row, warp])
-        known: Numbers = self.heard[row, warp].copy()
-        known[self._own(row)] = self.seen[row, warp]
-        return known
-
-    def taken_over(self, row: int, warp: int, known: Numbers) -> None:
-        """This warp has seen what another has published."""
-        self.expand()
-        own = self.seen[row, warp, warp]
-        self.seen[row, warp] = np.maximum(self.seen[row, warp], known[self._own(row)])
-        self.seen[row, warp, warp] = own
-        if self.heard is not None:
-            np.maximum(self.heard[row, warp], known, out=self.heard[row, warp])
-        self._changed()
-
-    def _own(self, row: int) -> slice:
-        """Where in a piece of knowledge a CTA's own warps are."""
-        first = (row + self.chunk.first) * self.warps % self.width
-        return slice(first, first + self.warps)
+        which, own = np.nonzero(here)
+        told = np.zeros((*here.shape, self.width), np.int64)
+        told[which, own] = self.published(ctas[which], np.arange(self.warps)[warps][own])
+        known = self.arriving.setdefault(barrier, np.zeros((self.chunk.ctas, self.width), np.int64))
+        np.maximum.at(known, rows, told.max(1))
 
     def acquired(self, ctas: Numbers, waiting: Bools, barrier: int, rows: Numbers) -> None:
         """A barrier is complete: those who waited there see all that was released."""
-        self.expand()
-        for cta, row, lanes in zip(ctas, rows, waiting, strict=True):
-            known = self.arriving.get((barrier, int(row)))
-            if known is not None:
-                for warp in np.flatnonzero(lanes):
-                    self.taken_over(int(cta), int(warp), known)
+        if barrier in self.arriving:
+            which, warps = np.nonzero(waiting)
+            self.taken_over(ctas[which], warps, self.arriving[barrier][rows[which]])
 
     def forgotten(self, barrier: int, rows: Numbers) -> None:
         """What was released at a barrier is of no use any more."""
-        for row in rows:
-            self.arriving.pop((barrier, int(row)), None)
+        if barrier in self.arriving:
+            self.arriving[barrier][rows] = 0
+
+    def published(self, rows: Numbers, warps: Numbers) -> Numbers:
+        """What each of these warps has done, seen or heard until now, (n, width). A new epoch begins for them."""
+        self.expand()
+        epoch = self.epoch[rows, warps]
+        self.seen[rows, warps, warps] = epoch
+        self.epoch[rows, warps] = epoch + 1
+        self._changed()
+        if self.heard is None:
+            return np.asarray(self.seen[rows, warps])
+        known = self.heard[rows, warps]
+        np.put_along_axis(known, self._own(rows), self.seen[rows, warps], axis=1)
+        return np.asarray(known)
+
+    def taken_over(self, rows: Numbers, warps: Numbers, known: Numbers) -> None:
+        """Each of these warps, none of them twice, has seen what others have published, (n, width)."""
+        self.expand()
+        seen = np.maximum(self.seen[rows, warps], np.take_along_axis(known, self._own(rows), axis=1))
+        seen[np.arange(len(rows)), warps] = self.seen[rows, warps, warps]
+        self.seen[rows, warps] = seen
+        if self.heard is not None:
+            self.heard[rows, warps] = np.maximum(self.heard[rows, warps], known)
+        self._changed()
+
+    def _own(self, rows: Numbers) -> Numbers:
+        """Where in a piece of knowledge the own warps of CTAs are, (n, warps)."""
+        first = (rows + self.chunk.first) * self.warps % self.width
+        found: Numbers = first[:, None] + np.arange(self.warps)
+        return found

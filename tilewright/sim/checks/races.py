@@ -152,16 +152,10 @@ class Races(Check):
         if kind == "init":
             phases.forget(signals)
         elif kind == "arrive":
-            phases.arrived(signals, self._published(places.clocks, signals.rows, signals.warps))
+            phases.arrived(signals, places.clocks.published(signals.rows, signals.warps))
         else:
             for those, known in phases.over(signals):
-                for row, warp, own in zip(signals.rows[those], signals.warps[those], known, strict=True):
-                    places.clocks.taken_over(int(row), int(warp), own)
-
-    @staticmethod
-    def _published(clocks: Clocks, rows: Any, warps: Any) -> Any:
-        """What each of these warps has done or seen until now."""
-        return np.stack([clocks.published(row, warp) for row, warp in zip(rows.tolist(), warps.tolist(), strict=True)])
+                places.clocks.taken_over(signals.rows[those], signals.warps[those], known)
 
     def issued(self, operation: Operation) -> None:
         """Copies read shared memory for their thread; a commit publishes what its thread did before."""
@@ -169,9 +163,8 @@ class Races(Check):
         places: SharedPlaces = chunk.checks["races"]
         if operation.is_commit:
             places.expand()
-            chunk.checks["commits"][operation.number] = self._published(
-                places.clocks, operation.rows, operation.threads // 32
-            )
+            published = places.clocks.published(operation.rows, operation.threads // 32)
+            chunk.checks["commits"][operation.number] = published
         for rows, address, nbytes in operation.footprint.shared:
             self._read_for(places, operation, rows, address, nbytes)
 
