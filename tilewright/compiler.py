@@ -231,10 +231,7 @@ class Executable:
         if on not in (None, "sim", "gpu"):
             raise ArgumentError(f"unknown place {on!r} to run {self.name}", given=repr(on), allowed='"sim", "gpu"')
         args = self._ordered(args, named)
-        devices = {host.device_of(value) for value in args if host.is_array(value)}
-        if len({device.partition(":")[0] for device in devices}) > 1:
-            raise host.different_devices(self.name, devices)
-        on_gpu = any(device.startswith("cuda") for device in devices)
+        on_gpu = self._is_on_gpu(args)
         if on == "gpu" or (on_gpu and on is None):
             self._launch(args, from_host=not on_gpu)
         else:
@@ -242,21 +239,34 @@ class Executable:
                 _warn_of_idle_gpu()
             self.simulate(*args, check="default")
 
+    def _is_on_gpu(self, args: tuple[Any, ...]) -> bool:
+        """Are the arrays on GPUs? Raises ArgumentError where only some are."""
+        # An array passed for a number decides nothing here: it is refused later, as what it is.
+        places = [value for param, value in zip(self.kernel.params, args, strict=False) if param.dtype == "handle"]
+        devices = {host.device_of(value) for value in places if host.is_array(value)}
+        on_gpu = {device.startswith("cuda") for device in devices}
+        if len(on_gpu) > 1:
+            raise host.different_devices(self.name, devices)
+        return True in on_gpu
+
     def _ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """Arguments in the order of the parameters; ``a`` and ``a_ptr`` both name the parameter a_ptr."""
         if not named:
             return args
         rest = dict(named)
         ordered = list(args)
-        for param in self.kernel.params[len(args) :]:
-            for name in (param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle")):
-                if name in rest:
-                    ordered.append(rest.pop(name))
-                    break
+        for index, param in enumerate(self.kernel.params):
+            names = {param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle")} & rest.keys()
+            free = 0 if index < len(args) else 1
+            if len(names) > free:
+                raise ArgumentError(
+                    f"argument {param.name} of {self.name} is given twice", given=", ".join(sorted(names))
+                )
+            ordered += [rest.pop(name) for name in names]
         if rest:
-            names = [param.name for param in self.kernel.params]
+            known = [param.name for param in self.kernel.params]
             raise ArgumentError(
-                f"{self.name} has no such parameter", given=", ".join(rest), allowed=choices(next(iter(rest)), names)
+                f"{self.name} has no such parameter", given=", ".join(rest), allowed=choices(next(iter(rest)), known)
             )
         return tuple(ordered)
 
@@ -274,7 +284,11 @@ class Executable:
 
     def bind(self, *args: Any) -> Bindings:
         """The arguments checked against the signature: sizes, dtypes, alignment, assumptions."""
-        return self.signature.bind([host.array_info(value) if host.is_array(value) else value for value in args])
+        if not self._is_on_gpu(args):
+            return self.signature.bind([host.array_info(value) if host.is_array(value) else value for value in args])
+        from tilewright.cuda.tensors import inspected
+
+        return self.signature.bind([inspected(value, 0).descriptor for value in args])
 
     def program(self, check: str | Iterable[str] = "default") -> Program:
         """The simulator's program with these checks, made once."""
@@ -300,13 +314,12 @@ class Executable:
         values = self.bind(*args).values
         buffers = {name: value for name, value in self._named(args) if name in self.signature.buffers}
         kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
-        with self._lender(buffers.values())(buffers, kinds) as arrays:
+        with self._lender(args)(buffers, kinds) as arrays:
             return self.program(check).run(arrays, values, progress=progress)
 
-    @staticmethod
-    def _lender(arrays: Iterable[Any]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
+    def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """What makes NumPy arrays of these: copies of what is on a GPU, else views."""
-        if all(host.device_of(value) == "cpu" for value in arrays):
+        if not self._is_on_gpu(args):
             return host.lent
         from tilewright.cuda.staging import lent
 

@@ -20,7 +20,18 @@ from tilewright.ir.subbyte import pack_subbyte, unpack_subbyte
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["array_info", "closed", "device_of", "different_devices", "is_array", "is_torch", "lent", "opened"]
+__all__ = [
+    "array_info",
+    "closed",
+    "device_of",
+    "different_devices",
+    "element_name",
+    "in_elements",
+    "is_array",
+    "is_torch",
+    "lent",
+    "opened",
+]
 
 CUDA_DEVICE = 2  # DLPack's kDLCUDA
 # DLPack first: torch's CUDA array interface raises KeyError for element types that it cannot name, such as float8.
@@ -47,15 +58,25 @@ def device_of(value: object) -> str:
     if isinstance(value, np.ndarray):
         return "cpu"
     if hasattr(value, "__dlpack_device__"):
-        kind, index = value.__dlpack_device__()
-        if int(kind) in (1, 3):
+        kind, index = _dlpack_device(value)
+        if kind in (1, 3):
             return "cpu"
-        if int(kind) in (CUDA_DEVICE, 13):
+        if kind in (CUDA_DEVICE, 13):
             return f"cuda:{index}"
         raise ArgumentError(
             "an argument lives on a device of no known kind", given=f"DLPack device type {kind}", allowed="cpu, cuda"
         )
     return "cuda:0" if hasattr(value, "__cuda_array_interface__") else "cpu"
+
+
+def _dlpack_device(value: Any) -> tuple[int, int]:
+    try:
+        kind, index = value.__dlpack_device__()
+    except (BufferError, RuntimeError, ValueError) as error:  # torch's meta tensors, which have no memory at all
+        raise ArgumentError(
+            "an argument does not say where its memory is", given=str(error), allowed="an array on a cpu or cuda device"
+        ) from None
+    return int(kind), int(index)
 
 
 def different_devices(name: str, devices: Iterable[str]) -> ArgumentError:
@@ -68,23 +89,59 @@ def different_devices(name: str, devices: Iterable[str]) -> ArgumentError:
 
 
 def array_info(value: Any) -> ArrayInfo:
-    """Shape, dtype, strides (elements), address and device of an array, without touching its data.
+    """Shape, dtype, strides (elements), address and device of a host array or a tensor of torch, its data untouched.
 
     `Any`: arrays are known by their attributes.
     """
-    if isinstance(value, np.ndarray):
-        address, name = value.ctypes.data, value.dtype.name
-        strides = tuple(stride // value.itemsize for stride in value.strides)
-        return ArrayInfo(value.shape, name, strides, address, "cpu", not value.flags.writeable)
-    name = str(value.dtype).removeprefix("torch.")
     if hasattr(value, "data_ptr"):
-        return ArrayInfo(tuple(value.shape), name, tuple(value.stride()), value.data_ptr(), device_of(value), False)
-    interface = getattr(value, "__cuda_array_interface__", None) or value.__array_interface__
-    address, readonly = interface["data"]
-    width = np.dtype(value.dtype).itemsize
-    strides = interface.get("strides")
-    steps = None if strides is None else tuple(stride // width for stride in strides)
-    return ArrayInfo(tuple(interface["shape"]), name, steps, address, device_of(value), bool(readonly))
+        return _tensor_info(value)
+    array = _viewed(value)
+    strides = in_elements(array.strides, array.dtype)
+    return ArrayInfo(
+        array.shape, element_name(array.dtype), strides, array.ctypes.data, "cpu", not array.flags.writeable
+    )
+
+
+def _tensor_info(value: Any) -> ArrayInfo:
+    name = str(value.dtype).removeprefix("torch.")
+    try:
+        steps, address = tuple(value.stride()), value.data_ptr()
+    except RuntimeError as error:  # a sparse tensor
+        raise ArgumentError(
+            "an argument has no memory of its own",
+            given=str(error),
+            allowed="a dense tensor, such as .to_dense() makes",
+        ) from None
+    return ArrayInfo(tuple(value.shape), name, steps, address, device_of(value), False)
+
+
+def element_name(kind: np.dtype[Any]) -> str:
+    """ "float32"; NumPy's code (">f4") for numbers in the other byte order, which no kernel reads. `Any`: any type."""
+    return kind.name if kind.isnative else kind.str
+
+
+def in_elements(strides: Iterable[int], kind: np.dtype[Any]) -> tuple[float, ...]:
+    """Strides of bytes in elements; those of a field in records of another size need not be whole.
+
+    >>> in_elements((32, 6), np.dtype("float32"))
+    (8, 1.5)
+    """
+    width = max(1, kind.itemsize)
+    return tuple(stride / width if stride % width else stride // width for stride in strides)
+
+
+def _viewed(value: Any) -> NDArray[Any]:
+    """A host array of any library as one of NumPy's, over the same memory."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError) as error:
+        raise ArgumentError(
+            "an argument cannot be read as a NumPy array", given=str(error), allowed="element types that NumPy has"
+        ) from None
 
 
 @contextmanager
@@ -119,11 +176,9 @@ def _is_unpacked(array: NDArray[np.generic], kind: DType) -> bool:
 
 
 def _as_numpy(value: Any, kind: DType) -> NDArray[np.generic]:
-    if isinstance(value, np.ndarray):
-        return value
-    if type(value).__module__.partition(".")[0] == "torch":
+    if is_torch(value):
         import torch  # the caller's own: this module never needs it
 
         flat = value.detach().reshape(-1).view(torch.uint8).numpy()
         return np.asarray(flat if kind.bits < 8 else flat.view(kind.element.numpy).reshape(value.shape))
-    return np.asarray(value)
+    return _viewed(value)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,16 @@ def test_a_broken_entry_is_made_again(store: Cache, assembled: list[str], tmp_pa
     assert path.read_bytes() == whole
 
 
+def test_an_entry_that_another_kernel_s_has_replaced_is_made_again(store: Cache) -> None:
+    store.save(KEYS[0], made())
+    store.save(KEYS[1], made(200))
+
+    store.path(KEYS[1]).write_bytes(store.path(KEYS[0]).read_bytes())
+
+    assert store.load(KEYS[0]) == made()
+    assert store.load(KEYS[1]) is None
+
+
 def test_the_entry_used_longest_ago_goes_first(tmp_path: Path) -> None:
     store = Cache(tmp_path, most_bytes=3500)
     for age, key in enumerate(KEYS[:3]):
@@ -112,6 +124,30 @@ def test_the_entry_used_longest_ago_goes_first(tmp_path: Path) -> None:
     store.save(KEYS[3], made(1000))
 
     assert [store.load(key) is not None for key in KEYS[:4]] == [True, False, True, True]
+
+
+def test_uses_that_follow_each_other_at_once_keep_their_order(tmp_path: Path) -> None:
+    """File systems of their own accord count time in milliseconds."""
+    store = Cache(tmp_path, most_bytes=7500)
+    for key in KEYS[:6]:
+        store.save(key, made(1000))
+    for key in reversed(KEYS[:6]):
+        store.load(key)
+
+    for key in KEYS[6:]:
+        store.save(key, made(1000))
+
+    assert [store.load(key) is not None for key in KEYS] == [True] * 4 + [False, False, True, True]
+
+
+def test_the_bound_holds_while_others_write_too(tmp_path: Path) -> None:
+    stores = [Cache(tmp_path, most_bytes=20_000) for _ in range(4)]
+
+    for turn in range(40):
+        for number, store in enumerate(stores):
+            store.save(f"{turn:032x}{number:032x}", made(1000))
+
+    assert 10_000 < sum(path.stat().st_size for path in tmp_path.iterdir()) <= 20_000
 
 
 def test_the_bound_holds_for_what_other_processes_wrote(tmp_path: Path) -> None:
@@ -166,14 +202,52 @@ def test_a_directory_that_cannot_be_written_costs_a_warning(
         assert assemble(TEXT, "sm_90a").cubin == TEXT.encode()
 
 
+def test_a_full_disk_costs_one_warning_and_leaves_nothing_behind(store: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: str, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", source)
+
+    monkeypatch.setattr(os, "replace", full)
+
+    with pytest.warns(TilewrightWarning, match=r"not kept in .*\(No space left on device\)"):
+        store.save(KEYS[0], made())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.save(KEYS[1], made())
+
+    assert not list(store.directory.iterdir())
+
+
+def test_a_user_without_a_home_has_a_cache_all_the_same(
+    assembled: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("TILEWRIGHT_CACHE_DIR")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.setattr(cache, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(cache, "_default_directory", cache._default_directory.__wrapped__)
+
+    for _ in range(2):
+        assemble(TEXT, "sm_90a")
+
+    assert assembled == [TEXT]
+    assert len(list(tmp_path.rglob("*.kernel"))) == 1
+
+
 def test_a_bound_of_nothing_turns_the_cache_off(
     assembled: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    assemble(TEXT, "sm_90a")
+    (entry,) = tmp_path.iterdir()
     monkeypatch.setenv("TILEWRIGHT_CACHE_BYTES", "0")
 
     assemble(TEXT, "sm_90a")
+    assemble(TEXT + " ", "sm_90a")
 
-    assert not list(tmp_path.iterdir())
+    assert assembled == [TEXT, TEXT, TEXT + " "]
+    assert list(tmp_path.iterdir()) == [entry]
 
 
 def test_a_bound_that_is_no_number_is_an_error(assembled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

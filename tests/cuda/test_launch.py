@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from ctypes import c_double, c_float, c_int, c_short, c_uint64
+from ctypes import c_double, c_int, c_short, c_uint64
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.cuda.fake_driver import CONTEXTS, FakeDriver, GpuArray, Tensor, torch_module
+from tests.cuda.fake_driver import CONTEXTS, FakeDriver, GpuArray, Tensor
 from tilewright import T
-from tilewright.compiler import Executable
 from tilewright.cuda import driver
 from tilewright.cuda.launch import runs_on
-from tilewright.cuda.tensors import QUICK
 from tilewright.errors import ArgumentError, TargetError, ToolError
 from tilewright.isa import ARCHS
 
@@ -50,22 +46,6 @@ def large(A: T.Buffer((16384,), "float32")):
     tile = T.alloc_shared((16384,), "float32")
     tile[i] = A[i]
     A[i] = tile[i]
-
-
-@pytest.fixture(params=[True, False], ids=["torch", "torch without guards"])
-def fake(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
-    """A machine with one GPU, and a fake torch."""
-    made = FakeDriver(kinds=(POINTER, POINTER, c_float, c_int))
-    monkeypatch.setattr(driver, "library", lambda: made)
-    monkeypatch.setitem(sys.modules, "torch", torch_module(guards=request.param))
-    monkeypatch.setattr(Executable, "cubin", b"cubin")
-    caches = (driver.device, driver.device_count, driver.is_usable)
-    for cached in caches:
-        cached.cache_clear()
-    yield made
-    for cached in caches:
-        cached.cache_clear()
-    QUICK.pop(Tensor, None)
 
 
 @pytest.fixture
@@ -154,6 +134,18 @@ def test_numbers_are_packed_as_their_dtypes(fake: FakeDriver) -> None:
     assert fake.launches[0].values == [0x1000, -7, 0x3C00, 0.1, 0x3F80, 3]
     assert fake.launches[1].values == [0x1000, 7, 0xC000 - 65536, 2.0, 0xC000 - 65536, 2]
     assert [seen.grid[0] for seen in fake.launches] == [3, 2]
+
+
+@pytest.mark.parametrize("value", [3, True, 3.0])
+def test_a_float_that_c_has_no_type_for_is_packed_alike_each_time(fake: FakeDriver, value: float) -> None:
+    fake.kinds = (POINTER, c_short, c_short, c_double, c_short, c_int)
+    exe = tw.compile(many, target="sm_90a")
+
+    for _ in range(3):
+        exe(Tensor((32,)), 1, 1.0, 1.0, value, 1)
+
+    bits = int(np.float32(value).view(np.uint32)) >> 16
+    assert [seen.values[4] for seen in fake.launches] == [bits] * 3
 
 
 def test_a_number_that_does_not_fit_is_refused_each_time(fake: FakeDriver) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests.gpu.hardware import ARCH, Bench
 
 TALLY = "tally"
+OUTCOMES = ("passed", "failed", "error", "skipped")  # skipped: what needs a library that is not installed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,7 +57,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.line(f"{largest[name]:>16.3g} {name}")
     path = terminalreporter.config.getoption("--gpu-report")
     if path:
-        tests = {outcome: len(terminalreporter.stats.get(outcome, ())) for outcome in ("passed", "failed", "error")}
+        tests = {outcome: len(terminalreporter.stats.get(outcome, ())) for outcome in OUTCOMES}
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(json.dumps({**machine(), "tests": tests, **total, **largest}, indent=2) + "\n")
 

@@ -1,6 +1,12 @@
-"""What of docs/ is made from the code shows the code as it is."""
+"""What is written about the code speaks of the code as it is: pages made from it, and the reading orders of rooms."""
 
 from __future__ import annotations
+
+import re
+from importlib import import_module
+from pkgutil import iter_modules
+
+import pytest
 
 from tilewright.isa.table import INSTRUCTIONS
 from tools.docs import PICTURES, TENSOR_PAGE, made, page
@@ -27,3 +33,12 @@ def test_every_instruction_and_form_is_on_the_page() -> None:
 
     assert [name for name in INSTRUCTIONS if f"## T.{name}(" not in text] == []
     assert text.count("\n- `") == sum(len(row.forms) for row in INSTRUCTIONS.values())
+
+
+# Instructions and checks are found by discovery: whoever adds one touches no other file.
+@pytest.mark.parametrize("room", ["sim", "tile"])
+def test_every_module_has_its_place_in_the_reading_order_of_its_room(room: str) -> None:
+    package = import_module(f"tilewright.{room}")
+    listed = set(re.findall(r"\w+", package.__doc__ or ""))
+
+    assert [info.name for info in iter_modules(package.__path__) if info.name not in listed] == []

@@ -134,6 +134,9 @@ EXCLUDED = {
     "SM75_U16x8_LDSM_N": ("so the unit is 32 bits", "SM75_U32x4_LDSM_N"),
     "SM75_U8x16_LDSM_T": ("8-bit units came with sm_100", "SM100_U8x16_LDSM_T"),
     "SM75_U16x8_STSM_T": ("16-bit units came with sm_90", "SM90_U16x8_STSM_T"),
+    "SM75_U64x2_LDSM_T": ("a 64-bit element would be split between two threads", "SM75_U16x8_LDSM_T"),
+    "SM75_U64x2_LDSM_N": ("so the unit is 32 bits", "SM75_U32x4_LDSM_N"),
+    "SM100_U4x32_STSM_T": ("units of 16 or 8 bits", "SM100_U8x16_STSM_T"),
 }
 
 
@@ -144,6 +147,23 @@ def test_a_name_that_the_rule_excludes_says_why_and_what_to_use(name: str) -> No
     with pytest.raises(InstructionError, match=reason) as raised:
         isa.atom(name)
     assert str(raised.value.hint).split()[0] == instead
+    assert "did you mean" not in str(raised.value.allowed)  # one advice, not two
+
+
+WITHOUT_A_SUBSTITUTE = {
+    "SM75_U16x1_LDSM_T": "a thread has 2, 4 or 8 units of 16 bits, not 1",
+    "SM75_U32x8_LDSM_N": "a thread has 1, 2 or 4 units of 32 bits, not 8",
+    "SM100_U8x4_LDSM_T": "a thread has 8 or 16 units of 8 bits, not 4",
+    "SM100_SU4_DU8x16_x4_LDSM_T": "CuTe has none that transposes packed elements; T.ptx.ldmatrix does",
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_SUBSTITUTE)
+def test_a_name_that_nothing_replaces_says_what_there_is(name: str) -> None:
+    with pytest.raises(InstructionError, match=WITHOUT_A_SUBSTITUTE[name]) as raised:
+        isa.atom(name)
+    assert raised.value.hint is None
+    assert "did you mean 'SM" in str(raised.value.allowed)
 
 
 def test_a_misspelt_atom_gets_the_nearest_name() -> None:

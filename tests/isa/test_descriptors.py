@@ -147,6 +147,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "matrix descriptor: leading_is_absolute",
     ),
     "an absolute offset without a swizzle": ({"leading_is_absolute": True}, "matrix descriptor: leading_is_absolute"),
+    "a start that is no number": ({"start": "0"}, "matrix descriptor: start"),
+    "a start between two numbers": ({"start": 16.0}, "matrix descriptor: start"),
+    "no stride": ({"stride": None}, "matrix descriptor: stride"),
     "another generation": ({"generation": "sm_120"}, "matrix descriptor: generation"),
 }
 
@@ -167,6 +170,9 @@ def test_a_bad_field_is_named(case: str) -> None:
         (1 << 46 | 3 << 61, "sm_100", "swizzle"),
         (1 << 46, "sm_90", "constant"),
         (0, "sm_80", "generation"),
+        (1 << 64 | 1 << 46, "sm_100", "bits"),
+        (-1, "sm_100", "bits"),
+        ("0x400000000000", "sm_100", "bits"),
     ],
 )
 def test_bits_that_are_no_descriptor_are_refused(bits: int, generation: str, message: str) -> None:
@@ -190,6 +196,14 @@ def test_addresses_that_nobody_can_tell_are_refused(
 ) -> None:
     with pytest.raises(InstructionError, match=f"matrix descriptor: {message}"):
         made.addresses(8, rows, major)
+
+
+@pytest.mark.parametrize("rows", [0, -8])
+def test_a_matrix_has_rows(rows: int) -> None:
+    with pytest.raises(InstructionError, match="matrix descriptor: rows"):
+        MatrixDescriptor(0).addresses(rows, 16)
+
+    assert MatrixDescriptor(0).addresses(1, 16).tolist() == [[0]]
 
 
 def test_a_descriptor_is_readable() -> None:

@@ -43,7 +43,6 @@ def faults(row: Instruction, form: Form) -> list[str]:
         == operands | (modifiers - {"dtype"}) | set(row.folds),
         "keywords of execute that are modifiers": set(form.passes) <= modifiers,
         "accesses through its operands": {access.operand for access in form.accesses} <= operands,
-        "something to run its meaning on": form.on in ("", "machine", "memory", "shared", "bulk"),
         "a barrier that it signals among its operands": form.signal is None or form.signal.barrier in operands,
         "folded keywords that go into an operand": {target for target, _ in row.folds.values()} <= operands,
     }
@@ -83,6 +82,11 @@ def test_no_two_forms_of_a_row_take_the_same_modifiers() -> None:
         taken = [tuple(sorted(map(repr, mods.items()))) for form in row.forms for mods in form.all_mods()]
 
         assert len(taken) == len(set(taken)), row.name
+
+
+def test_a_form_that_runs_on_an_unknown_machine_cannot_be_built() -> None:
+    with pytest.raises(ValueError, match="nop cannot run on 'disk'"):
+        Form("nop", isa.since("sm_75"), 'PTX ISA, "nop"', on="disk")
 
 
 def test_an_operand_of_an_unknown_kind_cannot_be_built() -> None:

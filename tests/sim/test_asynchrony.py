@@ -30,7 +30,7 @@ STEPS = {
 def copied(*left_out: str, store: str = "", ctas: int = 1) -> Any:  # noqa: C901  branches of Python, decided while it is parsed
     """A tile goes to tensor memory, and each warp reads it back; without some of the steps that this takes.
 
-    store: where the thread that issues the copy overwrites what it copies from.
+    store: where the thread that issues the copy, or another, overwrites what it copies from.
     """
     assert STEPS.issuperset(left_out)
     has = {step: step not in left_out for step in STEPS}
@@ -59,6 +59,8 @@ def copied(*left_out: str, store: str = "", ctas: int = 1) -> Any:  # noqa: C901
                 T.ptx.tcgen05.commit(done.ptr_to([0]), cta_group=1)  # the commit
             if store == "before the wait":
                 source[3, 3] = T.uint8(1)  # the store
+        if store == "by another thread" and tid == 77:
+            source[3, 3] = T.uint8(1)  # the other store
         if has["wait"]:
             T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)  # the wait
         if has["fence after the wait"]:
@@ -309,11 +311,14 @@ def test_other_registers_of_the_same_array_may_be_used_meanwhile() -> None:
 # What a copy still reads
 
 
-def test_the_source_is_not_overwritten_before_the_copy_is_complete() -> None:
-    error = refusal(copied(store="before the wait"), *arrays())
+@pytest.mark.parametrize(
+    ("store", "mark", "warp"), [("before the wait", "the store", 0), ("by another thread", "the other store", 2)]
+)
+def test_the_source_is_not_overwritten_before_the_copy_is_complete(store: str, mark: str, warp: int) -> None:
+    error = refusal(copied(store=store), *arrays())
 
     assert error.what == "store overwrites shared memory that tcgen05.cp may still be reading"
-    assert f"{line('the store')}: CTA (0, 0, 0), warp 0" in str(error.given)
+    assert f"{line(mark)}: CTA (0, 0, 0), warp {warp}" in str(error.given)
     assert f"read at {line('the copy')}" in str(error.given)
     assert "a wait for the phase (parity 0) of the m-barrier that the commit" in str(error.hint)
     assert f"that the commit at {line('the commit')} reports to" in str(error.hint)

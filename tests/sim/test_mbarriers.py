@@ -370,6 +370,13 @@ def test_what_was_not_made_an_m_barrier_is_none(how: str, check: str, what: str)
     assert str(error.at) == line("twice" if how == "twice" else "arrives")
 
 
+def test_one_that_nobody_has_made_is_told_what_makes_it() -> None:
+    error = refusal(misused("nothing"))
+
+    number = line("arrives").split(":")[1]
+    assert error.hint == f"T.ptx.mbarrier.init(...) by one thread, and a barrier, before line {number}"
+
+
 def test_an_m_barrier_may_be_ended_and_made_again() -> None:
     assert simulate(misused("again")) == []
 

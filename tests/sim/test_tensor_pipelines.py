@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.sim.tensor_kernels import IN_EVERY_QUARTER, give_back, line, refusal, simulate, take
+from tests.sim.tensor_kernels import IN_EVERY_QUARTER, TILE, give_back, line, refusal, simulate, take
 from tilewright import T, Tx
 from tilewright.sim.checks import knowledge
 
@@ -219,3 +219,43 @@ def test_shapes_of_16_lanes_reach_both_halves_of_a_quarter(shape: str, num: int,
 
     assert simulate(there_and_back, b) == []
     assert np.array_equal(b, warp * 1000 + half * 500 + lane * 4 + j)
+
+
+def staged_by_all(*, meets: bool) -> Any:
+    """128 threads stage a tile, four bytes each, and one of them copies it."""
+
+    @T.prim_func
+    def stage_and_copy(A: T.Buffer((32, 16), "uint8")):
+        T.cta_id([1])
+        warp_id, tid = T.warp_id([4]), T.thread_id([128])
+        source = T.alloc_buffer((32, 16), "uint8", scope="shared", align=128)
+        addr, done = T.alloc_shared([1], "uint32"), T.alloc_shared([1], "uint64")
+        if tid == 0:
+            T.ptx.mbarrier.init(done.ptr_to([0]), 1)
+        T.ptx.fence.mbarrier_init()
+        take(addr, warp_id)
+        for i in range(4):
+            source[tid // 4, tid % 4 * 4 + i] = A[tid // 4, tid % 4 * 4 + i]  # stages for all
+        T.ptx.fence.proxy_async("shared::cta")
+        if meets:
+            T.cuda.cta_sync()
+        tmem = T.decl_buffer((32, 16), "uint8", scope="tmem", allocated_addr=addr[0], layout=IN_EVERY_QUARTER)
+        if tid == 0:
+            Tx.copy_async(tmem[:, :], source[:, :])  # copies for all
+            T.ptx.tcgen05.commit(done.ptr_to([0]))
+        T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
+        give_back(addr, warp_id)
+
+    return stage_and_copy
+
+
+def test_what_four_warps_stage_is_copied_behind_a_barrier_of_all() -> None:
+    assert simulate(staged_by_all(meets=True), TILE) == []
+
+
+def test_without_it_the_barrier_that_is_told_is_wide_enough_for_all() -> None:
+    error = refusal(staged_by_all(meets=False), TILE)
+
+    first, then = (line(mark).split(":")[1] for mark in ("stages for all", "copies for all"))
+    assert error.what.startswith("race: tcgen05.cp reads source[")
+    assert error.hint == f"T.cuda.cta_sync() between line {first} and line {then}"

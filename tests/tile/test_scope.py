@@ -25,7 +25,8 @@ from tilewright.ir import (
     binary,
     unary,
 )
-from tilewright.layout import S, laneid, tid_in_wg, tx
+from tilewright.layout import AXES, S, laneid, tid_in_wg, tx
+from tilewright.tile.owners import COORDINATES
 
 K, N, X = Var("k"), Var("n"), Var("x")
 LINE = Span("stage.py", 20)
@@ -214,3 +215,7 @@ def test_a_vote_is_the_same_in_all_lanes() -> None:
     resolved(Evaluate(vote), under(binary("!=", vote, 0), call("warp")), threads=256)
     with pytest.raises(DispatchError, match="needs all threads"):
         resolved(under(binary("!=", vote, 0), call("cta")), threads=256)
+
+
+def test_a_thread_knows_its_number_on_every_thread_axis() -> None:
+    assert set(COORDINATES) == {name for name, axis in AXES.items() if axis.is_thread()}

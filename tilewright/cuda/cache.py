@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, gettempdir
 
 from tilewright.cuda import nvrtc
 from tilewright.cuda.nvrtc import Assembly
@@ -76,9 +76,16 @@ def _nvrtc_version() -> str:
 @cache
 def _default_directory() -> Path:
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "tilewright"
+        return _home() / "Library" / "Caches" / "tilewright"
     base = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
-    return Path(base or Path.home() / ".cache") / "tilewright"
+    return Path(base or Path(_home(), ".cache")) / "tilewright"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user without an entry, as in some containers
+        return Path(gettempdir())
 
 
 class Cache:
@@ -87,7 +94,7 @@ class Cache:
     def __init__(self, directory: Path, most_bytes: int = DEFAULT_BYTES) -> None:
         self.directory = directory
         self.most_bytes = most_bytes
-        self._known_bytes: int | None = None  # an estimate: other processes write too
+        self._unseen_bytes = 0  # how many may be written before the directory, where others write too, is read again
 
     @staticmethod
     def of_environment() -> Cache:
@@ -101,7 +108,8 @@ class Cache:
             )
         directory = os.environ.get("TILEWRIGHT_CACHE_DIR")
         return _cache_at(
-            Path(directory).expanduser() if directory else _default_directory(), int(given) if given else DEFAULT_BYTES
+            Path(os.path.expanduser(directory)) if directory else _default_directory(),
+            int(given) if given else DEFAULT_BYTES,
         )
 
     def path(self, key: str) -> Path:
@@ -109,35 +117,46 @@ class Cache:
 
     def load(self, key: str) -> Assembly | None:
         """The entry, which counts as used now; None where there is none, or none that is whole."""
+        if not self.most_bytes:
+            return None
         path = self.path(key)
         try:
             data = path.read_bytes()
         except OSError:
             return None
         with suppress(OSError):  # a directory that is only to be read is as good
-            os.utime(path)
-        return _unpacked(data)
+            _use(path)
+        return _unpacked(key, data)
 
     def save(self, key: str, assembly: Assembly) -> None:
         """Keep an entry, and the directory within its bound."""
         if not self.most_bytes:
             return
-        data = _packed(assembly)
+        data = _packed(key, assembly)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            with NamedTemporaryFile(dir=self.directory, suffix=UNFINISHED, delete=False) as file:
-                file.write(data)
-            os.replace(file.name, self.path(key))
+            self._put(self.path(key), data)
             self._keep_bound(len(data))
         except OSError as error:
-            _warn_once(str(self.directory), str(error))
+            _warn_once(str(self.directory), error.strerror or str(error))
+
+    def _put(self, path: Path, data: bytes) -> None:
+        """All of it or nothing."""
+        with NamedTemporaryFile(dir=self.directory, suffix=UNFINISHED, delete=False) as file:
+            try:
+                file.write(data)
+                file.close()
+                _use(Path(file.name))
+                os.replace(file.name, path)
+            except OSError:  # a full disk
+                Path(file.name).unlink(missing_ok=True)
+                raise
 
     def _keep_bound(self, written: int) -> None:
-        """The directory is read when this process first writes, and when its estimate passes the bound."""
-        if self._known_bytes is not None:
-            self._known_bytes += written
-            if self._known_bytes <= self.most_bytes:
-                return
+        """The directory is read at the first write, where it may be full, and at least each 16th part of the bound."""
+        self._unseen_bytes -= written
+        if self._unseen_bytes >= 0:
+            return
         entries = sorted(self._entries())
         total = sum(size for _, size, _ in entries)
         for _, size, path in entries:
@@ -145,16 +164,16 @@ class Cache:
                 break
             path.unlink(missing_ok=True)
             total -= size
-        self._known_bytes = total
+        self._unseen_bytes = min(self.most_bytes - total, self.most_bytes // 16)
 
-    def _entries(self) -> list[tuple[float, int, Path]]:
-        """(last use, bytes, path) of every entry; what was left unfinished long ago goes."""
+    def _entries(self) -> list[tuple[int, int, Path]]:
+        """(last use in nanoseconds, bytes, path) of every entry; what was left unfinished long ago goes."""
         found = []
         for item in os.scandir(self.directory):
             with suppress(FileNotFoundError):  # another process was quicker
                 seen = item.stat()
                 if item.name.endswith(SUFFIX):
-                    found.append((seen.st_mtime, seen.st_size, Path(item.path)))
+                    found.append((seen.st_mtime_ns, seen.st_size, Path(item.path)))
                 elif item.name.endswith(UNFINISHED) and time.time() - seen.st_mtime > ABANDONED_AFTER:
                     os.unlink(item.path)
         return found
@@ -174,19 +193,29 @@ def _warn_once(directory: str, reason: str) -> None:
     )
 
 
-# An entry: checksum of the rest; one line of JSON; cubin, PTX and log, of the lengths that it says.
+def _use(path: Path) -> None:
+    """Note that it is used now: file systems of their own accord count in ticks of some milliseconds."""
+    now = time.time_ns()
+    os.utime(path, ns=(now, now))
 
 
-def _packed(assembly: Assembly) -> bytes:
+# An entry: checksum of its name and the rest; one line of JSON; cubin, PTX and log, of the lengths that it says.
+
+
+def _packed(key: str, assembly: Assembly) -> bytes:
     parts = [assembly.cubin, assembly.ptx.encode(), assembly.log.encode()]
     head = json.dumps({"arch": assembly.arch, "lengths": [len(part) for part in parts]}).encode() + b"\n"
     rest = b"".join([head, *parts])
-    return hashlib.sha256(rest).digest() + rest
+    return _checksum(key, rest) + rest
 
 
-def _unpacked(data: bytes) -> Assembly | None:
+def _checksum(key: str, rest: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + rest).digest()
+
+
+def _unpacked(key: str, data: bytes) -> Assembly | None:
     checksum, rest = data[:CHECKSUM_BYTES], data[CHECKSUM_BYTES:]
-    if hashlib.sha256(rest).digest() != checksum:
+    if _checksum(key, rest) != checksum:
         return None
     line, _, body = rest.partition(b"\n")
     head = json.loads(line)

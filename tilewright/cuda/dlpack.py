@@ -14,6 +14,7 @@ from tilewright.ir.arguments import ArrayInfo
 
 __all__ = ["read_capsule"]
 
+MAJOR_VERSION = 1
 READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 LEGACY_STREAM = 1  # how the protocol spells the default stream
 
@@ -72,6 +73,12 @@ def read_capsule(value: Any, stream: int | None = None) -> ArrayInfo:
     readonly = False
     if _is_valid(capsule, b"dltensor_versioned"):
         versioned = _ManagedVersioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+        if versioned.major != MAJOR_VERSION:
+            raise ArgumentError(
+                "an argument comes in a version of DLPack that is not known",
+                given=f"{versioned.major}.{versioned.minor}",
+                allowed=f"{MAJOR_VERSION}.0 and later, or before versions were told",
+            )
         tensor, readonly = versioned.tensor, bool(versioned.flags & READ_ONLY)
     else:
         tensor = _Managed.from_address(_pointer(capsule, b"dltensor")).tensor

@@ -53,6 +53,7 @@ class Launcher:
         self._launch: Launch = kernel.launch
         self._cubin = cubin
         self._format = _Format.of(kernel.params, kernel.symbols)
+        self._is_quick = not any(_goes_as_bits(param) for param in kernel.params)
         deciding = _deciding(signature)
         alignment = max([DEFAULT_ALIGNMENT, *(buffer.align for buffer in signature.buffers.values())])
         self.quick = QuickCalls([param.name in deciding for param in kernel.params], alignment - 1)
@@ -64,7 +65,7 @@ class Launcher:
 
         `Any`: arrays of any library, numbers.
         """
-        arrays = [value for value in args if host.is_array(value)]
+        arrays = [value for value in args if host.is_array(value) and host.device_of(value) != "cpu"]
         streams = [stream_of(value, _ordinal_of(value)) for value in arrays]
         stream = next((one for one in streams if one is not None), 0)
         found = [inspected(value, stream) for value in args]
@@ -75,7 +76,8 @@ class Launcher:
                 with device.current():
                     driver.order(stream, after=other)
         plan.launch(plan.exact(found), stream)
-        self.quick.remember(args, plan)
+        if self._is_quick:
+            self.quick.remember(args, plan)
 
     def plan(self, found: Sequence[Inspected], device: Device) -> Plan:
         """The checked call for arguments like these, on a device. Raises ArgumentError where they do not fit."""
@@ -97,7 +99,10 @@ class Launcher:
 
     def _ordinal(self, found: Sequence[Inspected]) -> int:
         """The one device that all arrays are on; the first where there is no array."""
-        devices = {one.descriptor.device for one in found if isinstance(one.descriptor, ArrayInfo)}
+        places = [
+            one.descriptor for one, param in zip(found, self.kernel.params, strict=False) if param.dtype == "handle"
+        ]
+        devices = {place.device for place in places if isinstance(place, ArrayInfo)}
         if len(devices) > 1:
             raise host.different_devices(self.kernel.name, devices)
         return int(devices.pop().partition(":")[2] or 0) if devices else 0
@@ -188,9 +193,14 @@ class _Format:
             return int(value)
         with np.errstate(over="ignore"):
             rounded = np.asarray(value, np.float64).astype(kind.numpy)
-        if str(kind) in ("float16", "float32", "tf32", "float64"):
-            return float(rounded)
-        return int(rounded.view(np.uint16 if kind.bits == 16 else np.uint8))
+        if _goes_as_bits(self.params[index]):
+            return int(rounded.view(np.uint16 if kind.bits == 16 else np.uint8))
+        return float(rounded)
+
+
+def _goes_as_bits(param: Var) -> bool:
+    """Is it a float that C has no type for? `struct` would take an integer given for it as its bits."""
+    return param.dtype.is_float and FORMATS.get(str(param.dtype), "B") not in "efd"
 
 
 # Packed values, the configuration, the arguments of cuLaunchKernelEx as ctypes hands them on (so that a launch converts

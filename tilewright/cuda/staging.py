@@ -1,10 +1,13 @@
-"""Host arrays on a GPU for one launch, and GPU arrays on the host for one simulation: copied there and back."""
+"""Host arrays on a GPU for one launch, and GPU arrays on the host for one simulation: copied there and back.
+
+Arrays that overlap, such as one array passed twice, stay one memory: what is copied is the `Stretch` that they cover.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +17,49 @@ from tilewright.cuda import driver
 from tilewright.cuda.launch import Launcher
 from tilewright.cuda.tensors import Inspected, inspected
 from tilewright.dtypes import DType
-from tilewright.ir import Buffer
 from tilewright.ir.arguments import ArrayInfo
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["launch_from_host", "lent"]
+__all__ = ["Stretch", "launch_from_host", "lent", "stretches_of"]
+
+ALLOCATED_AT = 256  # what the addresses of allocations are multiples of: modulo this, a copy lies as its original
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Memory from the address ``first`` up to ``end``. readonly: no array in it may be written."""
+
+    first: int
+    end: int
+    readonly: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        return self.end - self.first
+
+
+def stretches_of(arrays: Iterable[Stretch]) -> list[Stretch]:
+    """The memory of some arrays, those that overlap as one stretch.
+
+    >>> [(stretch.first, stretch.end) for stretch in stretches_of([Stretch(8, 16), Stretch(4, 9), Stretch(16, 20)])]
+    [(4, 16), (16, 20)]
+    """
+    found: list[Stretch] = []
+    for stretch in sorted(arrays, key=lambda one: (one.first, one.end)):
+        if found and stretch.first < found[-1].end:
+            last = found.pop()
+            stretch = Stretch(last.first, max(last.end, stretch.end), last.readonly and stretch.readonly)
+        found.append(stretch)
+    return found
+
+
+def _stretch_at(address: int, stretches: Sequence[Stretch]) -> Stretch:
+    return next(stretch for stretch in reversed(stretches) if stretch.first <= address)
+
+
+# Host arrays on a GPU
 
 
 def launch_from_host(launcher: Launcher, args: Sequence[Any], ordinal: int = 0) -> None:
@@ -30,34 +69,47 @@ def launch_from_host(launcher: Launcher, args: Sequence[Any], ordinal: int = 0) 
     """
     found = [inspected(value, 0) for value in args]
     launcher.signature.bind([one.descriptor for one in found])  # before anything is copied
-    device = driver.device(ordinal)
     buffers = [launcher.signature.buffers.get(param.name) for param in launcher.kernel.params]
+    kinds = {i: buffer.dtype for i, buffer in enumerate(buffers) if buffer is not None}
+    arrays = {i: host.opened(args[i], kind) for i, kind in kinds.items()}
+    stretches = stretches_of(
+        Stretch(array.ctypes.data, array.ctypes.data + array.nbytes, not array.flags.writeable)
+        for array in arrays.values()
+    )
+    device = driver.device(ordinal)
     with device.current(), ExitStack() as copies:
-        staged = [
-            copies.enter_context(_copied(one, value, buffer, ordinal))
-            for one, value, buffer in zip(found, args, buffers, strict=True)
-        ]
-        plan = launcher.plan(staged, device)
-        plan.launch(plan.exact(staged), 0)
+        distances = {stretch: copies.enter_context(_copied(stretch)) for stretch in stretches}
+        for i, array in arrays.items():
+            address = array.ctypes.data + distances[_stretch_at(array.ctypes.data, stretches)]
+            found[i] = _placed(found[i], address, f"cuda:{ordinal}")
+        plan = launcher.plan(found, device)
+        plan.launch(plan.exact(found), 0)
         driver.synchronize()  # what the kernel prints comes out now, also where no array is copied back
+    for i, kind in kinds.items():
+        host.closed(args[i], arrays[i], kind)
+
+
+def _placed(one: Inspected, address: int, device: str) -> Inspected:
+    assert isinstance(one.descriptor, ArrayInfo)
+    return Inspected(replace(one.descriptor, address=address, device=device), address)
 
 
 @contextmanager
-def _copied(one: Inspected, value: Any, buffer: Buffer | None, ordinal: int) -> Iterator[Inspected]:
-    """The argument with its data on the GPU, copied back at the end."""
-    if buffer is None or not isinstance(one.descriptor, ArrayInfo):
-        yield one
-        return
-    array = host.opened(value, buffer.dtype)
-    address = driver.allocate(array.nbytes)
+def _copied(stretch: Stretch) -> Iterator[int]:
+    """How many bytes after a stretch its copy on the GPU lies; what that has become is copied back at the end."""
+    lead = stretch.first % ALLOCATED_AT
+    allocated = driver.allocate(lead + stretch.nbytes)  # not a byte behind the end, where compute-sanitizer watches
+    address = allocated + lead
     try:
-        driver.copy_to_device(address, array.ctypes.data, array.nbytes)
-        yield Inspected(replace(one.descriptor, address=address, device=f"cuda:{ordinal}"), address)
-        if not one.descriptor.readonly:
-            driver.copy_from_device(array.ctypes.data, address, array.nbytes)
-            host.closed(value, array, buffer.dtype)
+        driver.copy_to_device(address, stretch.first, stretch.nbytes)
+        yield address - stretch.first
+        if not stretch.readonly:
+            driver.copy_from_device(stretch.first, address, stretch.nbytes)
     finally:
-        driver.free(address)
+        driver.free(allocated)
+
+
+# GPU arrays on the host
 
 
 @contextmanager
@@ -66,24 +118,27 @@ def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict
 
     `Any`: arrays of one GPU, of any library.
     """
-    found = {name: inspected(value, 0).descriptor for name, value in arrays.items()}
-    copies: dict[str, NDArray[np.generic]] = {}
-    for name, info in found.items():
+    found: dict[str, Stretch] = {}
+    for name, value in arrays.items():
+        info = inspected(value, 0).descriptor
         assert isinstance(info, ArrayInfo)
-        kind = kinds[name]
-        item_bytes = max(1, kind.element.bits // 8)  # 4-bit elements come two in an item
-        copies[name] = np.empty(info.size * item_bytes, np.uint8)
-        _move(info, copies[name], to_device=False)
-    yield copies
-    for name, info in found.items():
-        assert isinstance(info, ArrayInfo)
-        if not info.readonly:
-            _move(info, copies[name], to_device=True)
+        item_bytes = max(1, kinds[name].element.bits // 8)  # 4-bit elements come two in an item
+        first = info.address or 0
+        found[name] = Stretch(first, first + info.size * item_bytes, info.readonly)
+        ordinal = int(info.device.partition(":")[2])
+    stretches = stretches_of(found.values())
+    copies = {stretch: np.empty(stretch.nbytes, np.uint8) for stretch in stretches}
+    with driver.device(ordinal).current():
+        for stretch, copy in copies.items():
+            driver.copy_from_device(copy.ctypes.data, stretch.first, stretch.nbytes)
+    yield {name: _part(stretch, _stretch_at(stretch.first, stretches), copies) for name, stretch in found.items()}
+    with driver.device(ordinal).current():
+        for stretch, copy in copies.items():
+            if not stretch.readonly:
+                driver.copy_to_device(stretch.first, copy.ctypes.data, stretch.nbytes)
 
 
-def _move(info: ArrayInfo, array: NDArray[np.generic], *, to_device: bool) -> None:
-    with driver.device(int(info.device.partition(":")[2])).current():
-        if to_device:
-            driver.copy_to_device(info.address or 0, array.ctypes.data, array.nbytes)
-        else:
-            driver.copy_from_device(array.ctypes.data, info.address or 0, array.nbytes)
+def _part(array: Stretch, stretch: Stretch, copies: Mapping[Stretch, NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """The bytes of an array, in the copy of the stretch that it is part of."""
+    start = array.first - stretch.first
+    return copies[stretch][start : start + array.nbytes]

@@ -113,8 +113,16 @@ def inspected(value: Any, stream: int) -> Inspected:
 def _interface_info(value: Any) -> ArrayInfo:
     """Source: "CUDA Array Interface (Version 3)", Numba's manual."""
     interface = value.__cuda_array_interface__
-    address, readonly = interface["data"]
-    kind = np.dtype(getattr(value, "dtype", interface["typestr"]))
+    address, readonly = interface.get("data") or (0, False)
+    kind = np.dtype(interface["typestr"])
+    if kind.kind == "V":  # what the interface has no code for, such as bfloat16
+        kind = np.dtype(getattr(value, "dtype", kind))
+    if interface.get("mask") is not None:
+        raise ArgumentError(
+            "an argument has a mask, which a kernel would not see",
+            given="a masked array",
+            allowed="an array without one",
+        )
     if kind.name == "float4_e2m1fn":
         raise ArgumentError(
             "an argument holds one 4-bit element a byte; on the GPU two share one",
@@ -122,6 +130,8 @@ def _interface_info(value: Any) -> ArrayInfo:
             allowed="uint8 with two elements in each, the first in the low half",
         )
     steps = interface.get("strides")
-    strides = None if steps is None else tuple(step // kind.itemsize for step in steps)
+    strides = None if steps is None else host.in_elements(steps, kind)
     ordinal = driver.device_of_pointer(address) if address else 0
-    return ArrayInfo(tuple(interface["shape"]), kind.name, strides, address, f"cuda:{ordinal}", bool(readonly))
+    return ArrayInfo(
+        tuple(interface["shape"]), host.element_name(kind), strides, address, f"cuda:{ordinal}", bool(readonly)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,6 +25,10 @@ def register(name: str, exe: Any, mutates: Iterable[str] | None = None) -> Any:
         import torch
     except ImportError as error:
         raise ToolError("torch is not installed", given=str(error), hint="pip install torch") from None
+    if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*::[A-Za-z_]\w*", name, re.ASCII)):
+        raise ArgumentError(
+            "the name of an operator is a namespace and a name", given=repr(name), allowed='such as "mine::scale"'
+        )
     written = _mutated(exe.signature, _stored(exe), mutates)
 
     def run(*args: Any) -> None:
@@ -85,7 +90,7 @@ def _mutated(signature: Signature, stored: frozenset[str], mutates: Iterable[str
     seen = [name for name in names if name in stored]
     if mutates is None:
         return tuple(seen)
-    given = tuple(mutates)
+    given = (mutates,) if isinstance(mutates, str) else tuple(mutates)
     for name in given:
         if name not in names:
             raise ArgumentError(f"{signature.name} has no array {name!r}", given=name, allowed=choices(name, names))

@@ -6,6 +6,7 @@ the data lives. Every refusal names the argument, what was given, and what is al
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -43,13 +44,14 @@ ALSO: Mapping[str, Mapping[str, int]] = {
 class ArrayInfo:
     """An array that is passed, without its data.
 
-    dtype: its element type by name. strides: in elements; None where it is C-contiguous. address: in bytes, or
-    any number that is a multiple of the same powers of two; None where it is not known. device: "cpu", "cuda:0".
+    dtype: its element type by name. strides: in elements, not always whole; None where it is C-contiguous.
+    address: in bytes, or any number that is a multiple of the same powers of two; None where it is not known.
+    device: "cpu", "cuda:0".
     """
 
     shape: tuple[int, ...]
     dtype: str
-    strides: tuple[int, ...] | None = None
+    strides: tuple[float, ...] | None = None
     address: int | None = None
     device: str = "cpu"
     readonly: bool = False
@@ -125,7 +127,7 @@ class Signature:
     def key(self, arguments: Sequence[Descriptor]) -> Hashable:
         """Equal for calls that `bind` treats alike: what a caller may remember its answer under."""
         return tuple(
-            (a.shape, a.dtype, a.strides, a.alignment, a.device, a.readonly)
+            (a.shape, a.dtype, a.strides, a.alignment, a.device, a.readonly, a.address == 0)
             if isinstance(a, ArrayInfo)
             else (type(a), a)
             for a in arguments
@@ -164,16 +166,18 @@ class Signature:
         """A Python number of the parameter's dtype."""
         kind = param.dtype
         number: Number | None = None
+        if isinstance(value, np.generic):  # its own conversions lose what does not fit, such as an imaginary part
+            value = value.item()
         if isinstance(value, ArrayInfo):
             number = value.address if kind == "handle" else None
         elif kind.is_float:
-            number = float(value) if hasattr(value, "__float__") else None
-        elif hasattr(value, "__index__") or isinstance(value, np.bool_):  # NumPy's bool has no __index__
+            number = _as_float(value)
+        elif hasattr(value, "__index__"):
             number = int(value)
         if number is None:
             raise ArgumentError(
                 f"argument {param.name} of {self.name} is a number",
-                given=str(value) if isinstance(value, ArrayInfo) else f"{type(value).__name__} {value!r}",
+                given=_given(value),
                 allowed=f"a Python or NumPy {'number' if kind.is_float else 'integer'} ({kind})",
             )
         if kind.is_float:
@@ -191,14 +195,15 @@ class Signature:
         """The description of an array whose dtype, alignment and writability fit."""
         buffer = self.buffers[param.name]
         if not isinstance(value, ArrayInfo):
-            given = f"{type(value).__name__} {value!r}"
-            raise self._refuse(buffer, "is an array", given, _shown(buffer))
+            raise self._refuse(buffer, "is an array", _given(value), _shown(buffer))
         names = [str(buffer.dtype.element), *ALSO.get(buffer.dtype.element, ())]
         if value.dtype not in names:
             hint = f".astype({names[0]!r}) on the array; .view({names[0]!r}) where its bits are meant"
             raise self._refuse(buffer, f"has dtype {buffer.dtype}", value.dtype, " or ".join(names), hint)
         if value.readonly and buffer.name in self.written:
             raise self._refuse(buffer, "is written by the kernel", "a read-only array", "a writable one")
+        if value.size and value.address == 0:
+            raise self._refuse(buffer, "has no memory", "the address 0", "an array whose elements are stored")
         needed = buffer.align or DEFAULT_ALIGNMENT
         if value.size and value.alignment < needed:
             raise self._refuse(
@@ -323,6 +328,19 @@ def _holds(cond: Expr, values: Mapping[str, Number]) -> bool:
         return bool(evaluate(cond, values))
     except KernelError:
         return False
+
+
+def _as_float(value: Number) -> float | None:
+    """None for what is no number, and for an integer beyond every float."""
+    try:
+        return float(value) if hasattr(value, "__float__") else None
+    except OverflowError:
+        return None
+
+
+def _given(value: Descriptor) -> str:
+    """What was passed, in a line."""
+    return str(value) if isinstance(value, ArrayInfo) else f"{type(value).__name__} {reprlib.repr(value)}"
 
 
 def _shown(buffer: Buffer) -> str:

@@ -12,7 +12,17 @@ from tilewright.ir.stmt import Assign, Body, For, If, Stmt, While
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["assigned", "expressions", "map_body", "map_buffers", "rewrite", "rewrite_values", "statements", "walk"]
+__all__ = [
+    "assigned",
+    "bodies",
+    "expressions",
+    "map_body",
+    "map_buffers",
+    "rewrite",
+    "rewrite_values",
+    "statements",
+    "walk",
+]
 
 Node = TypeVar("Node")
 
@@ -90,11 +100,15 @@ def statements(body: Body) -> Iterator[Stmt]:
     """Every statement of ``body``, each before those inside it."""
     for stmt in body:
         yield stmt
-        if isinstance(stmt, (For, While)):
-            yield from statements(stmt.body)
-        elif isinstance(stmt, If):
-            yield from statements(stmt.then)
-            yield from statements(stmt.orelse)
+        for inner in bodies(stmt):
+            yield from statements(inner)
+
+
+def bodies(stmt: Stmt) -> tuple[Body, ...]:
+    """What stands inside a statement: the body of a loop, the two branches of an ``if``."""
+    if isinstance(stmt, If):
+        return stmt.then, stmt.orelse
+    return (stmt.body,) if isinstance(stmt, (For, While)) else ()
 
 
 def assigned(body: Body) -> frozenset[str]:

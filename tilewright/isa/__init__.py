@@ -1,4 +1,22 @@
-"""What the hardware does: one file per instruction family; a row has its spelling, its rules and its exact meaning."""
+"""What the hardware does: one file per instruction family; a row has its spelling, its rules and its exact meaning.
+
+In the order in which to read:
+
+    ldmatrix            one family as an example
+    table, effects      what a row is, and what it says of its effects
+    arch, machine       where a form exists; what a meaning may ask of the machine
+    calls, spelling     from ``T.ptx.name(...)`` to the row and back; from a PTX mnemonic to the row
+    stmatrix, movmatrix, mma
+                        matrices in registers, with fragments, products, widen, and by CuTe's names: atoms, majorness
+    copy, address, cluster, atomics
+                        memory, and the windows that addresses point into
+    sync, fences, warp  threads that meet, order and tell each other; mbarrier: phases, by the bits of mbarrier_state
+    tensor_alloc, tensor_ldst, tensor_cp, tensor_sync
+                        tensor memory; descriptors and descriptor_rows: how it finds matrices in shared memory
+    math, fma, bits, arith, convert
+                        numbers of one thread
+    printing            ``printf``, and ways to stop
+"""
 
 import importlib
 import pkgutil

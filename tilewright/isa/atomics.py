@@ -12,8 +12,9 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
+from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Memory
-from tilewright.isa.table import Access, Form, Mods, instruction, reads
+from tilewright.isa.table import Form, Mods, instruction, reads
 
 __all__: list[str] = []
 
@@ -47,10 +48,7 @@ def _nbytes(mods: Mods) -> int:
     return dtype(str(mods["dtype"])).bits // 8
 
 
-PLACE = (
-    Access("ptr", "generic", _nbytes, write=False, atomic=True),
-    Access("ptr", "generic", _nbytes, write=True, atomic=True),
-)
+PLACE = read_and_written("ptr", "generic", _nbytes)
 
 
 def _exchanged(old: Lanes, value: Lanes) -> Lanes:

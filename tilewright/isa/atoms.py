@@ -113,35 +113,36 @@ def atom(name: str) -> CopyAtom:
     """
     if name in ATOMS:
         return ATOMS[name]
-    parts = re.fullmatch(r"SM(?P<arch>\d+)_U(?P<bits>\d+)x(?P<count>\d+)_(?P<op>LDSM|STSM)_(?P<kind>[NT])", name)
-    reason, instead = _excluded(parts) if parts else ("", None)
+    parts = re.fullmatch(r"SM\d+_U(?P<bits>\d+)x(?P<count>\d+)_(?P<op>LDSM|STSM)_(?P<kind>[NT])", name)
+    reason, instead = _excluded(parts) if parts else (_PACKED if _PACKED_NAME.fullmatch(name) else "", None)
     like = [known for known in ATOMS if parts is None or parts["op"] in known]
-    raise InstructionError(
-        f"no copy atom is called {name}{reason}", given=name, allowed=choices(name, like), hint=instead
-    )
+    allowed = ", ".join(like) if instead else choices(name, like)  # the nearest name is not the nearest meaning
+    raise InstructionError(f"no copy atom is called {name}{reason}", given=name, allowed=allowed, hint=instead)
 
 
 _WORD = ": without trans a register stays together, so the unit is 32 bits"
-_REASONS = {
-    ("T", 32): ": .trans deals out 16-bit units, so a 32-bit element would be split between two threads",
-    ("N", 16): _WORD,
-    ("N", 8): _WORD,
-}
+_SPLIT = ": .trans deals out 16-bit units, so a {bits}-bit element would be split between two threads"
+_PACKED = ": CuTe has none that transposes packed elements; T.ptx.ldmatrix does, with shape='m16n16'"
+_PACKED_NAME = re.compile(r"SM\d+_SU[46]_DU8x\d+_(x\d_)?LDSM_T")
 _FIRST = {("LDSM", 8): 100, ("STSM", 8): 100, ("LDSM", 16): 75, ("STSM", 16): 90}
 
 
 def _excluded(name: re.Match[str]) -> tuple[str, str | None]:
     """Why the naming rule has no such atom, and the one that moves as many bits."""
     bits, count, op, kind = int(name["bits"]), int(name["count"]), name["op"], name["kind"]
-    reason = _REASONS.get((kind, bits), "")
-    unit = 32 if kind == "N" else 8 if bits == 8 else 16
+    unit = 32 if kind == "N" else 8 if bits <= 8 else 16
     first = _FIRST[op, min(unit, 16)]
     instead = f"SM{first}_U{unit}x{bits * count // unit}_{op}_{kind}"
-    if instead not in ATOMS:
-        return reason, None
-    if (kind, bits) == ("T", 32):
-        instead += " for 16-bit elements; plain 32-bit accesses for 32-bit elements"
-    return reason or f": {op} of {unit}-bit units came with sm_{first}", instead
+    if bits > unit and kind == "T":
+        instead += f" for 16-bit elements; plain {bits}-bit accesses for {bits}-bit elements"
+        return _SPLIT.format(bits=bits), instead if instead.split()[0] in ATOMS else None
+    if bits != unit:
+        reason = _WORD if kind == "N" else ": .trans deals out units of 16 or 8 bits"
+        return reason, instead if instead in ATOMS else None
+    if instead in ATOMS:
+        return f": {op} of {unit}-bit units came with sm_{first}", instead
+    counts = [each for each in (1, 2, 4, 8, 16) if f"SM{first}_U{unit}x{each}_{op}_{kind}" in ATOMS]
+    return f": a thread has {', '.join(map(str, counts[:-1]))} or {counts[-1]} units of {unit} bits, not {count}", None
 
 
 def _modes(extents: object, strides: object) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tilewright.isa.arch import since
 from tilewright.isa.table import Access, Form, Mods, instruction, reads
 
-__all__ = ["COPY_BYTES"]
+__all__: list[str] = []
 
 SOURCE = 'CUDA C++ Programming Guide, "Size and Alignment Requirement"'
 WIDTHS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}
@@ -23,7 +23,7 @@ def _nbytes(mods: Mods) -> int:
 
 ACCESSES = (Access("src", "generic", _nbytes, write=False), Access("dst", "generic", _nbytes, write=True))
 
-COPY_BYTES = instruction(
+instruction(
     "cuda.copy_bytes",
     params=("dst", "src", "nbytes"),
     operands=(reads("dst", "generic"), reads("src", "generic")),

@@ -110,6 +110,7 @@ class MatrixDescriptor:
             raise _refused("generation", self.generation, choices(self.generation, GENERATIONS))
         for name in ("start", "leading", "stride", "base_offset"):
             _check_field(name, getattr(self, name), self._format.fields[name])
+        object.__setattr__(self, "leading_is_absolute", bool(self.leading_is_absolute))
         if self.swizzle not in list(SwizzleMode):
             modes = ", ".join(f"{mode.value} ({mode.name})" for mode in SwizzleMode)
             raise _refused("swizzle", self.swizzle, modes)
@@ -153,7 +154,10 @@ class MatrixDescriptor:
         """The descriptor that these 64 bits are. Raises InstructionError for bits that are none."""
         if generation not in GENERATIONS:
             raise _refused("generation", generation, choices(generation, GENERATIONS))
+        if not isinstance(bits, (int, np.integer)) or not 0 <= bits < 1 << 64:
+            raise _refused("bits", bits, "a number of 64 bits")
         form = GENERATIONS[generation]
+        bits = int(bits)
         values = {name: bits >> at.first & (1 << at.width) - 1 for name, at in form.fields.items()}
         code = values.pop("swizzle")
         modes = [mode for mode, known in form.codes.items() if known == code]
@@ -183,6 +187,8 @@ class MatrixDescriptor:
         """
         if major not in ("K", "MN"):
             raise _refused("major", major, choices(major, ("K", "MN")))
+        if rows <= 0:
+            raise _refused("rows", rows, "at least 1")
         self._check_shape(row_bytes, major)
         width, height = self._mode.row_bytes, 8 if self.atom == UNIT else 4
         along, across = self.leading, self.stride
@@ -247,13 +253,13 @@ def _addresses_of(bits: int, rows: int, row_bytes: int) -> NDArray[np.int64]:
 
 def _check_field(name: str, value: int, bits: Bits) -> None:
     most = ((1 << bits.width) - 1) * bits.step
-    if not 0 <= value <= most or value % bits.step:
+    if not isinstance(value, (int, np.integer)) or not 0 <= value <= most or value % bits.step:
         allowed = f"0..{most}" if bits.step == 1 else f"a multiple of {bits.step}, at most {most:#x}"
         raise _refused(name, value, allowed)
 
 
 def _refused(name: str, given: object, allowed: str) -> InstructionError:
-    return InstructionError(f"matrix descriptor: {name}", given=given, allowed=allowed)
+    return InstructionError(f"matrix descriptor: {name}", given=str(given), allowed=allowed)
 
 
 def _listed(bits: int) -> str:

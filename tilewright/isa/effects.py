@@ -6,11 +6,11 @@ The checks of the simulator read these; `execute` alone would not tell them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.ir import Argument
 
-__all__ = ["Access", "Async", "Count", "Mods", "Signal", "Sync"]
+__all__ = ["Access", "Async", "Count", "Mods", "Signal", "Sync", "read_and_written"]
 
 Mods = Mapping[str, Argument]
 Count = int | Callable[[Mods], int]
@@ -32,6 +32,12 @@ class Access:
     lanes: Count = 32
     phase_lanes: int = 0
     atomic: bool = False
+
+
+def read_and_written(operand: str, space: str, nbytes: Count) -> tuple[Access, Access]:
+    """What an atomic touches: it reads a place and writes it, with nobody in between."""
+    read = Access(operand, space, nbytes, write=False, atomic=True)
+    return read, replace(read, write=True)
 
 
 @dataclass(frozen=True, slots=True)

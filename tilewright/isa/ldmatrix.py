@@ -24,6 +24,7 @@ __all__ = [
     "NUM",
     "SPACES",
     "TRANS",
+    "address_lanes",
     "dealt",
     "load_m8n8",
     "load_m8n16",
@@ -156,8 +157,8 @@ def matrix_registers(mods: Mods) -> int:
     return int(mods["num"]) * (2 if mods["shape"] == "m16n16" else 1)  # type: ignore[arg-type]  # a key of NUM
 
 
-def _address_lanes(mods: Mods) -> int:
-    """Lanes whose address counts: one per row of each matrix."""
+def address_lanes(mods: Mods) -> int:
+    """Lanes whose address counts: one for each row of each matrix."""
     return int(mods["num"]) * (16 if mods["shape"] == "m16n16" else 8)  # type: ignore[arg-type]
 
 
@@ -183,7 +184,7 @@ def _forms(
             on="shared",
             passes=passes,
             registers=matrix_registers,
-            accesses=(Access("p", "shared", 16, write=False, lanes=_address_lanes, phase_lanes=8),),
+            accesses=(Access("p", "shared", 16, write=False, lanes=address_lanes, phase_lanes=8),),
             moves=True,
             validity=None if shape == "m8n8" else partial(execute, unpack=VALID),
             pattern=pattern,

@@ -94,6 +94,11 @@ def mma_atom(name: str) -> MmaAtom:
         found = known[match[2]]
         return MmaAtom(name, found.shape, found.types)
     names = [atom.name for atom in mma_atoms()]
+    stem, _, letters = name.rpartition("_")
+    if letters in BLAS and f"{stem}_TN" in names:
+        why = ": mma.sync takes both operands K-major, TN; the copies of other operands transpose"
+        hint = f"majorness({f'{stem}_TN'!r}, {letters!r}) names those copies"
+        raise InstructionError(f"no mma atom is called {name}{why}", given=name, allowed=f"{stem}_TN", hint=hint)
     raise InstructionError(f"no mma atom is called {name}", given=name, allowed=choices(name, names))
 
 

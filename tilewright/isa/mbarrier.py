@@ -19,6 +19,7 @@ from tilewright.dtypes import BOOL, VOID, dtype
 from tilewright.errors import InstructionError
 from tilewright.ir import const_value
 from tilewright.isa.arch import since
+from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.mbarrier_state import (
     INVALIDATED,
@@ -194,8 +195,8 @@ def _orders(sem: str, first: str, *, remote: bool) -> Iterator[Order]:
 
 
 PTR = reads("ptr", "shared")
-READ = Access("ptr", "shared", 8, write=False, atomic=True)
-CHANGE = (READ, Access("ptr", "shared", 8, write=True, atomic=True))
+CHANGE = read_and_written("ptr", "shared", 8)
+READ, _ = CHANGE
 
 
 def _plain_row(name: str, execute: Callable[..., None], doc: str, *more: Operand) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 
 from tilewright.isa.arch import Requirement, since
 from tilewright.isa.atoms import ATOMS, copy_atom
-from tilewright.isa.ldmatrix import BYTE_MATRICES, GENERIC, NUM, SPACES, TRANS, matrix_registers
+from tilewright.isa.ldmatrix import BYTE_MATRICES, GENERIC, NUM, SPACES, TRANS, address_lanes, matrix_registers
 from tilewright.isa.machine import Lanes, Memory
-from tilewright.isa.table import WHOLE_WARP, Access, Form, Mods, Spellings, instruction, reads
+from tilewright.isa.table import WHOLE_WARP, Access, Form, Spellings, instruction, reads
 
 __all__ = ["STMATRIX", "store_m8n8", "store_m16n8"]
 
@@ -45,11 +45,6 @@ def store_m16n8(shared: Memory, address: Lanes, registers: Lanes, *, num: int) -
     shared.store_rows(address[..., : 8 * num], np.ascontiguousarray(rows).reshape(*tiles.shape[:-5], 8 * num, 16))
 
 
-def _address_lanes(mods: Mods) -> int:
-    """Lanes whose address counts: 8 rows per matrix."""
-    return 8 * int(mods["num"])  # type: ignore[arg-type]  # a key of NUM
-
-
 def _forms(
     shape: str,
     execute: Callable[..., None],
@@ -69,7 +64,7 @@ def _forms(
             on="shared",
             passes=passes,
             registers=matrix_registers,
-            accesses=(Access("p", "shared", 16, write=True, lanes=_address_lanes, phase_lanes=8),),
+            accesses=(Access("p", "shared", 16, write=True, lanes=address_lanes, phase_lanes=8),),
             moves=True,
             pattern=pattern,
         )

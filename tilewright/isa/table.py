@@ -33,6 +33,7 @@ __all__ = [
     "KINDS",
     "LEFT_OUT",
     "REQUIRED",
+    "RUNS_ON",
     "WHOLE_WARP",
     "Access",
     "Async",
@@ -84,6 +85,15 @@ KINDS = {
     "imm": "an integer constant that stands in the text itself",
     "note": "a number for the simulator alone: it never reaches the text",
 }
+
+RUNS_ON = {
+    "": "nothing but its operands",
+    "shared": "`Machine.shared`, the shared memory of the CTA",
+    "memory": "`Machine.memory`, generic addresses",
+    "machine": "the whole `Machine`",
+    "bulk": "`Bulk`, memory as the asynchronous units see it, on behalf of the threads that issue",
+}
+"""What `Form.on` may be, and what `execute` then gets first."""
 
 # Two forms tell by these whether a call gives an operand whose keyword has the default None.
 LEFT_OUT: Spellings = {None: ""}
@@ -137,8 +147,7 @@ class Form:
     the operands of kind "typed". helper: C++ functions that the text uses, emitted once.
     registers: length of the vector operand, or of each by name.
 
-    on: what `execute` gets first: "shared", "memory", "tensor", "machine", "bulk" or "" for none, see
-    `tilewright.isa.machine`; then the operands it reads, in the
+    on: a key of `RUNS_ON`. `execute` gets that first, see `tilewright.isa.machine`; then the operands it reads, in the
     order of the row's operands, as arrays (..., 32), vectors as (..., registers, 32); then the modifiers named in
     ``passes`` as keywords. It returns what it writes: the value of the call where there is a ``result``, else the
     written operands, a tuple where there are several; arrays of 1 instead of 32 are equal in all lanes. Where each lane
@@ -180,6 +189,10 @@ class Form:
     helper: str = ""
     pattern: str = ""
     result: DType | str = VOID
+
+    def __post_init__(self) -> None:
+        if self.on not in RUNS_ON:
+            raise ValueError(f"{self.text} cannot run on {self.on!r}")
 
     def fits(self, mods: Mods) -> bool:
         """True where every modifier has a spelling here."""
@@ -237,6 +250,7 @@ class Instruction:
     doc: str = ""
 
     def operand(self, name: str) -> Operand | None:
+        """The operand of that name; None for a modifier."""
         return next((operand for operand in self.operands if operand.name == name), None)
 
 
@@ -255,6 +269,7 @@ class Bound:
 
     @property
     def mnemonic(self) -> str:
+        """The opcode with the modifiers of the call."""
         return self.form.mnemonic(self.mods)
 
     @property

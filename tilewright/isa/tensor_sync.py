@@ -13,13 +13,13 @@ import numpy as np
 
 from tilewright.errors import InstructionError
 from tilewright.ir import const_value
+from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Bulk, Lanes
 from tilewright.isa.mbarrier_state import arrived
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
     WHOLE_WARP,
-    Access,
     Async,
     Bound,
     Form,
@@ -53,11 +53,6 @@ def _check_mask(bound: Bound) -> None:
         raise InstructionError(name, given=known[0], allowed="a bit for each CTA of the cluster: 1..0xffff")
 
 
-ARRIVAL = (
-    Access("ptr", "shared", 8, write=False, atomic=True),
-    Access("ptr", "shared", 8, write=True, atomic=True),
-)
-
 instruction(
     "ptx.tcgen05.commit",
     params=("ptr",),
@@ -74,7 +69,7 @@ instruction(
             {"cta_group": CTA_GROUP, "cta_mask": given},
             execute,
             on="bulk",
-            accesses=ARRIVAL,
+            accesses=read_and_written("ptr", "shared", 8),
             signal=Signal("ptr", "arrive"),
             asynchronous=Async("tensor", "commit"),
             pattern=pattern,

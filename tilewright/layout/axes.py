@@ -1,6 +1,7 @@
 """The table of axes: what a physical coordinate can be counted in, and how thread axes compose.
 
-A row is an axis: add one here (and its name to ``__all__``) and it has its name, its notation and its scopes.
+A row is an axis: add one here (and its name to ``__all__``) and it has its name, its notation and its scopes. What a
+thread's own number on a thread axis is, the dispatcher has to know: a line of `tilewright.tile.owners.COORDINATES`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from tilewright.errors import LayoutError, choices
 from tilewright.layout.facts import Value, as_int, checked
 
 __all__ = [
-    "AXES", "COMPOSITIONS", "SCOPES", "Axis", "Composition", "F", "Offset", "OnAxis", "P", "TCol", "TLane",
-    "bank", "bx", "by", "bz", "cbx", "cby", "cbz", "laneid", "m", "pid", "tid_in_wg",
+    "AXES", "COMPOSITIONS", "SCOPES", "THREADS_IN", "Axis", "Composition", "F", "Offset", "OnAxis", "P", "TCol",
+    "TLane", "bank", "bx", "by", "bz", "cbx", "cby", "cbz", "laneid", "m", "pid", "tid_in_wg",
     "tx", "warpid", "wgid", "wid_in_wg",
 ]  # fmt: skip
 
@@ -22,6 +23,9 @@ AXES: dict[str, Axis] = {}
 
 SCOPES = ("thread", "warp", "warpgroup", "cta", "cluster", "kernel", "world")
 """Execution scopes, the narrowest first."""
+
+THREADS_IN = {"thread": 1, "warp": 32, "warpgroup": 128}
+"""Threads of the scopes that always have the same number."""
 
 
 class UnknownAxis(LayoutError, AttributeError):

@@ -11,7 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError, choices
-from tilewright.layout.axes import COMPOSITIONS, SCOPES, Axis, Composition, OnAxis, laneid, tid_in_wg, tx, warpid
+from tilewright.layout.axes import (
+    AXES,
+    COMPOSITIONS,
+    SCOPES,
+    THREADS_IN,
+    Axis,
+    Composition,
+    OnAxis,
+    laneid,
+    tid_in_wg,
+    tx,
+    warpid,
+)
 from tilewright.layout.facts import INTS, Facts, Value, plus, times
 from tilewright.layout.iters import Iter, Iters, merged
 
@@ -21,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_scopes", "compose_threads", "expand_threads", "extremes", "scope_of", "threads"]
 
-THREADS_PER = {"laneid": 1, "tid_in_wg": 1, "tx": 1, "wid_in_wg": 32, "warpid": 32, "wgid": 128}
+THREADS_PER = {name: THREADS_IN[axis.subscope] for name, axis in AXES.items() if axis.is_thread()}
 """Threads that one step on a thread axis is worth."""
 
 

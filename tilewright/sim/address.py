@@ -43,10 +43,12 @@ class Part:
 
     @cached_property
     def lo(self) -> int:
+        """The smallest offset."""
         return int(self.values.min())
 
     @cached_property
     def hi(self) -> int:
+        """The largest offset."""
         return int(self.values.max())
 
     @cached_property
@@ -109,6 +111,7 @@ class Address:
 
     @property
     def hi(self) -> int:
+        """The largest, taken over all lanes, active or not."""
         hi = self.start
         for part in self.parts:
             hi += part.hi
@@ -124,10 +127,12 @@ class Address:
 
     @property
     def varies_by_cta(self) -> bool:
+        """Can two CTAs have different addresses?"""
         return any(part.values.shape[0] > 1 for part in self.parts)
 
     @property
     def shape(self) -> Shape:
+        """What all parts broadcast to: (CTAs or 1, warps or 1, 32 or 1)."""
         return np.broadcast_shapes((1, 1, 1), *(part.values.shape for part in self.parts))
 
     def full(self) -> Ints:
@@ -188,4 +193,5 @@ class Address:
         return self.start + sum(int(part.values[0, 0, 0]) for part in self.parts)
 
     def shifted(self, nbytes: int) -> Address:
+        """The same, so many bytes further on."""
         return Address(self.start + nbytes, *self.parts)

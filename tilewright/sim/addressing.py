@@ -44,7 +44,7 @@ class Addressing(Emitter):
         site = Site(
             self.at, "store" if write else "load", place, width_of(expr.dtype), write, aligned=aligned, shifts=True
         )
-        return self.site(site), self.address(terms, mask)
+        return self.site(site), self.address(terms)
 
     def _is_odd_view(self, buffer: Buffer) -> bool:
         """Might an element of this view lie across its natural alignment?"""
@@ -94,7 +94,7 @@ class Addressing(Emitter):
         else:  # a byte address among 4-bit elements
             self._linear(index // 2, mask, terms, 1)
 
-    def address(self, terms: Terms, mask: str) -> str:
+    def address(self, terms: Terms) -> str:
         """The text that makes an `Address`."""
         parts = [self._part(group, terms) for group in (CTAS, THREADS, BOTH) if group in terms.groups]
         start = " + ".join([*([str(terms.constant)] if terms.constant or not terms.uniform else []), *terms.uniform])
@@ -125,7 +125,7 @@ class Addressing(Emitter):
         place, terms = self.pointer(expr, mask)
         if place is not None:
             terms.constant += place.base - place.start
-        return self.address(terms, mask)
+        return self.address(terms)
 
     # Taking sums apart
 

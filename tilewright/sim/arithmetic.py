@@ -51,6 +51,7 @@ def floor_div(a: Value, b: Value) -> Value:
 
 
 def floor_mod(a: Value, b: Value) -> Value:
+    """``a % b``, with the sign of ``b``; 0 where integers are divided by 0."""
     if isinstance(a, int) and isinstance(b, int):
         return a % b if b else 0
     return np.mod(a, b)
@@ -66,6 +67,7 @@ def trunc_div(a: Value, b: Value) -> Value:
 
 
 def trunc_mod(a: Value, b: Value) -> Value:
+    """C's ``a % b``, with the sign of ``a``."""
     if isinstance(a, int) and isinstance(b, int):
         return a - b * trunc_div(a, b)
     return np.fmod(a, b)
@@ -77,6 +79,7 @@ def shift_left(a: Value, b: Value) -> Value:
 
 
 def shift_right(a: Value, b: Value) -> Value:
+    """``a >> b`` of Python numbers; 0 for a count that is negative."""
     return a >> b if b >= 0 else 0
 
 

@@ -35,7 +35,6 @@ from tilewright.ir import (
     Unary,
     Var,
     While,
-    statements,
 )
 from tilewright.isa import ANY_LANES, bind
 
@@ -67,21 +66,17 @@ class Axes:
         self.variables: dict[str, int] = {}
         self._depth: dict[str, int] = {}  # of the variable's declaration: how many conditions stood around it
         self._conditions: list[int] = []
-        self._assigned = {stmt.var.name for stmt in statements(kernel.body) if isinstance(stmt, Assign)}
         before: dict[str, int] | None = None
         while before != self.variables:
             before = dict(self.variables)
             self._body(kernel.body)
-
-    def is_assigned(self, var: Var) -> bool:
-        """True where the variable changes after its declaration."""
-        return var.name in self._assigned
 
     def of(self, expr: Expr) -> int:
         """The axes over which the value of ``expr`` may differ."""
         return _RULES[type(expr)](self, expr)
 
     def of_all(self, exprs: Iterable[Expr]) -> int:
+        """Those over which any of the values may differ."""
         return reduce(or_, map(self.of, exprs), UNIFORM)
 
     # Expressions
@@ -95,8 +90,14 @@ class Axes:
     def _special(self, expr: Special) -> int:
         return VARIES[SPECIALS[expr.name].varies]
 
-    def _parts(self, expr: Unary | Binary | Select | Cast | Reinterpret) -> int:
-        return self.of_all(getattr(expr, name) for name in ("cond", "a", "b") if hasattr(expr, name))
+    def _of_one(self, expr: Unary | Cast | Reinterpret) -> int:
+        return self.of(expr.a)
+
+    def _of_two(self, expr: Binary) -> int:
+        return self.of_all((expr.a, expr.b))
+
+    def _select(self, expr: Select) -> int:
+        return self.of_all((expr.cond, expr.a, expr.b))
 
     def _load(self, expr: Load) -> int:
         if expr.buffer.space == "local":
@@ -165,11 +166,11 @@ _RULES: dict[type[Expr], Callable[..., int]] = {
     Const: Axes._const,
     Var: Axes._var,
     Special: Axes._special,
-    Unary: Axes._parts,
-    Binary: Axes._parts,
-    Select: Axes._parts,
-    Cast: Axes._parts,
-    Reinterpret: Axes._parts,
+    Unary: Axes._of_one,
+    Binary: Axes._of_two,
+    Select: Axes._select,
+    Cast: Axes._of_one,
+    Reinterpret: Axes._of_one,
     Load: Axes._load,
     AddressOf: Axes._address,
     Call: Axes._call,

@@ -69,6 +69,11 @@ class Look:
             self._rows[pitch] = (rows * pitch).reshape(-1, 1, 1)
         return self._rows[pitch]
 
+    def rows_and_warps(self, active: Any) -> tuple[Ints, Ints]:
+        """Row of the CTA and number of the warp of each entry that is set in (CTAs, warps, ...) bools."""
+        ctas, warps, *_ = np.nonzero(active)
+        return np.array(numbers(self.ctas))[ctas], np.array(numbers(self.warps))[warps]
+
     @cached_property
     def key(self) -> tuple[object, ...]:
         """What tells it from others of its chunk."""

@@ -55,10 +55,12 @@ class Footprint:
         return self
 
     def load(self, row: Ints, lane: Ints, column: Ints) -> NDArray[np.uint32]:
+        """Cells that will be read; zeros for now."""
         self.read.append((row, lane, column))
         return np.zeros(lane.shape, np.uint32)
 
     def store(self, row: Ints, lane: Ints, column: Ints, words: NDArray[Any]) -> None:
+        """Cells that will be written."""
         self.written.append((row, lane, column))
 
 
@@ -73,13 +75,14 @@ class BulkFacet:
 
     @property
     def chunk(self) -> Chunk:
+        """The CTAs of the issuers."""
         return self.issuers.chunk
 
     def pairs(self) -> BulkFacet:
         chunk, issuers = self.chunk, self.issuers
         if chunk.run.cluster_ctas % 2:
             self.fault("cta_group=2 is for pairs of CTAs: the cluster has an even number of them", issuers.rows >= 0)
-        even = (issuers.rows - (issuers.rows + chunk.first) % 2)[:, None]
+        even = (issuers.rows - chunk.rank(issuers.rows) % 2)[:, None]
         both = Issuers(chunk, (even + np.arange(2)).reshape(-1), np.repeat(issuers.threads, 2))
         return replace(self, issuers=both, first=issuers)
 
@@ -131,7 +134,7 @@ class BulkFacet:
         chosen = ctas.astype(np.int64)[:, None] >> np.arange(self.chunk.run.cluster_ctas) & 1 != 0
         issuer, rank = np.nonzero(chosen)
         rows = self.issuers.rows[issuer]
-        rows = rows - (rows + self.chunk.first) % self.chunk.run.cluster_ctas + rank
+        rows = rows - self.chunk.rank(rows) + rank
         self._arrive(issuer, rows, barrier[issuer], combine, tuple(value[issuer] for value in values))
 
     def _arrive(

@@ -58,7 +58,7 @@ class CallEmitter(Addressing):
             place, terms = self.pointer(pointer, mask)
             width = bound.form.count(access.nbytes, bound.mods)
             sites.append(Site(self.at, bound.instruction.name, place, width, access.write, shifts=True))
-            texts.append(self.address(terms, mask))
+            texts.append(self.address(terms))
         source, target = map(self.program.add_site, sites)
         move = self.out.constant("X", Move(source, target, self.with_shadows))
         self.out.line(f"{move}(b, {mask}, {', '.join(texts)})")
@@ -141,9 +141,9 @@ class CallEmitter(Addressing):
     def _operand(self, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:
         """The text of what `execute` gets for an operand, and of its flags."""
         if row.kind in ADDRESSES:
-            return self._address_operand(row, given[0], bound, mask), "None"
+            return self._address_operand(row, given[0], mask), "None"
         if row.kind in REGISTER_BYTES and (row.many or _is_place(given[0])):
-            file, at = self._file(row, given, bound, mask)
+            file, at = self._file(row, given, mask)
             if file is not None:
                 name = self.out.constant("X", file)
                 address = self.out.named("a", at)
@@ -172,28 +172,24 @@ class CallEmitter(Addressing):
             text = f"{self.out.constant('B', to_bits(expr.dtype))}({text})"
         return f"lanes({text})"
 
-    def _address_operand(self, row: Row, pointer: Expr, bound: Bound, mask: str) -> str:
-        if row.kind == "shared" and pointer.dtype.kind != "handle":
-            _, terms = self.pointer(pointer, mask)
-            return self.address(terms, mask)
-        if row.kind == "shared":
-            place, terms = self.pointer(pointer, mask)
-            if place is None:
-                return f"to_shared({self.address(terms, mask)})"
-            return self.address(terms, mask)
-        return self.generic_address(pointer, mask)
+    def _address_operand(self, row: Row, pointer: Expr, mask: str) -> str:
+        """The text of an `Address`: for kind "shared" an offset in the CTA's window, else a generic address."""
+        if row.kind != "shared":
+            return self.generic_address(pointer, mask)
+        place, terms = self.pointer(pointer, mask)
+        is_offset = place is not None or pointer.dtype.kind != "handle"
+        return self.address(terms) if is_offset else f"to_shared({self.address(terms)})"
 
     # Registers
 
     def _sinks(self, row: Row, given: tuple[Expr, ...], mask: str) -> list[tuple[RegisterFile, str]]:
         """Where a written operand goes: one file for a run of neighbouring registers, else one for each."""
-        file, at = self._file(row, given, None, mask)
+        file, at = self._file(row, given, mask)
         assert file is not None, "calls writes registers only"
         return [(file, at)]
 
-    def _file(
-        self, row: Row, given: tuple[Expr, ...], bound: Bound | None, mask: str
-    ) -> tuple[RegisterFile | None, str]:
+    def _file(self, row: Row, given: tuple[Expr, ...], mask: str) -> tuple[RegisterFile | None, str]:
+        """The registers that an operand names, and the text of their address or addresses; None where it is a value."""
         width = REGISTER_BYTES[row.kind]
         pointers = [AddressOf(g.buffer, g.indices) if isinstance(g, Load) else g for g in given]
         if not all(isinstance(p, AddressOf) and p.buffer.space == "local" for p in pointers):
@@ -205,7 +201,7 @@ class CallEmitter(Addressing):
         steps = [terms.constant - found[0][1].constant for _, terms in found]
         alike = all(_rest(terms) == _rest(found[0][1]) and p is place for p, terms in found)
         run = alike and steps == [width * k for k in range(len(found))]
-        addresses = [self.address(terms, mask) for _, terms in (found[:1] if run else found)]
+        addresses = [self.address(terms) for _, terms in (found[:1] if run else found)]
         site = Site(self.at, "register", place, width, row.written, shifts=True)
         sites = tuple(self.program.add_site(replace(site, place=p)) for p, _ in found[:1] + found[-1:])
         places = tuple(p for p, _ in found if p is not None)

@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.sim.memory import Block
 from tilewright.sim.pending import Pending
 from tilewright.sim.registers import Registers
+from tilewright.sim.sync import Barriers
 from tilewright.sim.tensor import Cells, Columns
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Value
     from tilewright.sim.places import Place
-    from tilewright.sim.sync import Barriers
 
 __all__ = ["Chunk", "Storage"]
 
@@ -33,7 +33,6 @@ class Chunk:
     were found in a running phase in the last round of polls.
     """
 
-    barriers: Barriers
     shadows: Shadows  # of the check that follows uninitialised values, where it is on
 
     def __init__(self, run: Execution, first: int, ctas: int) -> None:
@@ -44,6 +43,7 @@ class Chunk:
         self.registers = {
             place.name: Registers(ctas, run.warps, place.nbytes, place.unit, place.start) for place in run.places.locals
         }
+        self.barriers = Barriers(self)
         self.pending = Pending(self)
         self.checks: dict[str, Any] = {}
         self.unmet: list[tuple[int, int]] = []
@@ -75,10 +75,14 @@ class Chunk:
             return self.tensor  # type: ignore[return-value]  # who asks for it wants cells
         return self.shared if place.space == "shared" else self.registers[place.name]
 
+    def rank(self, row: Any) -> Any:
+        """The place in its cluster of the CTA in a row, or of each in an array of rows."""
+        return (row + self.first) % self.run.cluster_ctas
+
     def coordinates(self) -> dict[str, Ints]:
         """``ctaid.x`` and the like of all its CTAs; those of one cluster follow each other."""
         grid, cluster = self.run.grid, self.run.cluster
-        number, rank = divmod(np.arange(self.first, self.first + self.ctas), cluster[0] * cluster[1] * cluster[2])
+        number, rank = divmod(np.arange(self.first, self.first + self.ctas), self.run.cluster_ctas)
         found = {"cluster_ctarank": rank}
         for axis, extent, inner in zip(AXES, grid, cluster, strict=True):
             number, outer_at = divmod(number, extent // inner)

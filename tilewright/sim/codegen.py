@@ -89,6 +89,7 @@ class PieceEmitter(Expressions):
     # The function
 
     def emit(self) -> None:
+        """The whole function."""
         with self.out.block(f"def piece_{self.piece.index}(b):"):
             self.out.line("run = b.chunk.run; env = b.env; special = b.special; tally = run.tally; m0 = b.mask")
             self.out.line("threads = b.thread_parts; parts = b.parts; scalars = run.scalars")
@@ -99,7 +100,8 @@ class PieceEmitter(Expressions):
             self.end()
 
     def end(self) -> None:
-        self.at = getattr(self.piece.end, "at", None)
+        """What comes after the statements: on with another piece, or a call of the scheduler."""
+        self.at = self.piece.end.at
         end = self.piece.end
         if isinstance(end, Branch):
             cond = self.out.named("c", self.sound(end.cond, "m0", "a condition"))
@@ -121,6 +123,7 @@ class PieceEmitter(Expressions):
                 self.out.line("return None")
 
     def meet(self, end: Meet) -> None:
+        """Lanes arrive at a barrier, or gather for a collective."""
         bound = bind(end.call)
         sync = bound.form.sync
         names = [name for name in (sync.barrier, sync.threads) if name] if sync else []
@@ -134,6 +137,7 @@ class PieceEmitter(Expressions):
         self.out.line(f"return run.scheduler.meet(b, {', '.join([place, str(end.to), *texts])})")
 
     def ask(self, end: Ask) -> None:
+        """Lanes ask whether they may go on."""
         bound = bind(end.call)
         signal = bound.form.signal
         tally: int | None = None
@@ -145,18 +149,20 @@ class PieceEmitter(Expressions):
             passed = self._executed(end.call, bound, "m0").text
             tally = self.program.add_tally(bound.instruction.name)
             _, terms = self.pointer(bound.operands[signal.barrier][0], "m0")
-            barrier = self.out.named("a", self.address(terms, "m0"))
+            barrier = self.out.named("a", self.address(terms))
         self.write_back()
         place = self.out.constant("X", MeetingPlace(bound.instruction.name, end.at, bound.form.sync))
         self.out.line(f"return run.scheduler.ask(b, {passed}, {place}, {barrier}, {tally}, {end.to}, {end.again})")
 
     def write_back(self) -> None:
+        """Variables that later pieces read go into the environment."""
         for name in sorted(self.program.writes(self.piece) & self.live_out):
             self.out.line(f"env[{name!r}] = {self.variable(Var(name))}")
 
     # Statements
 
     def body(self, body: Body, mask: str) -> None:
+        """Statements one after the other; runs of products are tried at once."""
         depth = self.out.indent()
         k = 0
         while k < len(body):
@@ -175,7 +181,8 @@ class PieceEmitter(Expressions):
         self.out.dedent(depth)
 
     def statement(self, stmt: Stmt, mask: str) -> None:
-        self.at = getattr(stmt, "at", None)
+        """One statement, by the rule of its kind."""
+        self.at = stmt.at
         try:
             _RULES[type(stmt)](self, stmt, mask)
         except TilewrightError as error:
@@ -193,16 +200,19 @@ class PieceEmitter(Expressions):
         """Declarations: places are known already."""
 
     def assume(self, stmt: Assume, mask: str) -> None:
+        """A check that the assumption holds."""
         if "bounds" in self.program.checks:
             holds = self.sound(stmt.cond, mask, "a condition")
             text = self.out.constant("T", str(stmt.cond))
             self.out.line(f"run.assumed(b, {mask}, {holds}, {text}, {self.out.constant('A', stmt.at)})")
 
     def bind(self, stmt: Bind, mask: str) -> None:
+        """A new variable."""
         text, flags = self.settled(stmt.var, stmt.value, mask)
         self.define(stmt.var, text, flags)
 
     def assign(self, stmt: Assign, mask: str) -> None:
+        """A new value for a variable, in the active lanes."""
         text, flags = self.settled(stmt.var, stmt.value, mask)
         name = self.variable(stmt.var)
         if mask != "m0" and self.program.axes.variables[stmt.var.name] != UNIFORM:
@@ -211,6 +221,7 @@ class PieceEmitter(Expressions):
         self.define(stmt.var, text, flags)
 
     def define(self, var: Var, text: str, flags: str | None) -> None:
+        """``name = text``, and the same for its flags."""
         name = self.variable(var)
         if flags is not None:
             self.out.line(f"{name}_s = {flags}")
@@ -232,6 +243,7 @@ class PieceEmitter(Expressions):
         return text, flags
 
     def store(self, stmt: Store, mask: str) -> None:
+        """A store through its site."""
         shared_or_local = stmt.place.buffer.space != "global"
         flags = None
         if self.with_shadows and shared_or_local:
@@ -250,6 +262,7 @@ class PieceEmitter(Expressions):
             self.out.line(f"{site}.store_flags(b, {mask}, {at}, {flags})")
 
     def evaluate(self, stmt: Evaluate, mask: str) -> None:
+        """A call for its effect."""
         text = self.value(stmt.value, mask).text
         if not text.isidentifier():
             self.out.line(text)
@@ -257,6 +270,7 @@ class PieceEmitter(Expressions):
     # Control flow inside a piece
 
     def branch(self, stmt: If, mask: str) -> None:
+        """Python's ``if`` where all lanes agree; else both sides, each under its mask."""
         cond = self.out.named("c", self.sound(stmt.cond, mask, "a condition"))
         if self.axes.of(stmt.cond) == UNIFORM:
             with self.out.block(f"if {cond}:"):
@@ -273,6 +287,7 @@ class PieceEmitter(Expressions):
                     self.body(body, inner)
 
     def counted(self, stmt: For, mask: str) -> None:
+        """Python's ``for`` where all lanes turn alike; else a masked loop."""
         name = self.variable(stmt.var)
         start, stop = self.sound(stmt.start, mask, "a loop bound"), self.sound(stmt.stop, mask, "a loop bound")
         if self.axes.divergence(stmt) == UNIFORM:
@@ -303,6 +318,7 @@ class PieceEmitter(Expressions):
         self.turns_of_loads = None
 
     def loop(self, stmt: While, mask: str) -> None:
+        """Python's ``while`` where all lanes turn alike; else a masked loop."""
         if self.axes.divergence(stmt) != UNIFORM:
             self.masked_loop(None, stmt, mask, None)
             return
@@ -323,6 +339,7 @@ class PieceEmitter(Expressions):
         return name
 
     def turn(self, turns: str | None, stmt: Stmt) -> None:
+        """One more turn for the count, with what it may have changed."""
         if turns is not None and isinstance(stmt, While):
             outer = sorted(changed_names(stmt) & self.program.axes.variables.keys() - self._inside(stmt))
             state = "".join(f"{self.variable(Var(name))}, " for name in outer)
@@ -352,6 +369,7 @@ class PieceEmitter(Expressions):
         self.loops.pop()
 
     def leave(self, stmt: Break | Continue, mask: str) -> None:
+        """``break`` and ``continue``: of all lanes, or of some of a masked loop."""
         names = self.loops[-1]
         if names is None:
             self.out.line("break" if isinstance(stmt, Break) else "continue")

@@ -62,14 +62,17 @@ class Counts:
 
     @property
     def wavefronts(self) -> int:
+        """Passes of shared memory, of all lines."""
         return sum(line.wavefronts for line in self.lines)
 
     @property
     def ideal_wavefronts(self) -> int:
+        """The fewest that these accesses could take."""
         return sum(line.ideal_wavefronts for line in self.lines)
 
     @property
     def bank_conflicts(self) -> int:
+        """Passes beyond the ideal, of all lines."""
         return sum(line.bank_conflicts for line in self.lines)
 
     def __str__(self) -> str:

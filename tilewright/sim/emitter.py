@@ -41,14 +41,17 @@ class Emitter(ABC):
 
     @property
     def axes(self) -> Axes:
+        """Over what values vary."""
         return self.program.axes
 
     @property
     def places(self) -> Places:
+        """Where buffers live."""
         return self.program.places
 
     @property
     def with_shadows(self) -> bool:
+        """Are uninitialised values followed?"""
         return self.program.with_shadows
 
     def variable(self, var: Var) -> str:
@@ -64,6 +67,7 @@ class Emitter(ABC):
         self.out.line(f"tally[{self.program.add_tally(name)}] += {mask}.warps")
 
     def may_be_poison(self, expr: Expr) -> bool:
+        """Could this value hold bits that nobody wrote?"""
         return self.program.may_be_poison(expr)
 
     @abstractmethod

@@ -13,9 +13,9 @@ from tilewright.errors import SimulationError
 from tilewright.sim.batch import Batch
 from tilewright.sim.chunk import Chunk
 from tilewright.sim.counts import Counts, Line
+from tilewright.sim.facets import Facet
 from tilewright.sim.masks import Mask
 from tilewright.sim.schedule import Scheduler
-from tilewright.sim.sync import Barriers
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -80,6 +80,7 @@ class Execution:
 
     @property
     def ctas(self) -> int:
+        """CTAs of the grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
 
     # Running
@@ -105,7 +106,6 @@ class Execution:
         if size <= 0:
             return False
         chunk = Chunk(self, self._next, size)
-        chunk.barriers = Barriers(chunk)
         self.open.append(chunk)
         for check in self.checks:
             check.start(chunk)
@@ -121,8 +121,7 @@ class Execution:
         registers = sum(place.nbytes for place in self.places.locals)
         each = self.shared_bytes + lanes * (registers + LANE_BYTES)
         size = max(LEAST_LANES // lanes, min(CHUNK_BYTES // each, MOST_LANES // lanes), 1)
-        cluster = self.cluster[0] * self.cluster[1] * self.cluster[2]
-        return -(-size // cluster) * cluster
+        return -(-size // self.cluster_ctas) * self.cluster_ctas
 
     def thread_parts(self, warps: slice) -> dict[int, Part]:
         """Address parts that depend on thread numbers only, kept for all runs of the program."""
@@ -159,8 +158,6 @@ class Execution:
         """An assumption of the kernel, or of a layout about which thread it is."""
         fails = mask.narrowed(~holds if isinstance(holds, np.ndarray | np.bool_) else not holds)
         if fails is not None:
-            from tilewright.sim.facets import Facet
-
             Facet(batch, mask, at, self.plain).fault(f"`{text}` does not hold", fails.full)
 
     def fingerprint(self, polling: list[Batch]) -> int:
@@ -192,6 +189,7 @@ class Execution:
     # Results
 
     def result(self) -> Run:
+        """What was counted, warned of and printed."""
         counts = Counts()
         for name, warps in zip(self.program.tallies, self.tally, strict=True):
             if warps:

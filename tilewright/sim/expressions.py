@@ -95,6 +95,7 @@ class Expressions(CallEmitter):
         return text
 
     def touches_memory(self, expr: Expr) -> bool:
+        """Must it be left alone in lanes that do not ask for it?"""
         return any(isinstance(node, (Load, Call)) for node in walk(expr))
 
     # One rule per node

@@ -163,13 +163,17 @@ def _turns(address: NDArray[np.int64], lanes: NDArray[np.int64]) -> list[NDArray
 
 
 class Facet:
-    """`Machine` for one call."""
+    """`Machine` for one call. `given` is what the meaning of a row gets of it."""
 
     def __init__(self, batch: Look, mask: Mask, at: Span | None, storage: Callable[[Look, Place], Storage]) -> None:
         self.batch = batch
         self.mask = mask
         self.at = at
         self.storage = storage
+
+    def given(self, on: str) -> tuple[object, ...]:
+        """What ``execute`` gets first, by the row's `Form.on`: the machine, a part of it, or nothing."""
+        return _GIVEN[on](self)
 
     @property
     def shared(self) -> SharedFacet:
@@ -182,10 +186,6 @@ class Facet:
     @property
     def tensor(self) -> TensorFacet:
         return TensorFacet(self)
-
-    @property
-    def machine(self) -> Facet:
-        return self
 
     @property
     def warp(self) -> Array:
@@ -217,6 +217,14 @@ class Facet:
         shown = np.broadcast_to(lanes, self.batch.shape)
         cta, warp = map(int, np.argwhere(shown.any(-1))[0])
         raise SimulationError(what, given=where_text(self.batch, cta, warp, shown[cta, warp]), at=self.at)
+
+
+_GIVEN: dict[str, Callable[[Facet], tuple[object, ...]]] = {
+    "": lambda facet: (),
+    "shared": lambda facet: (facet.shared,),
+    "memory": lambda facet: (facet.memory,),
+    "machine": lambda facet: (facet,),
+}
 
 
 def where_text(batch: Look, cta: int, warp: int, lanes: Bools) -> str:

@@ -107,6 +107,7 @@ class RegisterFile:
         return bits.view(FLOATS[self.kind]) if self.kind in FLOATS else bits
 
     def flags(self, batch: Batch, mask: Mask, at: Any) -> Any:
+        """The flags of what `load` reads."""
         shadows = batch.chunk.shadows
         look, _ = shadows.view(batch, mask, *self._each(at))
         return self._read(look, at, shadows.registers)
@@ -140,6 +141,7 @@ class RegisterFile:
         return bool(shadows.registers[self.places[0].name].all_set(batch.single, range(first, first + self.count)))
 
     def store_flags(self, batch: Batch, mask: Mask, at: Any, flags: Any) -> None:
+        """The flags of what `store` wrote; None: all of it is initialised."""
         if flags is None:
             shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
             flags = np.full((*shape, self.width), 1, np.uint8).view(UNITS[self.width])[..., 0]
@@ -202,7 +204,7 @@ class Instruction:
     def _own(self, batch: Batch, mask: Mask, address: Address) -> Address:
         """Addresses of the cluster's window, for a form that reaches the own CTA alone."""
         chunk, full = batch.chunk, lanes(address.full())
-        rank, own = full >> OFFSET_BITS, (batch.rows(1) + chunk.first) % chunk.run.cluster_ctas + 1
+        rank, own = full >> OFFSET_BITS, chunk.rank(batch.rows(1)) + 1
         wrong = mask.full & (rank > 0) & (rank != own)
         if wrong.any():
             what = f"{self.bound.mnemonic} reaches the shared memory of its own CTA, and this is an address of another"
@@ -331,8 +333,8 @@ class Instruction:
         form = self.bound.form
         execute = meaning or form.execute
         assert execute is not None
-        first = (getattr(Facet(batch, mask, self.at, storage), form.on),) if form.on else ()
-        return execute(*first, *arguments, **self.keywords)
+        given = Facet(batch, mask, self.at, storage).given(form.on)
+        return execute(*given, *arguments, **self.keywords)
 
     def _typed(self, found: Any) -> Any:
         if found is None or self.result == "void":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.ir import Attr, Call, DeclBuffer, Evaluate, Expr, For, Load, Stmt, const_value, walk
+from tilewright.ir import AddressOf, Attr, Call, DeclBuffer, Evaluate, Expr, For, Load, Stmt, const_value, walk
 from tilewright.isa import WHOLE_WARP, Form, bind
 from tilewright.sim.address import Address
 from tilewright.sim.sharing import Alike
@@ -157,7 +157,7 @@ def _is_load(stmt: Stmt) -> bool:
     bound = bind(stmt.value)
     if not _loads_matrices(bound.form) or bound.instruction.lanes != WHOLE_WARP or len(bound.read) != 1:
         return False
-    registers = [index for one in bound.operands["r"] for index in getattr(one, "indices", ())]
+    registers = [index for one in bound.operands["r"] if isinstance(one, (Load, AddressOf)) for index in one.indices]
     return _says_no_memory(*bound.operands["p"], *registers)
 
 

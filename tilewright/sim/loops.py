@@ -1,4 +1,4 @@
-"""What a `while` waits for: somebody's store, or nothing at all."""
+"""Loops that wait: for somebody's store, for an m-barrier, or for nothing at all."""
 
 from __future__ import annotations
 

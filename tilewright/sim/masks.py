@@ -101,4 +101,5 @@ class Mask:
 
     @cached_property
     def varies_by_cta(self) -> bool:
+        """Can two CTAs have different lanes active?"""
         return self.array is not None and self.array.shape[0] > 1

@@ -48,6 +48,7 @@ class Block:
 
     @classmethod
     def zeros(cls, rows: int, nbytes: int) -> Block:
+        """``rows`` rows of so many zero bytes each."""
         return cls(np.zeros((rows, -(-max(nbytes, 1) // WIDEST) * WIDEST), np.uint8), nbytes)
 
     @classmethod
@@ -58,6 +59,7 @@ class Block:
 
     @property
     def rows(self) -> int:
+        """1, or one for each CTA of the chunk."""
         return len(self.data)
 
     def view(self, width: int) -> Bits:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.sim.batch import numbers
 from tilewright.sim.bulk import BulkFacet, Footprint, Issuers
+from tilewright.sim.tensor import INITIALISED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.sim.batch import Batch
+    from tilewright.sim.checks.poison import Shadows
     from tilewright.sim.chunk import Chunk
     from tilewright.sim.instructions import Instruction
     from tilewright.sim.masks import Mask
@@ -49,14 +50,17 @@ class Operation:
 
     @property
     def group(self) -> str:
+        """What it is tracked with, see `tilewright.isa.Async`."""
         return self.instruction.asynchronous.group
 
     @property
     def is_commit(self) -> bool:
+        """Does it report what the thread has issued before?"""
         return self.instruction.asynchronous.role == "commit"
 
     @property
     def name(self) -> str:
+        """``tcgen05.cp``."""
         return self.instruction.bound.instruction.name.removeprefix("ptx.")
 
     @cached_property
@@ -72,8 +76,7 @@ class Operation:
 
     @cached_property
     def _acting(self) -> tuple[Ints, Ints]:
-        ctas, warps = np.nonzero(self.mask.full.any(-1))
-        return np.array(numbers(self.batch.ctas))[ctas], np.array(numbers(self.batch.warps))[warps]
+        return self.batch.rows_and_warps(self.mask.full.any(-1))
 
     def warps(self) -> NDArray[np.bool_]:
         """(CTAs, warps) of the chunk: those that have issued it."""
@@ -89,6 +92,7 @@ class Operation:
 
     @property
     def is_bulk(self) -> bool:
+        """Is it an asynchronous unit's, on behalf of single threads? Otherwise it is a warp's together."""
         return self.instruction.bound.form.on == "bulk"
 
     def _run_bulk(self, storage: Any, meaning: Any) -> None:
@@ -110,9 +114,18 @@ class Operation:
             return
         form = self.instruction.bound.form
         self._run_bulk(chunk.run.plain, form.execute)
-        if form.moves and hasattr(chunk, "shadows"):
-            chunk.shadows.expand()
-            self._run_bulk(chunk.shadows.finder, form.validity or form.execute)
+        if self.instruction.with_shadows:
+            self._mark(chunk.shadows)
+
+    def _mark(self, shadows: Shadows) -> None:
+        """The flags of the cells that were written go where the bits went; what was computed is initialised."""
+        form = self.instruction.bound.form
+        if form.moves:
+            shadows.expand()
+            self._run_bulk(shadows.finder, form.validity or form.execute)
+            return
+        for cells in self.footprint.written:
+            shadows.tensor.store(*cells, INITIALISED)
 
 
 class Pending:
@@ -137,9 +150,8 @@ class Pending:
         flags: Any,
     ) -> None:
         """An operation joins the queue."""
-        rows, warps, lanes = np.nonzero(mask.full)
-        threads = np.arange(self.chunk.run.warps)[batch.warps][warps] * 32 + lanes
-        issuers = Issuers(self.chunk, np.arange(self.chunk.ctas)[batch.ctas][rows], threads)
+        rows, warps = batch.rows_and_warps(mask.full)
+        issuers = Issuers(self.chunk, rows, warps * 32 + np.nonzero(mask.full)[2])
         if instruction.bound.form.on == "bulk":
             arguments = tuple(np.broadcast_to(each, mask.shape)[mask.full] for each in arguments)
         else:
@@ -160,12 +172,9 @@ class Pending:
         operation.complete()
         self.current = None
 
-    def complete_oldest(self) -> bool:
-        """Completes an operation; False where there is none."""
-        if not self.queue:
-            return False
+    def complete_oldest(self) -> None:
+        """The first operation of the queue takes place."""
         self._complete(self.queue.popleft())
-        return True
 
     def wait(self, batch: Batch, mask: Mask, group: str) -> None:
         """Completes all operations of a group that these warps have issued."""

@@ -27,6 +27,7 @@ from tilewright.ir import (
     While,
     as_expr,
     binary,
+    bodies,
 )
 from tilewright.isa import WHOLE_WARP, bind
 from tilewright.sim.axes import LANE, Axes, stop_of
@@ -84,6 +85,8 @@ class Ask:
 class Done:
     """The end of the kernel."""
 
+    at: Span | None = None
+
 
 End = Goto | Branch | Meet | Ask | Done
 
@@ -97,6 +100,7 @@ class Piece:
     end: End
 
     def successors(self) -> tuple[int, ...]:
+        """The pieces that its lanes may go on with."""
         if isinstance(self.end, Branch):
             return (self.end.then, self.end.orelse)
         if isinstance(self.end, Ask):
@@ -127,6 +131,7 @@ class _Waits:
             self._mark(kernel.body, ())
 
     def __contains__(self, stmt: Stmt) -> bool:
+        """Must the kernel be cut at this statement?"""
         return id(stmt) in self.cut
 
     def _mark(self, body: Body, around: tuple[Stmt, ...]) -> None:
@@ -135,8 +140,8 @@ class _Waits:
                 self._add(stmt, around)
             if isinstance(stmt, (Break, Continue)) and (loop := _loop_of(around)) is not None and loop in self:
                 self._add(stmt, around)
-            for part in ("body", "then", "orelse"):
-                self._mark(getattr(stmt, part, ()), (*around, stmt))
+            for inner in bodies(stmt):
+                self._mark(inner, (*around, stmt))
 
     def _add(self, stmt: Stmt, around: tuple[Stmt, ...]) -> None:
         self.cut |= {id(stmt), *map(id, around)}
@@ -178,18 +183,22 @@ class _Cutter:
         self.loops: list[tuple[int, int]] = []  # labels of (continue, break)
 
     def label(self) -> int:
+        """A new name for a piece that is yet to come."""
         self.labels += 1
         return self.labels
 
     def start(self, label: int) -> None:
+        """The statements from here on are those of the piece ``label``."""
         self.order.append(label)
         self.statements = []
 
     def finish(self, end: End) -> None:
+        """The piece ends here."""
         label = self.order[-1]
         self.pieces[label] = Piece(label, tuple(self.statements), end)
 
     def body(self, body: Body) -> None:
+        """Statements one after the other; those that wait, or have a wait inside, are cut."""
         for stmt in body:
             if stmt not in self.waits:
                 self.statements.append(stmt)
@@ -205,6 +214,7 @@ class _Cutter:
                 self.meet(stmt)
 
     def then(self, end: End, label: int) -> None:
+        """The piece ends here, and the next one starts."""
         self.finish(end)
         self.start(label)
 

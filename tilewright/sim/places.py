@@ -10,7 +10,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.ir import AddressOf, AllocBuffer, Buffer, Call, Expr, Kernel, Load, const_value, expressions, statements
+from tilewright.ir import (
+    AddressOf,
+    AllocBuffer,
+    Buffer,
+    Call,
+    DeclBuffer,
+    Expr,
+    Kernel,
+    Load,
+    const_value,
+    expressions,
+    statements,
+)
 from tilewright.isa import bind
 from tilewright.sim.memory import UNITS
 
@@ -74,6 +86,7 @@ class Places:
 
     @property
     def locals(self) -> list[Place]:
+        """The local buffers of a thread."""
         return [place for place in self.by_name.values() if place.space == "local"]
 
     def at(self, window: int, offset: int) -> Place:
@@ -90,6 +103,7 @@ class Places:
         return next((p for p in own if p.start <= byte < p.start + p.nbytes), self.arena)
 
     def has_window(self, window: int) -> bool:
+        """Does any memory of the kernel have this window?"""
         return (
             window == SHARED_WINDOW
             or 1 <= window <= len(self.globals)
@@ -110,9 +124,8 @@ def _units(kernel: Kernel) -> dict[str, int]:
     units: dict[str, int] = {}
     views: dict[str, str] = {}
     for stmt in statements(kernel.body):
-        buffer = getattr(stmt, "buffer", None)
-        if isinstance(buffer, Buffer) and isinstance(buffer.data, AddressOf):
-            views[buffer.name] = buffer.data.buffer.name
+        if isinstance(stmt, DeclBuffer) and isinstance(stmt.buffer.data, AddressOf):
+            views[stmt.buffer.name] = stmt.buffer.data.buffer.name
         for expr in expressions(stmt):
             for name, width in _widths(expr):
                 while name in views:

@@ -1,6 +1,8 @@
-"""What is done to a lowered kernel before it is cut: named pointers and indices are put in where they are used.
+"""What is done to a lowered kernel before it is cut.
 
-A name for ``address_of(A[4 * tid])`` would hide from the addressing code what a pointer points into and how it varies.
+Collectives leave the conditions of branches and loops, so that lanes can gather before them. Named pointers and indices
+are put in where they are used: a name for ``address_of(A[4 * tid])`` would hide from the addressing code what a pointer
+points into and how it varies.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from typing import TYPE_CHECKING
 from tilewright.dtypes import BOOL
 from tilewright.ir import (
     AddressOf,
-    Assign,
     Bind,
     Body,
     Break,
@@ -24,9 +25,10 @@ from tilewright.ir import (
     Stmt,
     Var,
     While,
+    assigned,
     expressions,
+    map_body,
     rewrite,
-    rewrite_values,
     statements,
     unary,
     walk,
@@ -61,13 +63,13 @@ def prepared(body: Body) -> Body:
 
 def _definitions(body: Body) -> dict[str, Expr]:
     """Variables that only ever stand for one expression without memory or calls: what each stands for."""
-    assigned = {stmt.var.name for stmt in statements(body) if isinstance(stmt, Assign)}
+    changed = assigned(body)
     found: dict[str, Expr] = {}
     for stmt in statements(body):
-        if isinstance(stmt, Bind) and stmt.var.name not in assigned:
+        if isinstance(stmt, Bind) and stmt.var.name not in changed:
             value = _put_in(stmt.value, found)
             nodes = list(walk(value))
-            changing = any(isinstance(node, Var) and node.name in assigned for node in nodes)
+            changing = any(isinstance(node, Var) and node.name in changed for node in nodes)
             if not changing and not any(isinstance(node, (Load, Call)) for node in nodes):
                 found[stmt.var.name] = value
     return found
@@ -88,19 +90,12 @@ def _inlined(body: Body, definitions: Mapping[str, Expr]) -> Body:
             return replace(node, indices=tuple(_put_in(index, definitions) for index in node.indices))
         return None
 
-    result: list[Stmt] = []
-    for stmt in body:
-        if isinstance(stmt, Bind) and stmt.var.name in pointers:
-            continue
-        made = rewrite_values(stmt, change)
-        for part in ("body", "then", "orelse"):
-            if hasattr(made, part):
-                made = replace(made, **{part: _inlined(getattr(made, part), definitions)})  # type: ignore[arg-type]  # bodies
-        result.append(made)
-    return tuple(result)
+    named = map_body(body, lambda stmt: () if isinstance(stmt, Bind) and stmt.var.name in pointers else None)
+    return rewrite(named, change)
 
 
 def _apart(body: Body) -> Body:
+    """Every statement an object of its own, and collectives in front of the branches that depend on them."""
     result: list[Stmt] = []
     for stmt in body:
         if isinstance(stmt, If):

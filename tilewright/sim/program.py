@@ -35,7 +35,7 @@ from tilewright.sim.checks.bounds import Bounds
 from tilewright.sim.codegen import NAMESPACE, PieceEmitter
 from tilewright.sim.execution import Execution, Run
 from tilewright.sim.memory import Block
-from tilewright.sim.pieces import Ask, Branch, Meet, Piece, cut
+from tilewright.sim.pieces import Ask, Branch, Done, Meet, Piece, cut
 from tilewright.sim.places import Place, Places
 from tilewright.sim.prepare import calls_of, prepared
 from tilewright.sim.sites import Hook, Site
@@ -59,7 +59,7 @@ class Program:
         self.axes = Axes(kernel)
         self.places = Places(kernel)
         self.parameters = frozenset(var.name for var in (*kernel.params, *kernel.symbols))
-        self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *getattr(kernel, "authored", ()))}
+        self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
         self.with_shadows = "poison" in checks
         self.has_asynchronous = any(
             bind(call).form.asynchronous is not None for stmt in statements(kernel.body) for call in calls_of(stmt)
@@ -69,10 +69,9 @@ class Program:
         self.part_ids: dict[str, int] = {}
         self.thread_parts: dict[tuple[int, int, int], dict[int, Part]] = {}
         self.own_checks = checks_of(checks, self)
-        self._flat = {buffer.name: buffer for buffer in kernel.buffers}
         self.shadowed = self._shadowed()
         self.cut = cut(kernel, self.axes)
-        self.spans = {piece.index: getattr(piece.end, "at", None) for piece in self.cut}
+        self.spans = {piece.index: piece.end.at for piece in self.cut}
         self._reads: dict[int, frozenset[str]] = {}
         self.live_in = self._liveness()
         self.live = [self._axes_of(names) for names in self.live_in]
@@ -131,7 +130,7 @@ class Program:
             return int(known)
         assert isinstance(value, Expr)
         out = Source(dict(NAMESPACE))
-        emitter = PieceEmitter(self, out, Piece(0, (), None), frozenset())  # type: ignore[arg-type]  # no end is emitted
+        emitter = PieceEmitter(self, out, Piece(0, (), Done()), frozenset())
         text = emitter.value(value, "m0").text
         names = {emitter.variable(Var(name)): number for name, number in scalars.items()}
         return int(eval(text, out.namespace, names))
@@ -152,6 +151,7 @@ class Program:
         return tuple(hook for hook in hooks if hook is not None)
 
     def add_tally(self, name: str) -> int:
+        """The place in `Execution.tally` where an instruction is counted."""
         if name not in self.tallies:
             self.tallies.append(name)
         return self.tallies.index(name)

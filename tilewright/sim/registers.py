@@ -91,6 +91,7 @@ class Registers:
 
     @property
     def rows(self) -> int:
+        """CTAs, or 1 where one stands for all."""
         return len(self.data)
 
     def expanded(self, rows: int) -> Registers:
@@ -127,6 +128,7 @@ class Registers:
         return np.take_along_axis(own, where, axis=-1)
 
     def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+        """Write one item of ``width`` bytes per active lane."""
         self._alike.clear()
         if width > self.unit:
             parts = np.ascontiguousarray(bits)[..., None].view(UNITS[self.unit])

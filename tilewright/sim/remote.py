@@ -31,8 +31,7 @@ def on_rank(address: Ints, rank: Ints) -> Ints:
 def split(chunk: Chunk, rows: Ints, address: Ints) -> tuple[Ints, Ints]:
     """Row in the chunk and offset of each address that a thread of CTA ``rows`` gives."""
     rank = (address >> OFFSET_BITS) - 1
-    first = rows - (rows + chunk.first) % chunk.run.cluster_ctas
-    return np.where(rank >= 0, first + rank, rows), address & (1 << OFFSET_BITS) - 1
+    return np.where(rank >= 0, rows - chunk.rank(rows) + rank, rows), address & (1 << OFFSET_BITS) - 1
 
 
 def atomic_words(

@@ -109,18 +109,20 @@ class Scheduler:
         batch: Batch,
         passed: Value,
         place: MeetingPlace,
-        barrier: Address | None,
+        mbarrier: Address | None,
         tally: int | None,
         to: int,
         again: int,
     ) -> int | None:
-        """Each lane goes on once it gets the answer yes; the batch stays whole for as long as that can be."""
+        """Each lane goes on with piece ``to`` once it gets the answer yes, the others ask again at piece ``again``; the
+        batch stays whole for as long as that can be. See `Asking` for the rest.
+        """
         yes = batch.mask.narrowed(passed)
         if yes is not None and yes.lanes == batch.mask.lanes:
             self._count(tally, yes)
             return to
         batch.piece = again
-        batch.meeting = Asking(place, np.broadcast_to(passed, batch.shape), to, barrier, tally)
+        batch.meeting = Asking(place, np.broadcast_to(passed, batch.shape), to, mbarrier, tally)
         self.asking.append(batch)
         self.refused += 1
         return None
@@ -214,7 +216,9 @@ class Scheduler:
             self._count(answer.tally, yes)
             self.ready.append(batch.narrowed(yes, answer.to))
             rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~yes.full), batch.piece)
-            rest.meeting = Asking(answer.place, np.zeros(rest.shape, np.bool_), answer.to, answer.barrier, answer.tally)
+            rest.meeting = Asking(
+                answer.place, np.zeros(rest.shape, np.bool_), answer.to, answer.mbarrier, answer.tally
+            )
             self.asking.append(rest)
             return True
         return False

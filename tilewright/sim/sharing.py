@@ -61,6 +61,7 @@ class Alike:
         return self.outer == 1 and grid[1] % self.inner == 0
 
     def has_one_column(self, grid: Grid) -> bool:
+        """Are all columns of the grid alike?"""
         return self.inner == 1 and self.same % grid[1] == 0
 
     def left_in(self, grid: Grid) -> int:

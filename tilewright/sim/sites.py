@@ -125,6 +125,7 @@ class Site:
         return batch.chunk.storage(self.place).load(batch, at, self.width, mask if guarded else None)
 
     def store(self, batch: Batch, mask: Mask, at: Address, bits: Bits) -> None:
+        """Each active lane writes its ``bits``."""
         if self.place is None:
             for site, lanes, there in self.resolve(batch, mask, at):
                 site.store(batch, lanes, there, bits)
@@ -181,6 +182,7 @@ class Site:
         )
 
     def shadow_bits(self, batch: Batch, mask: Mask, at: Address) -> Bits:
+        """The flags at addresses of this buffer; arguments of the kernel are initialised."""
         assert self.place is not None
         shadows = batch.chunk.shadows
         if self.place.space == "global":
@@ -248,6 +250,7 @@ class Site:
         return [line for line in own if line.accesses]
 
     def reset(self) -> None:
+        """Count from zero again: a new run."""
         for site in (self, *self._resolved.values()):
             line = site.line
             line.accesses = line.warps = line.wavefronts = line.ideal_wavefronts = line.nbytes = 0

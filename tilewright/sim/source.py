@@ -20,6 +20,7 @@ class Source:
         self._constants: dict[tuple[str, int], str] = {}
 
     def line(self, text: str) -> None:
+        """One line, at the depth of the open blocks."""
         self.lines.append("    " * self._indent + text)
 
     @contextmanager
@@ -43,9 +44,11 @@ class Source:
         self._indent += 1
 
     def dedent(self, depth: int) -> None:
+        """Close all blocks that were opened since `indent` gave ``depth``."""
         self._indent = depth
 
     def fresh(self, stem: str) -> str:
+        """A name that nothing has yet: ``m7``."""
         self._names += 1
         return f"{stem}{self._names}"
 
@@ -68,4 +71,5 @@ class Source:
 
     @property
     def text(self) -> str:
+        """All lines."""
         return "\n".join(self.lines) + "\n"

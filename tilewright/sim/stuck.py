@@ -69,7 +69,7 @@ def _missing(batches: list[Batch]) -> str | None:
             state = batch.chunk.barriers
             expected, arrived = int(state.expected[row, number]), int(state.arrived[row, number])
             return f"{expected} threads at barrier {number}; {arrived} have arrived"
-        if isinstance(batch.meeting, Asking) and batch.meeting.barrier is not None:
+        if isinstance(batch.meeting, Asking) and batch.meeting.mbarrier is not None:
             return _phase_text(batch.chunk, *_asked(batch))
         if batch.chunk.unmet:
             return _phase_text(batch.chunk, *batch.chunk.unmet[0])
@@ -78,7 +78,7 @@ def _missing(batches: list[Batch]) -> str | None:
 
 def _tensor_memory(batch: Batch) -> tuple[str, str] | None:
     """What a batch that asks for tensor memory waits for, and what to do about it."""
-    if not isinstance(batch.meeting, Asking) or batch.meeting.barrier is not None:
+    if not isinstance(batch.meeting, Asking) or batch.meeting.mbarrier is not None:
         return None
     return batch.chunk.columns.waited_for()
 
@@ -86,7 +86,7 @@ def _tensor_memory(batch: Batch) -> tuple[str, str] | None:
 def _asked(batch: Batch) -> tuple[int, int]:
     """Row and shared address of the m-barrier that the first lane waits for."""
     cta, warp, lane = np.argwhere(batch.mask.full & ~batch.meeting.passed)[0]
-    address = np.broadcast_to(batch.meeting.barrier.full(), batch.shape)[cta, warp, lane]
+    address = np.broadcast_to(batch.meeting.mbarrier.full(), batch.shape)[cta, warp, lane]
     return numbers(batch.ctas)[cta], int(address)
 
 

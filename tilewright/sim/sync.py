@@ -40,6 +40,7 @@ class MeetingPlace:
 
     @property
     def is_barrier(self) -> bool:
+        """Do warps meet here, not only the lanes of one?"""
         return self.sync is not None and self.sync.scope != "warp"
 
 
@@ -53,6 +54,7 @@ class Crossing:
 
     @property
     def has_arrived(self) -> bool:
+        """Has it been counted at a barrier?"""
         return self.barrier is not None
 
 
@@ -60,18 +62,20 @@ class Crossing:
 class Asking:
     """A batch at a place where each lane goes on once it gets the answer yes.
 
-    passed: those that have it now. barrier: the shared addresses of the m-barriers that they wait for; None for those
-    who wait for tensor memory. tally: where the call is counted once it is over; None where that is done elsewhere.
+    passed: those that have it now. to: the piece that they go on with. mbarrier: shared addresses of the m-barriers
+    that they wait for; None for those who wait for tensor memory. tally: where the call is counted once it is over;
+    None where that is done elsewhere.
     """
 
     place: MeetingPlace
     passed: Bools
     to: int
-    barrier: Address | None
+    mbarrier: Address | None
     tally: int | None
 
     @property
     def has_arrived(self) -> bool:
+        """Never: who asks is counted nowhere."""
         return False
 
 
@@ -148,9 +152,10 @@ class Barriers:
         return True
 
     def _rows(self, batch: Batch, sync: Sync) -> NDArray[np.int64]:
+        """For each CTA of a batch the row that keeps the barrier: its own, or that of its cluster's first CTA."""
         rows = np.array(numbers(batch.ctas))
         if sync.scope == "cluster":
-            rows = rows // self.chunk.run.cluster_ctas * self.chunk.run.cluster_ctas
+            rows = rows - self.chunk.rank(rows)
         return rows
 
     def _check(self, place: MeetingPlace, number: int, wanted: NDArray[np.int64]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import SimulationError
+from tilewright.isa import TENSOR_COLUMNS, TENSOR_LANES
 from tilewright.sim.batch import numbers
 
 if TYPE_CHECKING:
@@ -22,20 +23,20 @@ if TYPE_CHECKING:
     from tilewright.sim.facets import Facet
     from tilewright.sim.masks import Bools
 
-__all__ = ["Cells", "Columns", "Taken", "TensorFacet", "cell_number", "cells_text", "table_of_cells"]
+__all__ = ["INITIALISED", "Cells", "Columns", "Taken", "TensorFacet", "cell_number", "cells_text", "table_of_cells"]
 
-LANES, COLUMNS = 128, 512
+INITIALISED = np.array(0x01010101, np.uint32)  # the flags of a cell that has been written
 Ints = NDArray[np.int64]
 
 
 def table_of_cells(rows: int, kind: Any) -> NDArray[Any]:
     """(rows, columns, lanes) zeros: kernels use some columns, all lanes of them, which lie together here."""
-    return np.zeros((rows, COLUMNS, LANES), kind)
+    return np.zeros((rows, TENSOR_COLUMNS, TENSOR_LANES), kind)
 
 
 def cell_number(row: Ints, lane: Ints, column: Ints) -> Ints:
     """Where cells are in a table of them."""
-    return (row * COLUMNS + column) * LANES + lane
+    return (row * TENSOR_COLUMNS + column) * TENSOR_LANES + lane
 
 
 class Cells:
@@ -49,6 +50,7 @@ class Cells:
         return self.words.reshape(-1).take(cell_number(row, lane, column))
 
     def store(self, row: Ints, lane: Ints, column: Ints, words: NDArray[Any]) -> None:
+        """Write words that broadcast to the places."""
         self.words.reshape(-1)[cell_number(row, lane, column)] = words
 
 
@@ -88,10 +90,10 @@ class Columns:
     granted: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.holder = np.zeros((self.rows, COLUMNS), np.int32)
+        self.holder = np.zeros((self.rows, TENSOR_COLUMNS), np.int32)
         self.given_up = np.zeros(self.rows, np.bool_)
         self.ended: dict[tuple[int, int], Span | None] = {}  # row and column: where it was given back last
-        self.last = np.full(self.rows, COLUMNS)  # columns of the last `alloc`: none may take more than that
+        self.last = np.full(self.rows, TENSOR_COLUMNS)  # columns of the last `alloc`: none may take more than that
 
     def room(self, rows: Sequence[int], columns: int) -> int | None:
         """The first of so many columns that are free in all of these CTAs, or None."""
@@ -136,6 +138,7 @@ class Columns:
         return text, "a dealloc of what is no longer used before this alloc, or an alloc of fewer columns"
 
     def take(self, row: int, taken: Taken) -> None:
+        """Columns of a CTA are no longer free."""
         self.log.append(taken)
         own = self.holder[row, taken.first : taken.first + taken.columns]
         own[: taken.asked] = len(self.log)
@@ -144,10 +147,13 @@ class Columns:
 
     def taken_at(self, row: int, first: int) -> Taken | None:
         """What begins at a column."""
-        found = self.log[abs(number) - 1] if first < COLUMNS and (number := int(self.holder[row, first])) else None
+        found = (
+            self.log[abs(number) - 1] if first < TENSOR_COLUMNS and (number := int(self.holder[row, first])) else None
+        )
         return found if found is not None and found.first == first else None
 
     def free(self, row: int, taken: Taken, at: Span | None) -> None:
+        """They are given back by the line ``at``."""
         self.ended |= {(row, column): at for column in range(taken.first, taken.first + taken.columns)}
         self.holder[row, taken.first : taken.first + taken.columns] = 0
 
@@ -238,7 +244,7 @@ class TensorFacet:
         return np.broadcast_to(found, self.batch.shape)
 
     def _together(self, row: int, pair: bool) -> tuple[int, ...]:
-        even = row - (row + self.chunk.first) % 2
+        even = row - self.chunk.rank(row) % 2
         return (even, even + 1) if pair else (row,)
 
     def _check_request(self, row: int, wanted: int) -> None:
@@ -251,7 +257,7 @@ class TensorFacet:
             )
 
     def _poison(self, row: int, first: int, columns: int) -> None:
-        if hasattr(self.chunk, "shadows"):
+        if self.chunk.run.program.with_shadows:
             self.chunk.shadows.tensor.words[row, first : first + columns] = 0
 
     def allocate(self, columns: Ints, requested: Ints, pair: bool) -> Ints:
@@ -301,10 +307,10 @@ def cells_text(lane: Ints, column: Ints) -> str:
 
 def trouble_with(columns: Columns, row: Ints, lane: Ints, column: Ints, bounds: bool) -> str:
     """Why these cells are none that the kernel may touch; empty where they are."""
-    outside = (lane < 0) | (lane >= LANES) | (column < 0) | (column >= COLUMNS)
+    outside = (lane < 0) | (lane >= TENSOR_LANES) | (column < 0) | (column >= TENSOR_COLUMNS)
     if outside.any():
         where = cells_text(lane[outside], column[outside])
-        return f"outside of tensor memory: {where}; it has {LANES} lanes, {COLUMNS} columns"
+        return f"outside of tensor memory: {where}; it has {TENSOR_LANES} lanes, {TENSOR_COLUMNS} columns"
     if not bounds:
         return ""
     holder = columns.holder[row, column]

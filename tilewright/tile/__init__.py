@@ -1,4 +1,18 @@
-"""What a tile call becomes: the dispatcher, and a folder per primitive with a file per variant."""
+"""What a tile call becomes: the dispatcher, and a folder per primitive with a file per variant.
+
+In the order in which to read:
+
+    resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
+    call, scope         what a variant sees: the two sides, and who executes the call
+    conditions, hints   what variants ask, and changes that might help; report: what is told
+    copy, copy_async    the variants
+    walks, partition    tables of addresses, and the way back from a table to an expression
+    owners              who holds which register
+    matrices            what the variants with ldmatrix and stmatrix share
+    cells, tensor_copies, tensor_sources
+                        what those with tensor memory share
+    builder             writing the statements
+"""
 
 import importlib
 import pkgutil

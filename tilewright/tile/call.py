@@ -40,14 +40,17 @@ class Side:
 
     @property
     def buffer(self) -> Buffer:
+        """Whose region it is."""
         return self.region.buffer
 
     @property
     def name(self) -> str:
+        """The buffer's name."""
         return self.buffer.name
 
     @property
     def dtype(self) -> DType:
+        """Of its elements."""
         return self.buffer.dtype
 
     @property
@@ -63,6 +66,7 @@ class Side:
 
     @property
     def starts(self) -> tuple[Value, ...]:
+        """Where the region begins, in each dimension."""
         return tuple(start for start, _ in self.region.box)
 
     def at(self, element: Value, facts: Facts) -> Value:
@@ -128,10 +132,12 @@ class TileCall:
 
     @property
     def at(self) -> Span | None:
+        """The kernel's line."""
         return self.stmt.at
 
     @property
     def dtype(self) -> DType:
+        """Of the elements of the destination."""
         return self.dst.dtype
 
     @property

@@ -20,9 +20,8 @@ from tilewright.tile.walks import Ints
 if TYPE_CHECKING:
     from tilewright.tile.call import Side
 
-__all__ = ["COLUMN_BITS", "LANES", "WHOLE_COLUMNS", "Cells", "replicas_of", "tensor_cells"]
+__all__ = ["COLUMN_BITS", "WHOLE_COLUMNS", "Cells", "replicas_of", "tensor_cells"]
 
-LANES = 128
 COLUMN_BITS = 32
 WHOLE_COLUMNS = "a region that begins at a multiple of 32 bits in each lane"
 

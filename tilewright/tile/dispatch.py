@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tilewright.errors import DispatchError, choices
 from tilewright.tile.call import TileCall, call_name
@@ -16,7 +16,7 @@ from tilewright.tile.call import TileCall, call_name
 if TYPE_CHECKING:
     from tilewright.tile.builder import Builder
 
-__all__ = ["PRIMITIVES", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "alike",
+__all__ = ["PRIMITIVES", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "Widens", "alike",
            "by_name", "choose", "condition", "primitive", "variant"]  # fmt: skip
 
 
@@ -25,6 +25,16 @@ class Plan(Protocol):
 
     def summary(self) -> str:
         """The decision in a few words, for the report."""
+        ...
+
+
+@runtime_checkable
+class Widens(Protocol):
+    """A plan that knows what would make it move more at a time."""
+
+    @property
+    def widened(self) -> str | None:
+        """The change of the call, as a user would write it; None where nothing would help."""
         ...
 
 

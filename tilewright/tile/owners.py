@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.ir import Expr, binary, const_value, special
-from tilewright.layout import Axis, ComposeLayout, Layout, TileLayout, Value, threads
-from tilewright.layout.axes import SCOPES
+from tilewright.layout import AXES, SCOPES, THREADS_IN, Axis, ComposeLayout, Layout, TileLayout, Value, threads
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.partition import Places, cut_out, places, storage_start, widest_vector
-from tilewright.tile.scope import INDEX, SIZES
+from tilewright.tile.scope import INDEX
 from tilewright.tile.walks import Ints, Walk, plus, times, walk_of
 
 if TYPE_CHECKING:
@@ -49,9 +48,11 @@ COORDINATES: dict[str, Expr] = {
 }
 """What a thread is on each thread axis."""
 
-# The levels inside a CTA that an axis settles: which lane, which warp of its warpgroup.
-SETTLES_LANE = frozenset({"laneid", "tid_in_wg", "tx"})
-SETTLES_WARP = frozenset({"wid_in_wg", "tid_in_wg", "warpid", "tx"})
+# The axes that tell which lane a thread is, and which warp of its warpgroup.
+SETTLES_LANE = frozenset(name for name in COORDINATES if AXES[name].subscope == "thread")
+SETTLES_WARP = frozenset(
+    name for name in COORDINATES if AXES[name].scope != "warp" and AXES[name].subscope != "warpgroup"
+)
 
 Table = Mapping[str, Ints]
 
@@ -163,7 +164,7 @@ def owners(call: TileCall, side: Side, *, loading: bool) -> Owners:
     if symbolic := [name for name in kept if name in origin]:
         raise Decline(f"which threads hold {side} depends on {origin[symbolic[0]]}, a value of run time")
     space = max((Axis.get(name).scope for name in kept), key=_rank, default="thread")
-    count = min(SIZES.get(space, call.scope.cta_threads), call.scope.threads)
+    count = min(THREADS_IN.get(space, call.scope.cta_threads), call.scope.threads)
     if side.tile is None:
         held = _assigned(cut_out(side), tuple(kept), space, loading)
     else:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.errors import Span
-from tilewright.tile.dispatch import Chosen, Tried, alike
+from tilewright.tile.dispatch import Chosen, Tried, Widens, alike
 
 if TYPE_CHECKING:
     from tilewright.tile.call import TileCall
@@ -54,7 +54,7 @@ class Entry:
 def entry_of(call: TileCall, chosen: Chosen) -> Entry:
     """What is told of one call."""
     stmt, plan = call.stmt, chosen.plan
-    widened: str | None = getattr(plan, "widened", None)  # a plan says so if it could do more at a time
+    widened = plan.widened if isinstance(plan, Widens) else None
     return Entry(
         stmt.at, stmt.primitive, call.text, stmt.scope, chosen.variant.name, plan.summary(), chosen.tried, widened
     )

@@ -45,17 +45,17 @@ from tilewright.ir import (
     statements,
 )
 from tilewright.ir.launch import launch_of, scope_id_exprs
+from tilewright.layout import THREADS_IN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["INDEX", "SIZES", "SPOKEN", "ControlFlow", "ExecScope", "Reach"]
+__all__ = ["INDEX", "SPOKEN", "ControlFlow", "ExecScope", "Reach"]
 
 Threads = NDArray[np.bool_]  # one entry per thread of the CTA
 
 # Levels: the groups of threads inside which a value is the same. KNOWN: it was evaluated, there is nothing to guess.
 KNOWN, PER_CTA, PER_WARPGROUP, PER_WARP, PER_THREAD = -1, 0, 1, 2, 3
-SIZES = {"thread": 1, "warp": 32, "warpgroup": 128}
 SPOKEN = {"warp": "warp", "warpgroup": "warpgroup", "cta": "CTA", "cluster": "cluster"}
 # The coarsest level at which a condition around a collective may stay unknown.
 NEEDS = {"thread": PER_THREAD, "warp": PER_WARP, "warpgroup": PER_WARPGROUP, "cta": PER_CTA, "cluster": PER_CTA}
@@ -142,6 +142,7 @@ class ExecScope:
 
     @property
     def cta_threads(self) -> int:
+        """Threads of the CTA."""
         return len(self.active)
 
     @property
@@ -358,7 +359,7 @@ class ControlFlow:
 
         Raises DispatchError, at the condition's line, for a collective that a condition deprives of its threads.
         """
-        size = SIZES.get(kind, self.threads)
+        size = THREADS_IN.get(kind, self.threads)
         if kind != "thread":
             self._check_whole(kind, size, reach, name)
         text = reach.narrowed[-1].text if reach.narrowed else ""

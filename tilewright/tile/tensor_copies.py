@@ -26,7 +26,7 @@ from tilewright.ir import AddressOf, Expr, Load, Value, as_expr, const_value
 from tilewright.layout import SwizzleLayout, SwizzleMode
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.cells import COLUMN_BITS, LANES, WHOLE_COLUMNS, Cells, tensor_cells
+from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, Cells, tensor_cells
 from tilewright.tile.conditions import between_in_order, constant_extents, single_thread, tensor_address
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.hints import alignments, check_target
@@ -60,6 +60,7 @@ class Shape:
 
     @property
     def row_bytes(self) -> int:
+        """Bytes of a row, which go to one lane."""
         return isa.COPY_SHAPES[self.name].row_bytes
 
     @property
@@ -70,7 +71,7 @@ class Shape:
     @property
     def origins(self) -> int:
         """At how many lanes it may begin: at those that bring its rows to lanes of their own."""
-        return LANES // self.lanes.size
+        return isa.TENSOR_LANES // self.lanes.size
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ class Walk:
 
     @property
     def is_zero(self) -> bool:
+        """Is every value 0?"""
         return not self.listed and not self.start and not any(stride for _, stride in self.steps)
 
 

@@ -1,4 +1,15 @@
-"""The named checks of the simulator, one file each; see `tilewright.sim.checks.base`."""
+"""The named checks of the simulator, one file each.
+
+base                what a check is, and the events of a run that it may look at
+bounds, alignment   the address of one access
+poison              what nobody has written
+leaks, stuck        what is left behind; who can never go on
+races               accesses that nothing orders: clocks say who has met whom, shared_places and global_places what
+                    was accessed last, with touches and phases, and reports what is told
+proxies             stores that asynchronous units may not see yet
+completion          operations that may not be complete yet: knowledge says who knows what, chain which word is missing
+coordinates         bytes as elements of the kernel's buffers, for messages
+"""
 
 import importlib
 import pkgutil

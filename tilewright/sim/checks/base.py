@@ -105,6 +105,7 @@ def register(name: str, finds: str, *parts: type[Check]) -> None:
 
 
 def checks_of(names: Iterable[str], program: Program) -> list[Check]:
+    """The parts of the checks with these names, made for a program."""
     return [part(program) for name in sorted(names) for part in _CLASSES[name]]
 
 

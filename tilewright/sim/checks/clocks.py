@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.sim.chunk import Chunk
     from tilewright.sim.masks import Bools
 
-__all__ = ["ATOMIC", "COLLECTIVE", "EPOCH", "THREAD_BITS", "Clocks", "Tags"]
+__all__ = ["ATOMIC", "COLLECTIVE", "EPOCH", "THREAD_BITS", "Clocks", "Tags", "warp_of"]
 
 Tags = NDArray[np.uint32]
 Numbers = NDArray[np.int64]
@@ -29,6 +29,11 @@ Numbers = NDArray[np.int64]
 THREAD_BITS = 10
 COLLECTIVE, ATOMIC = 1 << 10, 1 << 11  # made by a warp together; ordered by itself
 EPOCH = 12  # bits below the epoch
+
+
+def warp_of(tag: Any) -> Any:
+    """The warp of a tag's thread: of one tag, or of each of an array."""
+    return tag >> 5 & 31
 
 
 class Clocks:
@@ -51,6 +56,7 @@ class Clocks:
 
     @property
     def is_collapsed(self) -> bool:
+        """Does one row stand for all CTAs?"""
         return len(self.epoch) == 1
 
     def _changed(self) -> None:
@@ -58,6 +64,7 @@ class Clocks:
         self._cache.clear()
 
     def expand(self) -> None:
+        """From now on every CTA has clocks of its own."""
         if self.is_collapsed and self.chunk.ctas > 1:
             self.epoch = np.repeat(self.epoch, self.chunk.ctas, axis=0)
             self.seen = np.repeat(self.seen, self.chunk.ctas, axis=0)
@@ -120,7 +127,7 @@ class Clocks:
             return np.zeros(tags.shape, np.bool_)
         size = self.chunk.run.cluster_ctas
         mine = (look.rows(1) + self.chunk.first)[..., None]
-        warp = np.minimum((tags >> 5 & 31).astype(np.int64), self.warps - 1)
+        warp = np.minimum(warp_of(tags).astype(np.int64), self.warps - 1)
         known = np.broadcast_to(self.heard[look.ctas, look.warps][:, :, None], (*tags.shape[:3], self.width))
         epoch = np.take_along_axis(known, other % size * self.warps + warp, axis=-1)
         before: Bools = (other // size == mine // size) & ((tags >> EPOCH) <= epoch)

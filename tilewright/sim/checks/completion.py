@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.sim.batch import numbers
 from tilewright.sim.checks.base import Check
 from tilewright.sim.checks.chain import missing_commit, missing_link
 from tilewright.sim.checks.knowledge import (
@@ -62,15 +61,11 @@ class Completion(Check):
 
     @staticmethod
     def of(chunk: Chunk) -> Knowledge | None:
+        """What is known in a chunk, if any operation was issued there."""
         found: Knowledge | None = chunk.checks.get("completion")
         return found if found is not None and found.parts else None
 
     # What warps learn
-
-    def _warps(self, batch: Look, active: Any) -> tuple[Any, Any]:
-        """Row and number of each active warp."""
-        ctas, warps = np.nonzero(active)
-        return np.array(numbers(batch.ctas))[ctas], np.array(numbers(batch.warps))[warps]
 
     def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
         known = self.of(batch.chunk)
@@ -95,7 +90,7 @@ class Completion(Check):
         if known is None or not reach.startswith("tensor"):
             return
         from_there = {"tensor.before": SEEN, "tensor.after": HEARD}[reach]
-        rows, warps = self._warps(batch, mask.full.any(-1))
+        rows, warps = batch.rows_and_warps(mask.full.any(-1))
         own = known.flags[rows, warps]
         known.learns(rows, warps, (own & from_there) << 1)  # what is seen is offered, what was heard is ordered
 
@@ -307,7 +302,7 @@ class Completion(Check):
             current = known.chunk.pending.current is loading.operation
             if current or not waiting.any() or not any(map(used.overlaps, loading.stretches())):
                 continue
-            rows, warps = self._warps(batch, waiting)
+            rows, warps = batch.rows_and_warps(waiting)
             row, warp = int(rows[0]), int(warps[0])
             earlier = next(p for p in loading.parts if p.warp == warp and p.rank == known.ranks[row])
             raise SimulationError(
@@ -322,7 +317,8 @@ class Completion(Check):
         known = self.of(batch.chunk)
         if known is None or not known.holders:
             return
-        rows, warps, address = self._by_lane(batch, mask, at)
+        rows, warps = batch.rows_and_warps(mask.full)
+        address = spread(at.full(), batch.shape)[mask.full]
         for holders in known.holders.values():
             for byte in range(0, max(site.width, 1) + UNIT - 1, UNIT):
                 unit = np.minimum(address + min(byte, site.width - 1) >> 4, holders.shape[1] - 1)
@@ -331,13 +327,6 @@ class Completion(Check):
                 if not complete.all():
                     k = int(np.argmin(complete))
                     self._overwrites(known, site, known.parts[int(number[k])], (int(rows[k]), int(warps[k])))
-
-    def _by_lane(self, batch: Batch, mask: Mask, at: Address) -> tuple[Any, Any, Any]:
-        """Row, warp and address of each active lane."""
-        active = mask.full
-        ctas, warps, _ = np.nonzero(active)
-        address = spread(at.full(), batch.shape)[active]
-        return np.array(numbers(batch.ctas))[ctas], np.array(numbers(batch.warps))[warps], address
 
     @staticmethod
     def _overwrites(known: Knowledge, site: Site, earlier: Part, place: tuple[int, int]) -> None:

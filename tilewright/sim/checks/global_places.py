@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.sim.checks.clocks import ATOMIC, EPOCH, THREAD_BITS, Clocks
+from tilewright.sim.checks.clocks import ATOMIC, EPOCH, THREAD_BITS, Clocks, warp_of
 from tilewright.sim.checks.reports import Clash, Earlier
 from tilewright.sim.checks.shared_places import REMEMBERED
 from tilewright.sim.checks.touches import Touch, scaled
@@ -108,7 +108,7 @@ class GlobalPlaces:
         tag = int(np.broadcast_to(back, (*lost.shape, back.shape[-1]))[cta, warp, lane, 0])
         mine = int(np.broadcast_to(tags, lost.shape)[cta, warp, lane])
         equal = touch.wrote_alike(one_row=True)
-        if equal and (tag >> 32, tag >> 5 & 31) == (mine >> 32, mine >> 5 & 31):
+        if equal and (tag >> CTA, warp_of(tag)) == (mine >> CTA, warp_of(mine)):
             return  # lanes of one warp: any of them wins
         log = (*self.log, Earlier(touch.site, touch.batch, touch.mask, touch.at))
         touch.races.clash(Clash(touch, (cta, warp, lane), tag, True, log, equal))

@@ -65,16 +65,18 @@ class Part:
 
     @property
     def warp(self) -> int:
+        """The warp of the thread."""
         return self.thread // 32
 
     @property
     def at(self) -> Span | None:
+        """The line that issued it."""
         return self.operation.instruction.at
 
     def row(self, near: int) -> int:
         """The CTA that issued it, in the cluster of the CTA ``near``."""
         chunk = self.operation.batch.chunk
-        return near - (near + chunk.first) % chunk.run.cluster_ctas + self.rank
+        return near - int(chunk.rank(near)) + self.rank
 
     def who(self, near: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
@@ -137,7 +139,7 @@ class Knowledge:
         self.parts: dict[int, Part] = {}
         self.flags: Flags = np.zeros((chunk.ctas, chunk.run.warps, NUMBERS), np.uint8)
         self.flags[..., 0] = SEEN | OFFERED | HEARD | ORDERED
-        self.ranks: Ints = (np.arange(chunk.ctas) + chunk.first) % chunk.run.cluster_ctas
+        self.ranks: Ints = chunk.rank(np.arange(chunk.ctas))
         self.meetings: dict[int, Flags] = {}
         self.mbarriers = Phases(chunk, NUMBERS, np.bitwise_or, np.uint8)
         self.writers = table_of_cells(chunk.ctas, np.int32)
@@ -155,12 +157,14 @@ class Knowledge:
         return [(self.writers, "written"), *((readers, "read") for readers in self.readers)]
 
     def holders_of(self, warp: int) -> Ints:
+        """Who reads each unit of shared memory last, of what a warp has issued."""
         if warp not in self.holders:
             units = -(-max(self.chunk.run.shared_bytes, 1) // UNIT)
             self.holders[warp] = np.zeros((self.chunk.ctas, units), np.int32)
         return self.holders[warp]
 
     def knows(self, row: int, warp: int, part: Part, what: int) -> bool:
+        """Does the warp at this row know of the part what the flag says?"""
         return bool(self.flags[row, warp, part.number] & what)
 
     # Parts

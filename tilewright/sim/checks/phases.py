@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa import phase_state
-from tilewright.sim.batch import numbers
 from tilewright.sim.remote import split
 
 if TYPE_CHECKING:
@@ -53,13 +52,12 @@ def signals_of(batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) ->
     found: what the instruction returned; of an arrival the words before it.
     """
     active = mask.full
-    ctas, warps, _ = np.nonzero(active)
-    rows = np.array(numbers(batch.ctas))[ctas]
+    rows, warps = batch.rows_and_warps(active)
     home, offset = split(batch.chunk, rows, np.broadcast_to(barrier, active.shape)[active].astype(np.int64))
     words = batch.chunk.shared.view(8)[home, offset >> 3]
     if kind == "arrive":
         words = np.broadcast_to(found, active.shape)[active]
-    each = np.stack((rows, np.array(numbers(batch.warps))[warps], home, offset, phase_state(words).phase))
+    each = np.stack((rows, warps, home, offset, phase_state(words).phase))
     differs = np.ones(each.shape[1], np.bool_)
     differs[1:] = (each[:, 1:] != each[:, :-1]).any(0)  # lanes of a warp follow each other, and mostly do the same
     return Signals(*each[:, differs])

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import SimulationError
+from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.checks.coordinates import coordinate_text
 from tilewright.sim.facets import where_text
@@ -56,6 +57,7 @@ class Shadows:
 
     @property
     def is_collapsed(self) -> bool:
+        """Does one row stand for all CTAs?"""
         return self.shared.rows == 1
 
     def is_sound(self, address: NDArray[Any], width: int) -> bool:
@@ -89,6 +91,7 @@ class Shadows:
         self.registers = {name: r.expanded(self.chunk.ctas) for name, r in self.registers.items()}
 
     def storage(self, place: Place) -> Storage:
+        """The flags of the bytes of a place."""
         if place.space == "tensor":
             return self.tensor  # type: ignore[return-value]  # who asks for it wants cells
         return self.shared if place.space == "shared" else self.registers[place.name]
@@ -124,8 +127,18 @@ class Shadows:
             given=f"{use}, in {where_text(batch, cta, warp, bad[cta, warp])}",
             allowed="moving it; what is computed with, branched on, used as an address or stored to an argument "
             "must have been written",
+            hint=_maker(site),
             at=at,
         )
+
+
+def _maker(site: Site | None) -> str | None:
+    """The instruction that would have made the m-barrier which one of them looks at here."""
+    row = INSTRUCTIONS.get(site.op) if site is not None else None
+    if site is None or row is None or row.forms[0].signal is None:
+        return None
+    names = (name for name, each in INSTRUCTIONS.items() if (made := each.forms[0].signal) and made.kind == "init")
+    return f"T.{next(names)}(...) by one thread, and a barrier, before line {site.at.line}" if site.at else None
 
 
 @dataclass(frozen=True, eq=False)

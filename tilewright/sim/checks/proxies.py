@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.isa import INSTRUCTIONS
-from tilewright.sim.batch import numbers
 from tilewright.sim.checks.base import Check
 from tilewright.sim.checks.coordinates import element_text
 from tilewright.sim.checks.phases import signals_of
@@ -76,8 +75,7 @@ class Proxies(Check):
         def store(batch: Batch, mask: Mask, at: Address) -> None:
             since = batch.chunk.checks["proxies"].since
             active = mask.full
-            ctas, warps, _ = np.nonzero(active)
-            rows, own = np.array(numbers(batch.ctas))[ctas], np.array(numbers(batch.warps))[warps]
+            rows, own = batch.rows_and_warps(active)
             units = spread(at.full(), batch.shape)[active] // UNIT
             clocks = self._epochs(batch.chunk)
             inside = units < since.shape[-1]
@@ -95,8 +93,7 @@ class Proxies(Check):
         if reach not in ("async", *WIDE) or "proxies" not in batch.chunk.checks:
             return
         stored = batch.chunk.checks["proxies"]
-        ctas, warps = np.nonzero(mask.full.any(-1))
-        rows, own = np.array(numbers(batch.ctas))[ctas], np.array(numbers(batch.warps))[warps]
+        rows, own = batch.rows_and_warps(mask.full.any(-1))
         stored.made[rows] = False
         if reach == "async":
             clocks = self._epochs(batch.chunk)

@@ -179,7 +179,7 @@ class Races(Check):
         if int(address.max()) + nbytes > place.start + place.nbytes:
             place = self.program.places.arena
         site = Site(operation.instruction.at, operation.name, place, nbytes, write=False)
-        for column in address.T:
+        for column in address.T[::-1]:  # the last first: often of another warp, so that the wider barrier is told
             full = np.zeros(mask.shape, np.int64)
             full[mask.full] = column
             places.touch(self, site, batch, mask, Address(0, Part(full)), 0)
@@ -218,4 +218,5 @@ def _active_rows(batch: Batch, mask: Mask) -> Any:
     return np.array(numbers(batch.ctas))[mask.full.any((1, 2))]
 
 
-register("races", "accesses to one place, one of them a write, that nothing orders", Races, Proxies, Completion)
+# A store over what a copy is still reading lacks the wait for the copy; no barrier will do, and Completion knows.
+register("races", "accesses to one place, one of them a write, that nothing orders", Completion, Races, Proxies)

@@ -60,30 +60,32 @@ class Clash:
 
     @property
     def site(self) -> Site:
+        """Of this access."""
         return self.touch.site
 
     @property
     def batch(self) -> Batch:
+        """Of this access."""
         return self.touch.batch
 
     @property
     def cta(self) -> int:
         """Of the grid, this access's."""
-        return (
-            self.batch.chunk.first
-            + range(self.batch.ctas.start, self.batch.ctas.stop, self.batch.ctas.step)[self.lane[0]]
-        )
+        return self.batch.chunk.first + numbers(self.batch.ctas)[self.lane[0]]
 
     @property
     def warp(self) -> int:
+        """Of its CTA, this access's."""
         return numbers(self.batch.warps)[self.lane[1]]
 
     @property
     def other_cta(self) -> int:
+        """Of the grid, the earlier access's; a tag of shared memory names none, as it is the same."""
         return (self.tag >> 32) - 1 if self.tag >> 32 else self.cta
 
     @property
     def other_thread(self) -> int:
+        """Of its CTA, the earlier access's."""
         return self.tag & (1 << THREAD_BITS) - 1
 
     @property
@@ -92,10 +94,12 @@ class Clash:
         return bool(self.tag & COLLECTIVE)
 
     def is_inside_warp(self) -> bool:
+        """Are both accesses of one warp?"""
         return (self.other_cta, self.other_thread // 32) == (self.cta, self.warp)
 
     @property
     def address(self) -> int:
+        """Where this access's bytes begin."""
         return int(np.broadcast_to(self.touch.at.full(), self.batch.shape)[self.lane])
 
     def earlier(self) -> Site | None:
@@ -110,6 +114,7 @@ class Clash:
 
 
 def report(program: Program, clash: Clash) -> SimulationError:
+    """The error that a race is."""
     site = clash.site
     verb = "writes" if site.write else "reads"
     other = clash.earlier()
@@ -125,6 +130,7 @@ def report(program: Program, clash: Clash) -> SimulationError:
 
 
 def warning(program: Program, clash: Clash) -> str:
+    """The warning that it is where both wrote the same."""
     place = coordinate_text(program, clash.site, clash.address)
     return (
         f"{clash.site.at}: {place} is written by {_other(clash)} and by "

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.sim.address import Address, Part
 from tilewright.sim.batch import numbers
-from tilewright.sim.checks.clocks import COLLECTIVE, EPOCH, Clocks, Tags
+from tilewright.sim.checks.clocks import COLLECTIVE, EPOCH, Clocks, Tags, warp_of
 from tilewright.sim.checks.reports import Clash, Earlier
 from tilewright.sim.checks.touches import Touch, scaled
 from tilewright.sim.memory import Block
@@ -126,7 +126,7 @@ class SharedPlaces:
         tag = int(np.broadcast_to(touch.load(self.writers), (*lost.shape, touch.width // 4))[cta, warp, lane, 0])
         mine = int(np.broadcast_to(tags, lost.shape)[cta, warp, lane])
         equal = touch.wrote_alike(one_row=False)
-        if not (equal and tag >> 5 & 31 == mine >> 5 & 31):
+        if not (equal and warp_of(tag) == warp_of(mine)):
             log = (*self.log, Earlier(touch.site, touch.batch, touch.mask, touch.at))
             touch.races.clash(Clash(touch, (cta, warp, lane), tag, True, log, equal))
 

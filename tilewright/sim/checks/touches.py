@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.sim.address import Address, Part
 from tilewright.sim.batch import numbers
+from tilewright.sim.checks.clocks import warp_of
 from tilewright.sim.checks.reports import Clash
 from tilewright.sim.masks import spread
 
@@ -80,7 +81,7 @@ class Touch:
         lanes = np.argwhere(racing)
         found = np.broadcast_to(tags, racing.shape)[tuple(lanes.T)]
         own = np.array(numbers(self.look.warps))[lanes[:, 1]]
-        worst = int(np.argmax((found >> 5 & 31).astype(np.int64) != own))
+        worst = int(np.argmax(warp_of(found).astype(np.int64) != own))
         cta, warp, lane = map(int, lanes[worst, :3])
         equal = with_writer and self.site.write and self.found_equal(np.asarray(racing.any(-1)))
         return Clash(self, (cta, warp, lane), int(found[worst]), with_writer, log, equal)

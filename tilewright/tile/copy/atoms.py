@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from tilewright import isa
+from tilewright.errors import DispatchError
 from tilewright.isa import ATOMS, CopyAtom
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, one_place_each, whole_warps, within_a_cta
-from tilewright.tile.dispatch import Change, Decline, Variant, by_name
+from tilewright.tile.dispatch import Change, Decline, Plan, Variant, by_name, choose
 from tilewright.tile.hints import check_target
-from tilewright.tile.matrices import Kind, Plan, emit_matrices, fitting, plan_matrices
+from tilewright.tile.matrices import Kind, emit_matrices, fitting, plan_matrices
 
 __all__ = ["copy_by_atom"]
 
@@ -33,7 +35,9 @@ def kind_of(atom: CopyAtom) -> Kind:
 
 
 def plan_atom(call: TileCall) -> Plan:
-    """The copy by the named atom."""
+    """The copy by the named atom; or of a call that was changed to try it, by the variant that it names then."""
+    if call.stmt.dispatch not in ATOMS:
+        return choose(call).plan
     atom = forced_atom(call)
     try:
         _check_direction(call, atom)
@@ -41,7 +45,7 @@ def plan_atom(call: TileCall) -> Plan:
         check_target(call, kind_of(atom).name, kind_of(atom).form)
         return plan_matrices(call, [kind_of(atom)], int(str(atom.mods["num"])))
     except Decline as declined:
-        changes = [*declined.changes, *_other_atoms(call, atom)]
+        changes = chain(declined.changes, _other_atoms(call, atom), _without_atoms(call))
         raise Decline(declined.reason, allowed=declined.allowed or fitting([kind_of(atom)]), changes=changes) from None
 
 
@@ -73,6 +77,16 @@ def _other_atoms(call: TileCall, atom: CopyAtom) -> Iterator[Change]:
     for other in sorted(others, key=lambda each: abs(each.registers - atom.registers)):
         forced = replace(call.stmt, dispatch=other.name)
         yield Change(f'dispatch="{other.name}"', replace(call, stmt=forced))
+
+
+def _without_atoms(call: TileCall) -> Iterator[Change]:
+    """The same call by what it would become without a name, unless that is element by element."""
+    try:
+        found = choose(replace(call, stmt=replace(call.stmt, dispatch=None))).variant.name
+    except DispatchError:
+        return
+    if found != "fallback":
+        yield Change(f'dispatch="{found}"', replace(call, stmt=replace(call.stmt, dispatch=found)))
 
 
 CONDITIONS = (within_a_cta, whole_warps, constant_extents, one_place_each)

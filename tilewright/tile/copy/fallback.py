@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.errors import warn
 from tilewright.ir import Expr, Load, Value, Var, as_expr, binary, const_value
-from tilewright.layout import Axis
+from tilewright.layout import THREADS_IN, Axis
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import within_a_cta
@@ -78,7 +78,7 @@ def _check_reach(call: TileCall, side: Side) -> None:
     """The threads that the layout names must exist."""
     for name in _axes(side):
         last = const_value(side.tile.cosize(name)) if side.tile is not None else None
-        each = {"thread": 1, "warp": 32, "warpgroup": 128}[Axis.get(name).subscope]
+        each = THREADS_IN[Axis.get(name).subscope]
         if last is not None and (int(last) - 1) * each >= call.scope.cta_threads:
             raise Decline(f"{side.name} has {last} places on axis {name}; the CTA has {call.scope.cta_threads} threads")
 

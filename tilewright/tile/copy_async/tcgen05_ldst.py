@@ -17,7 +17,7 @@ from tilewright import isa
 from tilewright.errors import LayoutError
 from tilewright.ir import AddressOf, Expr, Region, Value, as_expr, const_value, special
 from tilewright.isa import TENSOR_SHAPES, cells_of
-from tilewright.layout import tcgen05_atom_layout
+from tilewright.layout import THREADS_IN, tcgen05_atom_layout
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall, side_of
 from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, Cells, tensor_cells
@@ -25,7 +25,7 @@ from tilewright.tile.conditions import between, constant_extents, element_bits, 
 from tilewright.tile.dispatch import Change, Decline, condition, variant
 from tilewright.tile.hints import check_target
 from tilewright.tile.owners import Owners, owners, registers_of
-from tilewright.tile.scope import SIZES, SPOKEN
+from tilewright.tile.scope import SPOKEN
 from tilewright.tile.walks import Ints, Walk, plus, quotient, walk_of
 
 __all__ = ["tcgen05_ldst"]
@@ -79,7 +79,7 @@ COLLECTIVES = {"warpgroup": "Tx.wg", "warp": "Tx.warp"}
 def _by_whole_warps(call: TileCall) -> Iterator[Change]:
     """The same call made by a warpgroup or a warp, where whole ones get here."""
     for kind, spelled in COLLECTIVES.items():
-        active = call.scope.active.reshape(-1, min(SIZES[kind], call.scope.cta_threads))
+        active = call.scope.active.reshape(-1, min(THREADS_IN[kind], call.scope.cta_threads))
         if (active == active[:, :1]).all():
             scope = replace(call.scope, kind=kind, threads=active.shape[1])
             yield Change(f"{spelled}.{call.stmt.primitive}", replace(call, scope=scope))
