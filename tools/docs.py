@@ -8,6 +8,7 @@ from pathlib import Path
 
 from examples import block_scales, tensor_copy
 from tilewright.dtypes import dtype
+from tilewright.isa.atoms import ATOMS
 from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Form, Instruction
 from tilewright.layout import Layout
 from tilewright.view import memory_grid, plain, svg
@@ -70,6 +71,18 @@ def _section(row: Instruction) -> Iterator[str]:
     for form in row.forms:
         yield from _form(row, form)
     yield ""
+    yield from _atoms(row)
+
+
+def _atoms(row: Instruction) -> Iterator[str]:
+    """The names that CuTe has for copies by this instruction."""
+    atoms = [atom for atom in ATOMS.values() if atom.instruction is row]
+    if atoms:
+        yield from ("CuTe's names, and its layouts, (thread, value) to bit:", "")
+        yield from ("| atom | PTX | source | destination |", "| --- | --- | --- | --- |")
+        for atom in atoms:
+            yield f"| `{atom.name}` | `{atom.mnemonic}` | `{atom.source_cute}` | `{atom.destination_cute}` |"
+        yield ""
 
 
 def _form(row: Instruction, form: Form) -> Iterator[str]:

@@ -121,6 +121,7 @@ def test_a_check_that_fails_leaves_with_1_and_the_kernels_line(file: Path) -> No
         (["layout", "S[(8, 4)]", "--svg", "nowhere/a.svg"], "nowhere/a.svg: No such file"),
         (["atom", "SM75_U32x4_LDSM_N", "--by", "bank"], "lane, register"),
         (["atom", "SM75_U32x4_LDSM_T"], "split between two threads"),
+        (["atom", "SM80_16x8x16_F32F16F16F32_NT"], "SM80_16x8x16_F32F16F16F32_TN"),
         (["frobnicate"], "No such command"),
     ],
 )
@@ -189,6 +190,10 @@ def test_layout_gives_json() -> None:
 
 def test_atom_draws_who_holds_what(golden) -> None:
     golden("cli/atom.txt", printed("atom", "SM75_U16x4_LDSM_T"))
+
+
+def test_atom_draws_the_operands_of_an_mma(golden) -> None:
+    golden("cli/atom_mma.txt", printed("atom", "SM75_16x8x8_F32F16F16F32_TN"))
 
 
 def test_doctor_names_the_base_packages() -> None:

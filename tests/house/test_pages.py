@@ -8,6 +8,7 @@ from pkgutil import iter_modules
 
 import pytest
 
+from tilewright.isa.atoms import ATOMS
 from tilewright.isa.table import INSTRUCTIONS
 from tools.docs import PICTURES, TENSOR_PAGE, made, page
 
@@ -33,6 +34,14 @@ def test_every_instruction_and_form_is_on_the_page() -> None:
 
     assert [name for name in INSTRUCTIONS if f"## T.{name}(" not in text] == []
     assert text.count("\n- `") == sum(len(row.forms) for row in INSTRUCTIONS.values())
+
+
+def test_every_copy_atom_stands_with_its_instruction() -> None:
+    text = page()
+
+    for atom in ATOMS.values():
+        section = text.partition(f"## T.{atom.instruction.name}(")[2].partition("\n## ")[0]
+        assert f"| `{atom.name}` | `{atom.mnemonic}` | `{atom.source_cute}` |" in section
 
 
 # Instructions and checks are found by discovery: whoever adds one touches no other file.

@@ -95,6 +95,19 @@ def test_an_mma_is_found_under_any_architecture_that_has_it() -> None:
         isa.mma_atom("SM75_16x8x16_F32F16F16F32_TN")
 
 
+def test_an_mma_of_another_majorness_is_the_copies_business() -> None:
+    with pytest.raises(InstructionError, match=r"mma\.sync takes both operands K-major") as raised:
+        isa.mma_atom("SM80_16x8x16_F32F16F16F32_NT")
+    assert raised.value.allowed == "SM80_16x8x16_F32F16F16F32_TN"
+    assert raised.value.hint == "majorness('SM80_16x8x16_F32F16F16F32_TN', 'NT') names those copies"
+
+
+def test_a_misspelt_mma_gets_the_nearest_name() -> None:
+    with pytest.raises(InstructionError, match="no mma atom is called SM80_16x8x16_F32F16F16F32") as raised:
+        isa.mma_atom("SM80_16x8x16_F32F16F16F32")
+    assert "did you mean 'SM80_16x8x16_F32F16F16F32_TN'" in str(raised.value.allowed)
+
+
 @pytest.mark.parametrize("names", [("XY",), ("K", "M"), ("N", "K"), ("K", "Q")])
 def test_an_unknown_majorness_is_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(InstructionError, match="unknown majorness"):

@@ -217,6 +217,14 @@ def test_a_commit_tells_at_least_one_cta() -> None:
         refusal(copied_in_pairs(mask=0), *four_tiles())
 
 
+@pytest.mark.parametrize(("mask", "bit"), [(4, 2), (7, 2), (0x8003, 15)])
+def test_a_commit_tells_only_ctas_that_the_cluster_has(mask: int, bit: int) -> None:
+    error = refusal(copied_in_pairs(mask=mask), *four_tiles())
+
+    assert error.what == f"cta_mask has bit {bit}, but the ranks of the cluster's CTAs are 0..1"
+    assert str(error.at) == line("commits")
+
+
 # A pipeline of pairs
 
 

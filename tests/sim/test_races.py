@@ -151,8 +151,9 @@ def test_lanes_that_store_different_values_to_one_place_race() -> None:
     s = k.shared("s", "int32", 1)
     k.store(s, 0, tid)
 
-    with pytest.raises(SimulationError, match="race: store writes s"):
+    with pytest.raises(SimulationError, match="race: store writes s") as raised:
         k.run()
+    assert str(raised.value.hint).startswith("different places; or, in a loop, ")  # no barrier comes between two lanes
 
 
 def test_lanes_that_store_one_value_to_one_place_do_not() -> None:

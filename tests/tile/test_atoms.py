@@ -220,6 +220,15 @@ def test_an_element_is_not_split_between_threads() -> None:
 
     assert error.given == "float32 has 32 bits"
     assert "a wider element would be split between two threads" in str(error.allowed)
+    assert error.hint == 'dispatch="reg"'  # no atom moves it; plain accesses do
+
+
+def test_element_by_element_is_no_advice() -> None:
+    one, other = (buffer(name, "shared", (16, 16), None, "float16") for name in "AB")
+
+    with pytest.raises(DispatchError, match="does not fit") as raised:
+        tile.resolve(kernel(copy(one, other, dispatch="SM75_U32x4_LDSM_N")), "sm_90a")
+    assert raised.value.hint is None  # only the fallback copies within shared memory
 
 
 def test_an_atom_needs_its_architecture() -> None:

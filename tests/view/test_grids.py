@@ -18,6 +18,7 @@ from tilewright.view import (
     fitting,
     html,
     layout_grid,
+    mma_grids,
     opposite_grid,
     picture_shape,
     plain,
@@ -145,6 +146,27 @@ def test_a_table_too_wide_for_a_terminal_comes_in_pieces_that_fit(width: int) ->
     for piece in pieces:
         longest = max(len(line) for line in plain(piece).splitlines()[1:])
         assert longest - len(piece.columns) <= max(width, narrowest)
+
+
+def test_the_pieces_of_a_table_have_as_many_columns_each() -> None:
+    grid = layout_grid(FRAGMENT, (8, 8), dtype("float16"))
+    seven_fit = len(grid.corner) + 1 + 7 * 9  # 8 columns of 8 characters and a space
+
+    assert [len(piece.columns) for piece in fitting(grid, seven_fit)] == [4, 4]
+    assert [len(piece.columns) for piece in fitting(grid, seven_fit + 9)] == [8]
+
+
+def test_an_mma_shows_the_fragments_of_its_operands() -> None:
+    mma = isa.mma_atom("SM80_16x8x16_F32F16F16F32_TN")
+    a, b, c = mma_grids(mma)
+
+    assert words(a)[8][8] == "T0V6:R3"  # a3: rows 8-15, the high half of K
+    assert words(b)[9][1] == "T4V3:R1"
+    assert words(c)[8][3] == "T1V3:R3"
+    assert (a.corner, b.corner, c.corner) == ("M / K", "K / N", "M / N")
+    assert mma_grids(mma, by="register")[0].key_name == "register"
+    assert mma.name in mma._repr_html_()
+    assert mma._repr_html_().count("<table") == 3
 
 
 def test_a_notebook_shows_layouts_atoms_and_reports() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import warnings
 from collections.abc import Iterator
@@ -210,7 +211,7 @@ def atom(
     svg: Svg = None,
     json: Json = False,
 ) -> None:
-    """One copy instruction by CuTe's name.
+    """One copy or mma instruction by CuTe's name.
 
     Its PTX, where it exists, which thread holds each element of each matrix (T4V1:R0 is value 1 of thread 4, in its
     register 0), and which thread's address names each row in shared memory.
@@ -219,22 +220,23 @@ def atom(
     Examples:
       tilewright atom SM75_U32x4_LDSM_N
       tilewright atom SM90_U16x8_STSM_T --by register --svg stsm.svg
+      tilewright atom SM80_16x8x16_F32F16F16F32_TN
     """
     from tilewright import isa
-    from tilewright.view import atom_grids, opposite_grid
+    from tilewright.view import atom_grids, mma_grids, opposite_grid
 
     if by not in ("lane", "register"):
         raise ArgumentError(f"unknown colouring {by!r}", given=by, allowed=choices(by, ["lane", "register"]))
     with _from_the_command_line():
-        found = isa.atom(name)
-    words = (
-        f"{found.name}: {found.mnemonic}",
-        f"exists on {found.arch}",
-        f"source       {found.source_cute}",
-        f"destination  {found.destination_cute}",
-        "",
-    )
-    _draw([*atom_grids(found, by=by), opposite_grid(found)], svg, json=json, above=words)
+        found = isa.mma_atom(name) if re.match(r"SM\d+_\d", name) else isa.atom(name)
+    words = [f"{found.name}: {found.mnemonic}", f"exists on {found.arch}"]
+    if isinstance(found, isa.MmaAtom):
+        words += [f"{operand}  {found.fragment(operand)}" for operand in "ABC"]
+        grids = mma_grids(found, by=by)
+    else:
+        words += [f"source       {found.source_cute}", f"destination  {found.destination_cute}"]
+        grids = [*atom_grids(found, by=by), opposite_grid(found)]
+    _draw(grids, svg, json=json, above=(*words, ""))
 
 
 def _draw(grids: list[Grid], svg: Path | None, *, json: bool, above: tuple[str, ...] = ()) -> None:

@@ -41,6 +41,12 @@ BYTE_MATRICES = only(
 )
 ROWS_AT_ONCE = 16384  # of 6- and 4-bit elements
 SOURCE = 'PTX ISA, "Warp-level matrix load instruction: ldmatrix"'
+PACKING = "that packed elements fill a row from its low bits up, and that the rest of a register's byte is zero"
+UNCONFIRMED = {
+    "m8n8": "",
+    "m16n16": f"; unconfirmed: that its 16 rows are served in two phases of 8, {PACKING}",
+    "m8n16": f"; unconfirmed: {PACKING}",
+}
 
 # Without a state space the assembler wants a generic address: the shared one, put back into its window.
 GENERIC = "{{ .reg .u64 anywhere; cvt.u64.u32 anywhere, {p}; cvta.shared.u64 anywhere, anywhere; {mnemonic} %s; }}"
@@ -178,7 +184,7 @@ def _forms(
         Form(
             "ldmatrix.sync.aligned{shape}{num}{trans}{space}{type}",
             arch,
-            SOURCE,
+            SOURCE + UNCONFIRMED[shape],
             {**modifiers, "space": spaces},
             execute,
             on="shared",

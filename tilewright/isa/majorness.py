@@ -64,6 +64,15 @@ class MmaAtom:
         """Who holds which element of an operand; see `mma_fragment`."""
         return mma_fragment(self.shape, operand, self.element(operand))
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.mnemonic} ({self.arch})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: who holds each element of A, B and C."""
+        from tilewright.view import mma_html  # upwards, and only when a notebook asks
+
+        return mma_html(self)
+
 
 def _cute_name(form: Form, shape: str, types: str) -> str:
     m, n, k = mma_shape(shape)

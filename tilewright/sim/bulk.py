@@ -131,7 +131,13 @@ class BulkFacet:
         self._arrive(np.arange(len(barrier)), self.issuers.rows, barrier, combine, values)
 
     def arrive_everywhere(self, barrier: Ints, ctas: Ints, combine: Callable[..., Any], *values: NDArray[Any]) -> None:
-        chosen = ctas.astype(np.int64)[:, None] >> np.arange(self.chunk.run.cluster_ctas) & 1 != 0
+        size = self.chunk.run.cluster_ctas
+        nobody = ctas.astype(np.int64) >> size
+        if nobody.any():
+            first = int(nobody[nobody != 0][0])
+            bit = size + (first & -first).bit_length() - 1
+            self.fault(f"cta_mask has bit {bit}, but the ranks of the cluster's CTAs are 0..{size - 1}", nobody != 0)
+        chosen = ctas.astype(np.int64)[:, None] >> np.arange(size) & 1 != 0
         issuer, rank = np.nonzero(chosen)
         rows = self.issuers.rows[issuer]
         rows = rows - self.chunk.rank(rows) + rank

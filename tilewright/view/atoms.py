@@ -1,7 +1,10 @@
-"""Copy atoms as pictures: one grid for each matrix, its rows as they lie in shared memory, each cell its holder."""
+"""Atoms as pictures. Of a copy, one grid for each matrix, its rows as they lie in shared memory, each cell its holder;
+of an mma, one for each operand.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,8 +14,9 @@ from tilewright.view.grid import Cell, Grid, layout_grid
 
 if TYPE_CHECKING:
     from tilewright.isa.atoms import CopyAtom
+    from tilewright.isa.majorness import MmaAtom
 
-__all__ = ["atom_grids", "opposite_grid"]
+__all__ = ["atom_grids", "mma_grids", "opposite_grid"]
 
 ROW_BITS = 128  # what one address names
 
@@ -65,3 +69,15 @@ def opposite_grid(atom: CopyAtom) -> Grid:
     names = tuple(f"Addr{row}" for row in range(len(rows)))
     title = f"{atom.name}, {side} in shared memory"
     return replace(whole, title=title, rows=rows, names=names, corner="Address / Index")
+
+
+def mma_grids(mma: MmaAtom, *, by: str = "lane") -> list[Grid]:
+    """Who holds each element of A, of B and of C, which is D's as well."""
+    m, n, k = (int(each) for each in re.findall(r"\d+", mma.shape))
+    operands = {"A": ("M / K", (m, k)), "B": ("K / N", (k, n)), "C": ("M / N", (m, n))}
+    grids = []
+    for operand, (corner, shape) in operands.items():
+        kind = mma.element(operand)
+        grid = layout_grid(mma.fragment(operand), shape, dtype(kind), by=by)
+        grids.append(replace(grid, title=f"{mma.name}, {operand}: {kind}", corner=corner))
+    return grids

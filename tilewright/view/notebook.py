@@ -1,4 +1,4 @@
-"""What a notebook shows for a layout and a copy atom: their ``_repr_html_`` ask here."""
+"""What a notebook shows for a layout and an atom: their ``_repr_html_`` ask here."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from tilewright.errors import LayoutError
 from tilewright.layout import Layout
 from tilewright.layout.facts import as_int
-from tilewright.view.atoms import atom_grids, opposite_grid
+from tilewright.view.atoms import atom_grids, mma_grids, opposite_grid
 from tilewright.view.grid import MOST_CELLS, layout_grid, picture_shape
 from tilewright.view.html import html, preformatted
 
 if TYPE_CHECKING:
     from tilewright.isa.atoms import CopyAtom
+    from tilewright.isa.majorness import MmaAtom
 
-__all__ = ["atom_html", "layout_html"]
+__all__ = ["atom_html", "layout_html", "mma_html"]
 
 
 def layout_html(layout: Layout) -> str:
@@ -38,3 +39,8 @@ def _undrawn(layout: Layout, reason: str) -> str:
 def atom_html(atom: CopyAtom) -> str:
     """An atom in words, the registers of each matrix, and the other side."""
     return preformatted(str(atom)) + "".join(map(html, [*atom_grids(atom), opposite_grid(atom)]))
+
+
+def mma_html(mma: MmaAtom) -> str:
+    """An mma in words, and the fragments of its operands."""
+    return preformatted(str(mma)) + "".join(map(html, mma_grids(mma)))

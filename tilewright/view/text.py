@@ -39,15 +39,26 @@ def plain(grid: Grid) -> str:
 
 
 def fitting(grid: Grid, width: int) -> Iterator[Grid]:
-    """The grid in as many pieces, one below the other, as a terminal of ``width`` characters asks for."""
+    """The grid in as many pieces, one below the other, as a terminal of ``width`` characters asks for.
+
+    The pieces have as many columns each, as far as that goes: 8 columns of which 7 would fit become 4 and 4.
+    """
+    fewest = len(_cuts(grid, width, len(grid.columns)))
+    cuts = _cuts(grid, width, -(-len(grid.columns) // fewest))
+    for start, stop in zip(cuts, (*cuts[1:], len(grid.columns)), strict=True):
+        yield grid.between(start, stop)
+
+
+def _cuts(grid: Grid, width: int, most: int) -> list[int]:
+    """Where pieces begin that have as many columns as fit, but at most ``most``."""
     names, *columns = (each + 1 for each in _widths(grid))
-    start, used = 0, names
+    starts, used = [0], names
     for i, each in enumerate(columns):
-        if i > start and used + each > width:
-            yield grid.between(start, i)
-            start, used = i, names
+        if i > starts[-1] and (used + each > width or i - starts[-1] == most):
+            starts.append(i)
+            used = names
         used += each
-    yield grid.between(start, len(columns))
+    return starts
 
 
 def rich_table(grid: Grid) -> Table:

@@ -159,6 +159,8 @@ def _missing(clash: Clash, other: Site | None) -> str:
         barrier = "T.cuda.cluster_sync()"
     if other is None or other.at is None or clash.site.at is None:
         return barrier
+    if other is clash.site:
+        return f"different places; or, in a loop, {barrier} between its turns at line {other.at.line}"
     if other.at.line == clash.site.at.line:
         return f"{barrier} at line {other.at.line}, between the two accesses"
     first, last = other.at.line, clash.site.at.line
