@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tilewright.dtypes import INT32, DType, dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir.build import as_expr, cast
-from tilewright.ir.expr import AddressOf, Expr, Load, Value, const_value
+from tilewright.ir.expr import AddressOf, Expr, Load, Value, Within, const_value
 from tilewright.ir.sums import Sum
 from tilewright.layout import ComposeLayout, Layout, S, TileLayout
 
@@ -85,8 +85,12 @@ class Buffer:
         """A pointer ``offset`` elements past the start of storage; ``mode`` (r, w or rw) is a promise to readers."""
         if mode not in ("r", "w", "rw"):
             raise KernelError(f"unknown access mode {mode!r}", given=mode, allowed="r, w, rw")
-        start = AddressOf(self)
-        return start if const_value(offset) == 0 else start + as_index(offset) * self.dtype.bits // 8
+        if const_value(offset) == 0:
+            return AddressOf(self)
+        elements, bits = as_expr(as_index(offset)), self.dtype.bits
+        size = self.shape[0] if self.layout is None else _collected(self.layout.storage().cosize("m"))
+        start = AddressOf(self, owed=(Within(elements, as_expr(size, elements.dtype), self.name, Within.STORAGE),))
+        return start + (elements * (bits // 8) if bits % 8 == 0 else elements * bits // 8)
 
     def elem_offset_of(self, indices: Sequence[Value]) -> Value:
         """How many elements past ``data`` the element at ``indices`` is: what the layout says, plus `elem_offset`."""

@@ -11,7 +11,7 @@ import operator
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -39,6 +39,7 @@ __all__ = [
     "Unary",
     "Value",
     "Var",
+    "Within",
     "const_value",
     "same",
     "truth_is_an_error",
@@ -261,6 +262,26 @@ class Reinterpret(Expr):
     dtype: DType
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """``0 <= index < extent`` in a dimension of the buffer ``name``: what an access of the lowered stage owes.
+
+    dim: `STORAGE` of an offset in elements of storage.
+    """
+
+    index: Expr
+    extent: Expr
+    name: str
+    dim: int
+
+    STORAGE: ClassVar[int] = -1
+
+
+def _owed() -> tuple[Within, ...]:
+    """What the facts have not proven of an access; no part of what the node is. The simulator looks at it."""
+    return field(default=(), compare=False, repr=False)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Load(Expr):
     """The element at logical ``indices``; in the lowered stage the one index is the element offset in flat storage.
@@ -270,6 +291,7 @@ class Load(Expr):
 
     buffer: Buffer
     indices: tuple[Expr, ...]
+    owed: tuple[Within, ...] = _owed()
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]  # a field in most nodes, follows from the buffer here
@@ -282,6 +304,7 @@ class AddressOf(Expr):
 
     buffer: Buffer
     indices: tuple[Expr, ...] = ()
+    owed: tuple[Within, ...] = _owed()
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
@@ -329,8 +352,8 @@ def same(a: object, b: object) -> bool:
 
 @cache
 def _parts(kind: type) -> Callable[[object], tuple[object, ...]]:
-    """A function that gives the fields of a node; each node has two or more."""
-    return operator.attrgetter(*(f.name for f in fields(kind)))
+    """A function that gives the fields that a node consists of; each node has two or more."""
+    return operator.attrgetter(*(f.name for f in fields(kind) if f.compare))
 
 
 from tilewright.ir import build  # noqa: E402  # at the end: building stands on the nodes above

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from tilewright.ir.buffer import Buffer, Region
-from tilewright.ir.expr import Expr
+from tilewright.ir.expr import Expr, Within
 from tilewright.ir.stmt import Assign, Body, For, If, Stmt, While
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def walk(node: object) -> Iterator[Expr]:
     """
     if isinstance(node, Expr):
         yield node
-    if isinstance(node, (Expr, Region, Buffer)):
+    if isinstance(node, (Expr, Region, Buffer, Within)):
         for name in _fields(type(node)):
             part = getattr(node, name)
             if not isinstance(part, _PLAIN):
@@ -77,7 +77,7 @@ def _with_parts(node: Node, change: Callable[[object], object]) -> Node:
     if isinstance(node, tuple):
         parts = tuple(part if isinstance(part, _PLAIN) else change(part) for part in node)
         return parts if any(a is not b for a, b in zip(parts, node, strict=True)) else node  # type: ignore[return-value]
-    if not isinstance(node, (Expr, Region, Buffer, *_STATEMENTS)):
+    if not isinstance(node, (Expr, Region, Buffer, Within, *_STATEMENTS)):
         return node
     changed = {}
     for name in _fields(type(node)):

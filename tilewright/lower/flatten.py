@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from tilewright.dtypes import HANDLE, INT32
 from tilewright.errors import TilewrightError
 from tilewright.ir import (
     AddressOf,
@@ -15,6 +16,7 @@ from tilewright.ir import (
     Bind,
     Body,
     Buffer,
+    Cast,
     DeclBuffer,
     DeviceEntry,
     Evaluate,
@@ -34,7 +36,9 @@ from tilewright.ir import (
     special,
     walk,
 )
+from tilewright.ir.debts import owed
 from tilewright.ir.ranges import RangeFacts
+from tilewright.ir.widths import widened
 from tilewright.lower.storage import Storage, offset_of, owner_coordinates, storage_of
 
 __all__ = ["flatten"]
@@ -84,7 +88,9 @@ class _Flattener:
             if isinstance(node, Var):
                 return self.ids.get(node.name)
             if isinstance(node, (Load, AddressOf)):
-                return replace(node, **self.place(node, facts))  # type: ignore[arg-type]  # its two fields
+                return replace(node, **self.place(node, facts))  # type: ignore[arg-type]  # its own fields
+            if isinstance(node, Cast) and node.dtype == HANDLE and node.a.dtype == INT32 and not facts.exact(node.a):
+                return replace(node, a=widened(node.a, facts))  # bytes to be added to a pointer
             return None
 
         return rewrite(expr, change)
@@ -92,9 +98,9 @@ class _Flattener:
     def place(self, node: Load | AddressOf, facts: RangeFacts) -> dict[str, object]:
         storage = self.storage(node.buffer, facts)
         if isinstance(node, AddressOf) and not node.indices and const_value(storage.offset) == 0:
-            return {"buffer": storage.flat, "indices": ()}
-        offset = storage.offset + offset_of(node.buffer, node.indices, facts)
-        return {"buffer": storage.flat, "indices": (as_expr(facts.simplify(offset)),)}
+            return {"buffer": storage.flat, "indices": (), "owed": owed(node, facts)}
+        index = storage.index(offset_of(node.buffer, node.indices, facts), facts)
+        return {"buffer": storage.flat, "indices": (index,), "owed": owed(node, facts)}
 
     def storage(self, buffer: Buffer, facts: RangeFacts) -> Storage:
         if buffer.name not in self.storages:

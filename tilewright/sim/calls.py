@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -55,10 +56,11 @@ class CallEmitter(Addressing):
         texts = []
         for access in bound.form.accesses:
             pointer = bound.operands[access.operand][0]
-            place, terms = self.pointer(pointer, mask)
             width = bound.form.count(access.nbytes, bound.mods)
-            sites.append(Site(self.at, bound.instruction.name, place, width, access.write, shifts=True))
-            texts.append(self.address(terms))
+            with self.inside(pointer, mask, bound.instruction.name, write=access.write):
+                place, terms = self.pointer(pointer, mask)
+                sites.append(Site(self.at, bound.instruction.name, place, width, access.write, shifts=True))
+                texts.append(self.address(terms))
         source, target = map(self.program.add_site, sites)
         move = self.out.constant("X", Move(source, target, self.with_shadows))
         self.out.line(f"{move}(b, {mask}, {', '.join(texts)})")
@@ -141,7 +143,10 @@ class CallEmitter(Addressing):
     def _operand(self, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:
         """The text of what `execute` gets for an operand, and of its flags."""
         if row.kind in ADDRESSES:
-            return self._address_operand(row, given[0], mask), "None"
+            access = next((one for one in bound.form.accesses if one.operand == row.name), None)
+            write, lanes = (False, 0) if access is None else (access.write, bound.form.count(access.lanes, bound.mods))
+            with self.inside(given[0], mask, bound.instruction.name, write=write, lanes=lanes):
+                return self._address_operand(row, given[0], mask), "None"
         if row.kind in REGISTER_BYTES and (row.many or _is_place(given[0])):
             file, at = self._file(row, given, mask)
             if file is not None:
@@ -194,7 +199,10 @@ class CallEmitter(Addressing):
         pointers = [AddressOf(g.buffer, g.indices) if isinstance(g, Load) else g for g in given]
         if not all(isinstance(p, AddressOf) and p.buffer.space == "local" for p in pointers):
             return None, ""
-        found = [self.pointer(p, mask) for p in pointers]
+        with ExitStack() as checks:
+            for g in given:
+                checks.enter_context(self.inside(g, mask, "register", write=row.written))
+            found = [self.pointer(p, mask) for p in pointers]
         place = found[0][0]
         if place is None:
             return None, ""

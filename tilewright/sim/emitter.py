@@ -32,12 +32,15 @@ class Operand:
 
 
 class Emitter(ABC):
-    """A mutable writer of one piece. at: the kernel's line that is being written."""
+    """A mutable writer of one piece. at: the kernel's line that is being written. known: what has been computed
+    already and is not to be read from memory again.
+    """
 
     def __init__(self, program: Program, out: Source) -> None:
         self.program = program
         self.out = out
         self.at: Span | None = None
+        self.known: dict[Expr, Operand] = {}
 
     @property
     def axes(self) -> Axes:

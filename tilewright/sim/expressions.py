@@ -76,6 +76,8 @@ class Expressions(CallEmitter):
 
     def value(self, expr: Expr, mask: str) -> Operand:
         """The value of ``expr`` in the lanes of ``mask``."""
+        if self.known and (known := self.known.get(expr)) is not None:
+            return known
         return _RULES[type(expr)](self, expr, mask)
 
     def sound(self, expr: Expr, mask: str, use: str = "arithmetic") -> str:

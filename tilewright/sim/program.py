@@ -161,8 +161,12 @@ class Program:
         buffer = self.authored.get(place.name)
         if buffer is None:
             return f"{size} bytes"
-        shape = " x ".join(map(str, buffer.shape))
-        return f"shape {shape} of {buffer.dtype}, {size * 8 // buffer.dtype.bits} elements of storage"
+        return f"{self.shape_text(place.name)}, {size * 8 // buffer.dtype.bits} elements of storage"
+
+    def shape_text(self, name: str) -> str:
+        """The shape of a buffer or view as its author has it; empty of one that nobody declared."""
+        buffer = self.authored.get(name)
+        return f"shape {' x '.join(map(str, buffer.shape))} of {buffer.dtype}" if buffer is not None else ""
 
     # Compiling
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.dtypes import INT64
 from tilewright.ir import AddressOf, Buffer, Expr, as_expr, binary, const_value
 from tilewright.ir.sums import Sum
 from tilewright.layout import ComposeLayout, Iter, Layout, SwizzleLayout, Value
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 VECTOR_BYTES = (16, 8, 4, 2, 1)
+LARGE = 1 << 30  # an offset from which on sums with it are made in 64 bits
 MOST_ELEMENTS = 1 << 20  # of a buffer whose whole table is made
 
 Thread = Sequence[Value]
@@ -84,7 +86,9 @@ def _table(side: Side) -> tuple[tuple[Value, ...], Ints, Value]:
     foreign = [axis for axis in side.tile.axes if axis.name != "m"]
     if foreign:
         raise Decline(f"{side.name} in {side.space} memory has the axis {foreign[0]}; only m is an address there")
-    return (*_steps(side.tile.shard), side.tile.offset_on("m"))
+    base = side.tile.offset_on("m")
+    wide = isinstance(base, int) and base >= LARGE
+    return (*_steps(side.tile.shard), as_expr(base, INT64) if wide else base)
 
 
 @lru_cache(maxsize=1024)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +13,14 @@ from tilewright.sim.checks.coordinates import coordinate_text
 from tilewright.sim.facets import where_text
 
 if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.ir import Within
     from tilewright.sim.address import Address
     from tilewright.sim.batch import Batch
-    from tilewright.sim.masks import Bools
+    from tilewright.sim.masks import Bools, Mask
     from tilewright.sim.sites import Site
 
-__all__ = ["Bounds"]
+__all__ = ["Bounds", "Dimension"]
 
 
 class Bounds(Check):
@@ -37,6 +40,38 @@ class Bounds(Check):
             given=f"{coordinate_text(self.program, site, address)} in {where_text(batch, cta, warp, lanes[cta, warp])}",
             allowed=f"{self.program.extent_text(site.place, size)}",
             at=site.at,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Dimension:
+    """Looks at one index of an access, before it. lanes: how many lanes' indices count. shape: of the buffer."""
+
+    within: Within
+    at: Span | None
+    op: str
+    write: bool
+    lanes: int
+    shape: str
+
+    def __call__(self, batch: Batch, mask: Mask, index: Address, extent: int) -> None:
+        if index.lo >= 0 and index.hi < extent:
+            return
+        full = index.full()
+        outside = mask.full & ((full < 0) | (full >= extent)) & (np.arange(32) < self.lanes)
+        if outside.any():
+            self._fault(batch, np.broadcast_to(outside, batch.shape), index, extent)
+
+    def _fault(self, batch: Batch, outside: Bools, at: Address, extent: int) -> None:
+        cta, warp, lane = map(int, np.argwhere(outside)[0])
+        number = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
+        dim = self.within.dim
+        index = f"element {number} of storage" if dim == self.within.STORAGE else f"index {number} of dimension {dim}"
+        raise SimulationError(
+            f"{self.op} {'writes' if self.write else 'reads'} outside of {self.within.name}",
+            given=f"{index} in {where_text(batch, cta, warp, outside[cta, warp])}",
+            allowed=f"0..{extent - 1}{self.shape and f', {self.shape}'}",
+            at=self.at,
         )
 
 
