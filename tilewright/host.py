@@ -158,7 +158,8 @@ def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict
 def opened(value: Any, kind: DType) -> NDArray[np.generic]:
     """A C-contiguous NumPy array over the memory of a host array, nothing copied; one-per-byte 4-bit elements packed.
 
-    `Any`: arrays are known by their attributes. Give it back with `closed`.
+    Of an array with gaps it has all elements from the first to the last, in one dimension. `Any`: arrays are known by
+    their attributes. Give it back with `closed`.
     """
     array = _as_numpy(value, kind)
     return pack_subbyte(array) if _is_unpacked(array, kind) else array
@@ -179,6 +180,22 @@ def _as_numpy(value: Any, kind: DType) -> NDArray[np.generic]:
     if is_torch(value):
         import torch  # the caller's own: this module never needs it
 
-        flat = value.detach().reshape(-1).view(torch.uint8).numpy()
-        return np.asarray(flat if kind.bits < 8 else flat.view(kind.element.numpy).reshape(value.shape))
-    return _viewed(value)
+        dense = value.detach()
+        whole = (
+            dense.reshape(-1)
+            if dense.is_contiguous()
+            else dense.as_strided((_span(dense.shape, dense.stride()),), (1,))
+        )
+        flat = whole.view(torch.uint8).numpy()
+        shape = value.shape if dense.is_contiguous() else (-1,)
+        return np.asarray(flat if kind.bits < 8 else flat.view(kind.element.numpy).reshape(shape))
+    array = _viewed(value)
+    if array.flags.c_contiguous:
+        return array
+    width = array.itemsize
+    return np.lib.stride_tricks.as_strided(array, (_span(array.shape, array.strides, width),), (width,))
+
+
+def _span(shape: Iterable[int], strides: Iterable[int], unit: int = 1) -> int:
+    """From the first element to behind the last, where strides are in ``unit``."""
+    return 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)) // unit

@@ -9,9 +9,9 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, Var, as_expr, as_index, binary, const_value, row_major
 from tilewright.lang.builder import Builder, current
 from tilewright.lang.types import BufferType
-from tilewright.layout import Layout, TileLayout, tcgen05_atom_layout
+from tilewright.layout import Layout, S, TileLayout, tcgen05_atom_layout
 
-__all__ = ["EXPORTS", "bind_parameter", "extents", "new_buffer"]
+__all__ = ["EXPORTS", "bind_parameter", "extents", "new_buffer", "strided"]
 
 _ALLOCATED = ("local", "shared", "shared.dyn")
 TENSOR_COLUMNS = 512  # of 32 bits, in each lane of tensor memory
@@ -73,6 +73,20 @@ def _check_size(name: str, shape: tuple[Value, ...], layout: Layout | None) -> N
         )
 
 
+def strided(name: str, shape: object, strides: object, layout: Layout | None) -> Layout | None:
+    """The layout that ``strides=`` asks for, in elements for each dimension; ``layout`` itself without them."""
+    if strides is None:
+        return layout
+    extent, steps = extents(shape, name), tuple(strides) if isinstance(strides, (tuple, list)) else (strides,)
+    if layout is not None or len(extent) != len(steps):
+        raise KernelError(
+            f"the strides of {name}",
+            given=f"({', '.join(map(str, steps))})" + ("" if layout is None else f" and the layout {layout}"),
+            allowed=f"one for each of {len(extent)} dimensions, without layout=",
+        )
+    return TileLayout(S[extent:steps])
+
+
 def bind_parameter(builder: Builder, pointer: Var, made: Buffer) -> Buffer:
     """Make ``made`` the array that a call passes for ``pointer``."""
     if any(other.data is pointer for other in builder.buffers):
@@ -87,12 +101,15 @@ def match_buffer(
     dtype: str = "float32",
     *,
     layout: Layout | None = None,
+    strides: object = None,
     scope: str = "global",
     elem_offset: Value = 0,
     align: int = 0,
     flat: bool = False,
 ) -> Buffer:
-    """The array behind a handle parameter. Symbolic extents (``n = T.int32()``) take their values from the call."""
+    """The array behind a handle parameter. Symbolic extents and strides (``n = T.int32()``) take their values from the
+    call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart.
+    """
     builder = current("T.match_buffer")
     if not isinstance(param, Var) or param not in builder.params or param.dtype != "handle":
         handles = [var.name for var in builder.params if var.dtype == "handle"]
@@ -100,6 +117,7 @@ def match_buffer(
             "T.match_buffer takes a parameter", given=str(param), allowed=choices(param, handles) or "a T.handle"
         )
     name = builder.named("buffer")
+    layout = strided(name, shape, strides, layout)
     made = new_buffer(
         builder, name, shape, dtype, scope, layout, data=param, elem_offset=_number(elem_offset), align=align, flat=flat
     )

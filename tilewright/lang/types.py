@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -93,6 +94,7 @@ class BufferType:
     shape: tuple[object, ...]
     dtype: str
     layout: Layout | None
+    strides: tuple[object, ...] | None
     scope: str
     align: int
 
@@ -102,11 +104,13 @@ class BufferType:
         dtype: str = "float32",
         *,
         layout: Layout | None = None,
+        strides: Iterable[object] | None = None,
         scope: str = "global",
         align: int = 0,
     ) -> None:
         if not isinstance(shape, (tuple, list)):
             shape = (shape,)
         values = {"shape": tuple(shape), "dtype": dtype, "layout": layout, "scope": scope, "align": align}
+        values["strides"] = None if strides is None else tuple(strides)
         for name, value in values.items():
             object.__setattr__(self, name, value)
