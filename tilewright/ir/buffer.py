@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.dtypes import INT32, DType, dtype
+from tilewright.dtypes import INT32, INT64, DType, dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir.build import as_expr, cast
 from tilewright.ir.expr import AddressOf, Expr, Load, Value, Within, const_value
@@ -89,7 +89,7 @@ class Buffer:
             return AddressOf(self)
         elements, bits = as_expr(as_index(offset)), self.dtype.bits
         size = self.shape[0] if self.layout is None else _collected(self.layout.storage().cosize("m"))
-        start = AddressOf(self, owed=(Within(elements, as_expr(size, elements.dtype), self.name, Within.STORAGE),))
+        start = AddressOf(self, owed=(Within(elements, as_expr(size, INT64), self.name, Within.STORAGE),))
         return start + (elements * (bits // 8) if bits % 8 == 0 else elements * bits // 8)
 
     def elem_offset_of(self, indices: Sequence[Value]) -> Value:

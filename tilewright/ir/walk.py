@@ -27,6 +27,7 @@ __all__ = [
 Node = TypeVar("Node")
 
 _PLAIN = (str, int, float, bool, type(None))
+_NOTHING: tuple[object, ...] = ()  # nothing to go into; one object, as the default of a field
 _STATEMENTS = get_args(Stmt)
 _BODIES = frozenset({"body", "then", "orelse"})
 
@@ -54,7 +55,7 @@ def walk(node: object) -> Iterator[Expr]:
     if isinstance(node, (Expr, Region, Buffer, Within)):
         for name in _fields(type(node)):
             part = getattr(node, name)
-            if not isinstance(part, _PLAIN):
+            if part is not _NOTHING and not isinstance(part, _PLAIN):
                 yield from walk(part)
     elif isinstance(node, tuple):
         for part in node:
@@ -82,7 +83,7 @@ def _with_parts(node: Node, change: Callable[[object], object]) -> Node:
     changed = {}
     for name in _fields(type(node)):
         part = getattr(node, name)
-        if not isinstance(part, _PLAIN) and (new := change(part)) is not part:
+        if part is not _NOTHING and not isinstance(part, _PLAIN) and (new := change(part)) is not part:
             changed[name] = new
     return replace(node, **changed) if changed else node  # type: ignore[type-var]
 

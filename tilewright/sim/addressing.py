@@ -43,17 +43,24 @@ class Addressing(Emitter):
     def access(self, expr: Load, mask: str, *, write: bool) -> tuple[str, str]:
         """The site of a load or store, and the text of its address."""
         op = "store" if write else "load"
-        with self.inside(expr, mask, op, write=write):
+        width = width_of(expr.dtype)
+        with self.inside(expr, mask, op, width, write=write):
             place, terms = self.pointer(AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
             aligned = place is not None and not self._is_odd_view(expr.buffer)
-            site = Site(self.at, op, place, width_of(expr.dtype), write, aligned=aligned, shifts=True)
+            site = Site(self.at, op, place, width, write, aligned=aligned, shifts=True)
             return self.site(site), self.address(terms)
 
     @contextmanager
-    def inside(self, expr: Expr, mask: str, op: str, *, write: bool, lanes: int = 32) -> Iterator[None]:
-        """Emits what looks at the indices of an access; the address is emitted within, and reads no memory again."""
+    def inside(self, expr: Expr, mask: str, op: str, width: int, *, write: bool, lanes: int = 32) -> Iterator[None]:
+        """Emits what looks at the indices of an access; the address is emitted within, and reads no memory again.
+
+        width: bytes of the access, of each lane.
+        """
         start = expr.a if isinstance(expr, Binary) else expr
-        owed = start.owed if isinstance(start, (Load, AddressOf)) and "bounds" in self.program.checks else ()
+        if not isinstance(start, (Load, AddressOf)) or not start.owed or "bounds" not in self.program.checks:
+            yield
+            return
+        owed = start.owed
         nodes = [node for within in owed for node in walk(within.index) if isinstance(node, Load)]
         for node in nodes:
             if node not in self.known:
@@ -61,8 +68,8 @@ class Addressing(Emitter):
         for within in owed:
             terms = Terms()
             self._linear(within.index, mask, terms, 1)
-            shape = self.program.shape_text(within.name)
-            check = Dimension(within, self.at, op, write, lanes, shape)
+            span = max(1, width * 8 // start.buffer.dtype.bits) if within.dim == within.STORAGE else 1
+            check = Dimension(within, self.at, op, write, lanes, span, self.program.shape_text(within.name))
             extent = self.sound(within.extent, mask, "an extent")
             self.out.line(f"{self.out.constant('X', check)}(b, {mask}, {self.address(terms)}, {extent})")
         yield

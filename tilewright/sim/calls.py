@@ -57,7 +57,7 @@ class CallEmitter(Addressing):
         for access in bound.form.accesses:
             pointer = bound.operands[access.operand][0]
             width = bound.form.count(access.nbytes, bound.mods)
-            with self.inside(pointer, mask, bound.instruction.name, write=access.write):
+            with self.inside(pointer, mask, bound.instruction.name, width, write=access.write):
                 place, terms = self.pointer(pointer, mask)
                 sites.append(Site(self.at, bound.instruction.name, place, width, access.write, shifts=True))
                 texts.append(self.address(terms))
@@ -144,8 +144,11 @@ class CallEmitter(Addressing):
         """The text of what `execute` gets for an operand, and of its flags."""
         if row.kind in ADDRESSES:
             access = next((one for one in bound.form.accesses if one.operand == row.name), None)
-            write, lanes = (False, 0) if access is None else (access.write, bound.form.count(access.lanes, bound.mods))
-            with self.inside(given[0], mask, bound.instruction.name, write=write, lanes=lanes):
+            with ExitStack() as checks:
+                if access is not None:
+                    width, lanes = (bound.form.count(number, bound.mods) for number in (access.nbytes, access.lanes))
+                    name, write = bound.instruction.name, access.write
+                    checks.enter_context(self.inside(given[0], mask, name, width, write=write, lanes=lanes))
                 return self._address_operand(row, given[0], mask), "None"
         if row.kind in REGISTER_BYTES and (row.many or _is_place(given[0])):
             file, at = self._file(row, given, mask)
@@ -201,7 +204,7 @@ class CallEmitter(Addressing):
             return None, ""
         with ExitStack() as checks:
             for g in given:
-                checks.enter_context(self.inside(g, mask, "register", write=row.written))
+                checks.enter_context(self.inside(g, mask, "register", width, write=row.written))
             found = [self.pointer(p, mask) for p in pointers]
         place = found[0][0]
         if place is None:

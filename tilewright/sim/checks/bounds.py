@@ -45,28 +45,35 @@ class Bounds(Check):
 
 @dataclass(frozen=True, eq=False)
 class Dimension:
-    """Looks at one index of an access, before it. lanes: how many lanes' indices count. shape: of the buffer."""
+    """Looks at one index of an access, before it. lanes: how many lanes' indices count. span: elements that the access
+    takes from there on. shape: of the buffer.
+    """
 
     within: Within
     at: Span | None
     op: str
     write: bool
     lanes: int
+    span: int
     shape: str
 
-    def __call__(self, batch: Batch, mask: Mask, index: Address, extent: int) -> None:
+    def __call__(self, batch: Batch, mask: Mask, index: Address, end: int) -> None:
+        extent = end - self.span + 1
         if index.lo >= 0 and index.hi < extent:
             return
         full = index.full()
         outside = mask.full & ((full < 0) | (full >= extent)) & (np.arange(32) < self.lanes)
         if outside.any():
-            self._fault(batch, np.broadcast_to(outside, batch.shape), index, extent)
+            self._fault(batch, np.broadcast_to(outside, batch.shape), index, end)
 
     def _fault(self, batch: Batch, outside: Bools, at: Address, extent: int) -> None:
         cta, warp, lane = map(int, np.argwhere(outside)[0])
         number = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
         dim = self.within.dim
-        index = f"element {number} of storage" if dim == self.within.STORAGE else f"index {number} of dimension {dim}"
+        last = f"..{number + self.span - 1}" if self.span > 1 else ""
+        index = (
+            f"element {number}{last} of storage" if dim == self.within.STORAGE else f"index {number} of dimension {dim}"
+        )
         raise SimulationError(
             f"{self.op} {'writes' if self.write else 'reads'} outside of {self.within.name}",
             given=f"{index} in {where_text(batch, cta, warp, outside[cta, warp])}",
