@@ -82,4 +82,4 @@ class Dimension:
         )
 
 
-register("bounds", "accesses outside of a buffer, and elements that another thread owns", Bounds)
+register("bounds", "accesses outside of a buffer or a dimension of it, and elements that another thread owns", Bounds)
