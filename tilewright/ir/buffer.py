@@ -11,7 +11,7 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir.build import as_expr, cast
 from tilewright.ir.expr import AddressOf, Expr, Load, Value, const_value
 from tilewright.ir.sums import Sum
-from tilewright.layout import ComposeLayout, Layout, S, TileLayout
+from tilewright.layout import Layout, S, SwizzleLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +52,8 @@ class Buffer:
                 given=self.space,
                 allowed=choices(self.space, SPACES),
             )
+        if isinstance(self.layout, SwizzleLayout):  # which has no extents of its own
+            object.__setattr__(self, "layout", self.layout.over(self.shape))
 
     # What a kernel may write on a buffer.
 
@@ -93,7 +95,7 @@ class Buffer:
         self._check_rank(len(indices))
         if self.layout is None:
             return indices[0]
-        place = self.layout.apply(*map(as_index, indices), shape=self.shape)
+        place = self.layout.place(*map(as_index, indices), shape=self.shape)
         return place.get("m", 0) + self.elem_offset  # type: ignore[no-any-return]  # a Value of either room
 
     @property
@@ -155,10 +157,6 @@ class Buffer:
             raise KernelError(f"{self.name}.permute{dims}", given=str(dims), allowed=allowed)
         if self.layout is None:
             raise KernelError(f"{self.name} is flat already")
-        if not isinstance(self.layout, TileLayout | ComposeLayout):
-            raise KernelError(
-                f"{self.name}.permute needs a layout with iters", given=str(self.layout), allowed="S[...]"
-            )
         grouped, separators = self.layout.group(self.shape)
         layout = grouped.permute_by_groups(separators, dims)
         shape = tuple(self.shape[d] for d in dims)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, Var, as_expr, as_index, binary, const_value, row_major
 from tilewright.lang.builder import Builder, current
+from tilewright.lang.placement import check_placement
 from tilewright.lang.types import BufferType
 from tilewright.layout import Layout, TileLayout, tcgen05_atom_layout
 
@@ -57,20 +56,9 @@ def new_buffer(
         )
     if layout is None and not flat and builder.stage != "lowered":
         layout = row_major(shape)
-    _check_size(name, shape, layout)
-    return Buffer(name, dtype(str(kind)), shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
-
-
-def _check_size(name: str, shape: tuple[Value, ...], layout: Layout | None) -> None:
-    if not isinstance(layout, TileLayout):
-        return
-    size, count = layout.size(), prod(shape)
-    if isinstance(size, int) and isinstance(count, int) and size != count:
-        raise KernelError(
-            f"the layout of {name} does not fit its shape",
-            given=f"{count} elements in ({', '.join(map(str, shape))}), {size} in {layout}",
-            allowed="as many elements in both",
-        )
+    made = Buffer(name, dtype(str(kind)), shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
+    check_placement(made)
+    return made
 
 
 def bind_parameter(builder: Builder, pointer: Var, made: Buffer) -> Buffer:

@@ -82,7 +82,7 @@ class Side:
         coords = [as_expr(start) + digit for start, digit in zip(self.starts, digits, strict=True)]
         if self.buffer.layout is None:
             return {"m": coords[0]}
-        return self.buffer.layout.apply(*coords, shape=self.buffer.shape, facts=facts)
+        return self.buffer.layout.place(*coords, shape=self.buffer.shape, facts=facts)
 
     def __str__(self) -> str:
         return str(self.region)

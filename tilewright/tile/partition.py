@@ -230,7 +230,7 @@ def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
     if not indices:
         return align, plus(start, own)
     layout = parent.layout
-    offset = indices[0] if layout is None else layout.apply(*indices, shape=parent.shape, facts=facts).get("m", 0)
+    offset = indices[0] if layout is None else layout.place(*indices, shape=parent.shape, facts=facts).get("m", 0)
     return align, plus(start, plus(offset * parent.dtype.bits, own))
 
 
