@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +23,7 @@ Steps = list[int]
 
 
 class Collision(NamedTuple):
-    """Two elements, by their row-major indices, and the place that both have, by axis name."""
+    """Two elements, by their row-major indices, and the place that both have, on the axes that count."""
 
     first: int
     second: int
@@ -42,7 +42,7 @@ def find_collision(layout: TileLayout, counts: Callable[[Axis], bool]) -> Collis
         along = [k for k in known if iters[k].axis == axis]
         moves = [(iters[k].extent, iters[k].stride if counts(axis) else 0, k < len(layout.shard)) for k in along]
         if steps := _cancelling(moves):
-            return _described(layout, iters, dict(zip(along, steps, strict=True)))
+            return _described(layout, filter(counts, layout.axes), dict(zip(along, steps, strict=True)))
     return None
 
 
@@ -50,11 +50,13 @@ def _is_known(it: Iter) -> bool:
     return as_int(it.extent) is not None and as_int(it.stride) is not None
 
 
-def _described(layout: TileLayout, iters: Sequence[Iter], steps: dict[int, int]) -> Collision | None:
+def _described(layout: TileLayout, axes: Iterable[Axis], steps: dict[int, int]) -> Collision | None:
     """The elements whose digits are the positive and the negative steps; None where an extent is an expression."""
-    place = {axis.name: layout.offset_on(axis) for axis in layout.axes}
+    iters = [*layout.shard, *layout.replica]
+    place = {axis.name: layout.offset_on(axis) for axis in axes}
     for k, step in steps.items():
-        place[iters[k].axis.name] = plus(place[iters[k].axis.name], times(max(step, 0), iters[k].stride))
+        if (name := iters[k].axis.name) in place:
+            place[name] = plus(place[name], times(max(step, 0), iters[k].stride))
     first, second, inner = 0, 0, 1
     for k in reversed(range(len(layout.shard))):
         step = steps.get(k, 0)
