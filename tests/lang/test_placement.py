@@ -72,7 +72,7 @@ def test_a_bare_swizzle_has_the_size_of_the_buffer(scope):
     assert box.storage_size() == 2048
     assert box.layout == ComposeLayout(SWIZZLE, S[32, 64])
     assert made((4, 8), SWIZZLE, scope).storage_size() == 32
-    assert box.view(64, 64, layout=SWIZZLE).layout.size() == 4096
+    assert box.view(16, 64, layout=SWIZZLE).layout.size() == 1024
 
 
 def test_a_pool_gives_a_bare_swizzle_the_size_of_the_buffer():
@@ -134,3 +134,45 @@ def test_a_view_may_show_one_element_twice():
         x = wide[3, 2] + wide[1, 2]  # noqa: F841
 
     assert kernel is not None
+
+
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        (lambda s, r: s.view("uint32"), "box as uint32 would end inside an element"),
+        (lambda s, r: s.view(4, 3, layout=S[(4, 3) : (100, 1)]), "a view of box reaches beyond it"),
+        (lambda s, r: s.view(4, 3, layout=SWIZZLE.after(S[4, 3] + 8)), "a view of box reaches beyond it"),
+        (lambda s, r: s.view(4, 3, layout=S[4, 4]), "the layout of box_view does not fit its shape"),
+        (lambda s, r: s.view(4, 4), "a view of box reaches beyond it"),
+        (lambda s, r: r.view(64), "a view of regs reaches beyond it"),
+        (lambda s, r: r.local(4), "a view of regs reaches beyond it"),
+        (lambda s, r: r.local(2, layout=S[2:4]), "a view of regs reaches beyond it"),
+    ],
+)
+def test_a_view_stays_inside_of_what_it_views(how, what):
+    with pytest.raises(KernelError, match=what):
+
+        @T.prim_func
+        def kernel():
+            T.device_entry()
+            lane = T.lane_id([32])  # noqa: F841
+            box = T.alloc_shared((4, 3), "float16")
+            regs = T.alloc_local((32, 2), "float16", layout=S[(32, 2) : (1 @ laneid, 1)])
+            seen = how(box, regs)  # noqa: F841
+
+
+def test_a_tile_call_writes_no_place_twice():
+    @T.prim_func
+    def kernel(A_ptr: T.handle):
+        A = T.match_buffer(A_ptr, (4, 8), "float16", layout=S[(4, 8) : (0, 1)])
+        T.device_entry()
+        tid = T.thread_id([32])  # noqa: F841
+        box = T.alloc_shared((4, 8), "float16")
+        Tx.cta.copy(box[:, :], A[:, :])
+        Tx.cta.copy(A[2:3, :], box[2:3, :])
+        Tx.cta.copy(A[2:4, :], box[2:4, :])
+
+    with pytest.raises(KernelError, match="A has two elements at one address") as caught:
+        tw.compile(kernel)
+    assert caught.value.given.startswith("A[2, 0] and A[3, 0] at address 0, by")
+    assert "Tx.cta.copy(A[2:4, :]" in str(caught.value)

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, Var, as_expr, as_index, binary, const_value, row_major
+from tilewright.ir import (
+    AddressOf,
+    Buffer,
+    Expr,
+    Load,
+    Value,
+    Var,
+    as_expr,
+    as_index,
+    binary,
+    check_placement,
+    const_value,
+    row_major,
+)
 from tilewright.lang.builder import Builder, current
-from tilewright.lang.placement import check_placement
 from tilewright.lang.types import BufferType
 from tilewright.layout import Layout, TileLayout, tcgen05_atom_layout
 
