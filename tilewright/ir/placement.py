@@ -80,7 +80,8 @@ def _check_apart(buffer: Buffer, layout: Layout, starts: Sequence[Value], extent
 
 
 def _check_start(buffer: Buffer, layout: Layout) -> None:
-    low = const_value(layout.cosize(m) - layout.span(m))
+    tile = layout.parted(buffer.shape)[1]  # a swizzle leads no address below 0 that was not there
+    low = const_value(tile.cosize(m) - tile.span(m))
     if low is not None and low < 0:
         raise KernelError(
             f"the layout of {buffer.name} begins before its storage",

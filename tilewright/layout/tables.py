@@ -23,8 +23,8 @@ __all__ = ["MOST_PLACES", "is_numeric", "is_small", "same_places", "table_of"]
 MOST_PLACES = 1 << 22
 """Elements times replicas up to which an answer may be looked up in a table."""
 
-MOST_ENTRIES = 1 << 30
-"""Of a table that is asked for: 8 GB for each axis."""
+MOST_ENTRIES = 1 << 27
+"""Of a table that is asked for: 1 GB for each axis."""
 
 
 def is_numeric(layout: TileLayout) -> bool:
