@@ -74,6 +74,8 @@ def _cancelling(moves: Sequence[tuple[int, int, bool]]) -> Steps | None:
     iters that follow can take it back: it lies within their reach and has their common divisor.
     """
     order = sorted(range(len(moves)), key=lambda k: -abs(moves[k][1]))
+    if _nest([moves[k] for k in order]):
+        return None
     states: dict[tuple[int, bool], Steps] = {(0, False): []}
     for position, k in enumerate(order):
         extent, stride, is_shard = moves[k]
@@ -90,6 +92,16 @@ def _cancelling(moves: Sequence[tuple[int, int, bool]]) -> Steps | None:
         states = after
     found = states.get((0, True))
     return found and [step for _, step in sorted(zip(order, found, strict=True))]
+
+
+def _nest(moves: Sequence[tuple[int, int, bool]]) -> bool:
+    """Is each stride, the longest first, longer than all that follow reach together, as those of rows are?"""
+    reach = 0
+    for extent, stride, _ in reversed(moves):
+        if abs(stride) <= reach:
+            return False
+        reach += (extent - 1) * abs(stride)
+    return True
 
 
 def _steps(total: int, extent: int, stride: int, reach: int, common: int) -> Iterator[int]:
