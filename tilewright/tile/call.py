@@ -100,8 +100,6 @@ def side_of(region: Region, facts: Facts) -> Side:
     except LayoutError as error:
         allowed = f"; needed: {error.allowed}" if error.allowed else ""
         return replace(side, problem=f"{region.buffer.name}: {error.what}{allowed}")
-    if isinstance(layout, SwizzleLayout):
-        layout = layout.slice(region.buffer.shape, box, facts)
     if isinstance(layout, ComposeLayout):
         return replace(side, tile=layout.tile, swizzle=layout.swizzle if layout.swizzle.swizzle_len else None)
     assert isinstance(layout, TileLayout)
