@@ -297,3 +297,17 @@ def test_large_swizzled_layouts_need_no_table():
     assert layout.equivalent(SwizzleLayout(3, 3, 3).over((65536, 40000)))
     assert layout.inverse().equivalent(layout)
     assert not layout.equivalent(S[40000, 65536])
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (-1, 4), (1 << 40,), (1 << 20, 1 << 20)])
+def test_a_table_that_no_memory_holds_is_refused(shape):
+    for layout in (SwizzleLayout(3, 3, 3), S[1 << 40 : 1]):
+        with pytest.raises(LayoutError):
+            layout.table(shape)
+
+
+@pytest.mark.parametrize("layout", [SwizzleLayout(3, 3, 3), SwizzleLayout(3, 3, 3).over((8, 64)), S[8, 64]])
+def test_a_question_about_no_layout_is_refused(layout):
+    for question in (layout.is_tile_inner, layout.is_direct_sum_right, S[8, 64].is_tile_outer):
+        with pytest.raises(LayoutError, match="not a layout"):
+            question(512, (8, 64), (8, 64))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import LayoutError
 from tilewright.layout.axes import OnAxis
+from tilewright.layout.base import Layout, require_layout
 from tilewright.layout.facts import Facts, Value, listed, times
 from tilewright.layout.iters import Iter, Iters, merged, regroup
 from tilewright.layout.parts import IterLayout
 
 if TYPE_CHECKING:
-    from tilewright.layout.base import Layout
     from tilewright.layout.swizzle import SwizzleLayout
     from tilewright.layout.tile import TileLayout
 
@@ -45,6 +45,7 @@ def combine(
 
 
 def _unswizzled(layout: Layout, what: str) -> TileLayout:
+    require_layout(layout)
     if isinstance(layout, IterLayout):
         return layout  # type: ignore[return-value]  # TileLayout is the one kind of it
     raise LayoutError(
@@ -75,6 +76,7 @@ def find_outer(
     *, scaled: bool,
 ) -> TileLayout | None:  # fmt: skip
     """The layout which, combined with ``inner``, means ``whole``; None if there is none."""
+    require_layout(whole)
     (swizzle, near), (_, plain) = inner.parted(inner_shape), whole.parted(shape)
     parts = _parted(plain, shape, inner_shape, facts)
     if parts is None:
@@ -97,6 +99,7 @@ def find_inner(
 ) -> Layout | None:  # fmt: skip
     """The layout which, combined below ``outer``, means ``whole``, with its swizzle; None if there is none."""
     outer = _unswizzled(outer, "outer layout of a tile" if scaled else "left part of a direct sum")
+    require_layout(whole)
     swizzle, plain = whole.parted(shape)
     inner_shape = _quotient(shape, outer_shape, facts)
     parts = inner_shape and _parted(plain, shape, inner_shape, facts)

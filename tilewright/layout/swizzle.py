@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 import numpy as np
 
@@ -132,7 +131,7 @@ class SwizzleLayout(SwizzledLayout):
 
     def table(self, shape: Sequence[int]) -> Table:
         """The address of each element of a row-major tile: {"m": int64 array of ``(*shape, 1)``}."""
-        return {"m": np.asarray(self.address(np.arange(prod(shape), dtype=np.int64))).reshape(*shape, 1)}
+        return self.over(shape).table(shape) or {"m": np.zeros(1, np.int64)}  # of a tile without dimensions
 
     def canonicalize(self, facts: Facts = INTS) -> SwizzleLayout:
         """Itself; of no bits, the swizzle of nothing at all."""
