@@ -61,7 +61,7 @@ def test_layouts_print_beside_buffers_that_hide_their_names() -> None:
     @T.prim_func
     def k():
         R = T.alloc_buffer((4, 4), "float16", scope="local")
-        S = T.alloc_shared((32, 4), "float16", layout=T.S[(32, 4) : (1 @ laneid_axis, 1)])
+        S = T.alloc_local((32, 4), "float16", layout=T.S[(32, 4) : (1 @ laneid_axis, 1)])
         laneid = T.lane_id([32])
 
     assert body(k).splitlines()[1].endswith("layout=T.S[(32, 4):(1@T.Axis.laneid, 1)])")

@@ -11,7 +11,7 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir.build import as_expr, cast
 from tilewright.ir.expr import AddressOf, Expr, Load, Value, Within, const_value
 from tilewright.ir.sums import Sum
-from tilewright.layout import ComposeLayout, Layout, S, TileLayout
+from tilewright.layout import Layout, S, SwizzleLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +52,8 @@ class Buffer:
                 given=self.space,
                 allowed=choices(self.space, SPACES),
             )
+        if isinstance(self.layout, SwizzleLayout):  # which has no extents of its own
+            object.__setattr__(self, "layout", self.layout.over(self.shape))
 
     # What a kernel may write on a buffer.
 
@@ -97,7 +99,7 @@ class Buffer:
         self._check_rank(len(indices))
         if self.layout is None:
             return indices[0]
-        place = self.layout.apply(*map(as_index, indices), shape=self.shape)
+        place = self.layout.place(*map(as_index, indices), shape=self.shape)
         return place.get("m", 0) + self.elem_offset  # type: ignore[no-any-return]  # a Value of either room
 
     @property
@@ -117,11 +119,24 @@ class Buffer:
         if len(how) == 1 and isinstance(how[0], str):
             return self._reinterpreted(dtype(how[0]), name)
         shape: tuple[Value, ...] = tuple(how) or self.shape  # type: ignore[arg-type]  # extents
-        if layout is None:
-            _check_fits(f"{self.name}.view", shape, self.shape)
-        chosen = layout if layout is not None else row_major(shape)
-        label = name or f"{self.name}_view"
-        return replace(self, name=label, shape=shape, layout=chosen, data=AddressOf(self), elem_offset=0)
+        return self._viewed(name or f"{self.name}_view", shape, layout)
+
+    def _viewed(self, name: str, shape: tuple[Value, ...], layout: Layout | None, kind: DType | None = None) -> Buffer:
+        """This storage under another name. Raises KernelError where it is too small, or the layout not the shape's."""
+        view = replace(
+            self, name=name, dtype=kind or self.dtype, shape=shape, layout=layout or row_major(shape),
+            data=AddressOf(self), elem_offset=0,
+        )  # fmt: skip
+        view.check_size()
+        needs, has = view.known_storage(), self.known_storage()
+        if needs is not None and has is not None and needs * view.dtype.bits > has * self.dtype.bits:
+            raise KernelError(
+                f"a view of {self.name} reaches beyond it",
+                given=f"{needs} elements of storage, for ({', '.join(map(str, shape))}) in {view.layout}",
+                allowed=f"{has * self.dtype.bits // view.dtype.bits} elements: what {self.name} has"
+                + (" in each thread" if self.space == "local" else ""),
+            )
+        return view
 
     def _reinterpreted(self, kind: DType, name: str | None) -> Buffer:
         *outer, inner = self.shape
@@ -129,28 +144,27 @@ class Buffer:
             raise KernelError(f"{self.name} is flat already", hint="reinterpret before lowering")
         if kind.bits >= self.dtype.bits:
             ratio = kind.bits // self.dtype.bits
+            if (cut := const_value(inner % ratio)) not in (0, None):
+                raise KernelError(
+                    f"{self.name} as {kind} would end inside an element",
+                    given=f"{inner} elements of {self.dtype} in the innermost dimension, {cut} too many",
+                    allowed=f"a multiple of {ratio}",
+                )
             layout, extent = self.layout.pack(ratio), inner // ratio
         else:
             ratio = self.dtype.bits // kind.bits
             layout, extent = self.layout.unpack(ratio), inner * ratio
-        label = name or f"{self.name}_{kind}"
         shape = (*outer, extent)
         if self.layout == row_major(self.shape):
             layout = row_major(shape)
-        return replace(self, name=label, dtype=kind, shape=shape, layout=layout, data=AddressOf(self), elem_offset=0)
+        return self._viewed(name or f"{self.name}_{kind}", shape, layout, kind)
 
     def local(self, *shape: Value, layout: Layout | None = None, name: str | None = None) -> Buffer:
         """This thread's own part of a local buffer: its storage slots as a flat array, or as ``shape``."""
         if self.space != "local":
             given = f"{self.name} in {self.space}"
             raise KernelError(f"{self.name}.local() is for registers", given=given, allowed="scope local")
-        slots = self.storage_size()
-        extents = shape or (slots,)
-        if layout is None:
-            _check_fits(f"{self.name}.local", extents, (slots,))
-        chosen = layout if layout is not None else row_major(extents)
-        label = name or f"{self.name}_local"
-        return replace(self, name=label, shape=extents, layout=chosen, data=AddressOf(self), elem_offset=0)
+        return self._viewed(name or f"{self.name}_local", shape or (self.storage_size(),), layout)
 
     def permute(self, *dims: int, name: str | None = None) -> Buffer:
         """The same storage with its dimensions in another order."""
@@ -159,15 +173,9 @@ class Buffer:
             raise KernelError(f"{self.name}.permute{dims}", given=str(dims), allowed=allowed)
         if self.layout is None:
             raise KernelError(f"{self.name} is flat already")
-        if not isinstance(self.layout, TileLayout | ComposeLayout):
-            raise KernelError(
-                f"{self.name}.permute needs a layout with iters", given=str(self.layout), allowed="S[...]"
-            )
         grouped, separators = self.layout.group(self.shape)
         layout = grouped.permute_by_groups(separators, dims)
-        shape = tuple(self.shape[d] for d in dims)
-        label = name or f"{self.name}_permuted"
-        return replace(self, name=label, shape=shape, layout=layout, data=AddressOf(self), elem_offset=0)
+        return self._viewed(name or f"{self.name}_permuted", tuple(self.shape[d] for d in dims), layout)
 
     # What passes ask.
 
@@ -176,16 +184,34 @@ class Buffer:
 
         Raises KernelError where it is symbolic.
         """
-        if self.layout is None:
-            size: Value = self.shape[0]
-        elif self.space == "tmem":
-            size = self.layout.size()
-        else:
-            size = self.layout.storage().cosize("m")
+        size = self._storage()
         known = const_value(size)
         if known is None:
             raise KernelError(f"the storage of {self.name} must have a constant size", given=f"{size} elements")
         return int(known)
+
+    def known_storage(self) -> int | None:
+        """`storage_size`, None where it is symbolic."""
+        known = const_value(self._storage())
+        return None if known is None else int(known)
+
+    def _storage(self) -> Value:
+        if self.layout is None:
+            return self.shape[0]
+        size: Value = self.layout.size() if self.space == "tmem" else self.layout.storage().cosize("m")
+        return size
+
+    def check_size(self) -> None:
+        """Raises KernelError where the layout has more or fewer elements than the shape."""
+        if self.layout is None:
+            return
+        size, count = const_value(self.layout.size()), const_value(prod(self.shape))
+        if size is not None and count is not None and size != count:
+            raise KernelError(
+                f"the layout of {self.name} does not fit its shape",
+                given=f"{count} elements in ({', '.join(map(str, self.shape))}), {size} in {self.layout}",
+                allowed="as many elements in both",
+            )
 
     def flat(self) -> Buffer:
         """This buffer as the lowered stage sees it: same name, one dimension over its storage, no layout."""
@@ -258,14 +284,6 @@ def _distance(start: Value, stop: Value) -> Value:
 def _collected(value: Value) -> Value:
     """The same value with its terms collected: ``n - 1 + 1`` is ``n``."""
     return Sum.of(value).build(value.dtype) if isinstance(value, Expr) else value
-
-
-def _check_fits(what: str, shape: tuple[Value, ...], within: tuple[Value, ...]) -> None:
-    """Raises KernelError where ``shape`` is known to have more elements than ``within``."""
-    count, there = (prod(extents) if all(isinstance(e, int) for e in extents) else None for extents in (shape, within))
-    if count is not None and there is not None and count > there:
-        given = f"{count} elements in ({', '.join(map(str, shape))})"
-        raise KernelError(f"{what} does not fit", given=given, allowed=f"{there} elements")
 
 
 def row_major(shape: Sequence[Value]) -> Layout:

@@ -80,7 +80,7 @@ def _end(node: AddressOf, facts: RangeFacts) -> Iterator[Within]:
     buffer = node.buffer
     if not isinstance(buffer.layout, TileLayout) or _fills(buffer, facts) or is_far(buffer, facts):
         return
-    offset = as_expr(buffer.layout.apply(*node.indices, shape=buffer.shape, facts=facts).get("m", 0))
+    offset = as_expr(buffer.layout.place(*node.indices, shape=buffer.shape, facts=facts).get("m", 0))
     end = as_expr(buffer.layout.cosize("m"), INT64)
     widest = WIDEST_BITS // buffer.dtype.bits
     if not _is_inside(offset + (widest - 1), end, facts) and not any(isinstance(part, Call) for part in walk(offset)):

@@ -15,6 +15,7 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import AddressOf, Call, Expr, Load, Value, Var, const_value
 from tilewright.ir.launch import launch_of
+from tilewright.ir.placement import check_written
 from tilewright.ir.stmt import (
     AllocBuffer,
     Assign,
@@ -275,6 +276,10 @@ class _Verifier:
         for arg in (*stmt.args, *(value for _, value in stmt.config)):
             if isinstance(arg, Region):
                 self._region(arg, stmt, scope)
+        try:
+            check_written(stmt.args[0])
+        except KernelError as error:
+            raise error.located(stmt.at) from None
         return scope
 
     def assume(self, stmt: Assume, scope: _Scope) -> _Scope:

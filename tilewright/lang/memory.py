@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, Var, as_expr, as_index, binary, const_value, row_major
+from tilewright.ir import (
+    AddressOf,
+    Buffer,
+    Expr,
+    Load,
+    Value,
+    Var,
+    as_expr,
+    as_index,
+    binary,
+    check_placement,
+    const_value,
+    row_major,
+)
 from tilewright.lang.builder import Builder, current
 from tilewright.lang.types import BufferType
 from tilewright.layout import Layout, S, TileLayout, tcgen05_atom_layout
@@ -14,7 +25,7 @@ from tilewright.layout import Layout, S, TileLayout, tcgen05_atom_layout
 __all__ = ["EXPORTS", "bind_parameter", "extents", "new_buffer", "strided"]
 
 _ALLOCATED = ("local", "shared", "shared.dyn")
-TENSOR_COLUMNS = 512  # of 32 bits, in each lane of tensor memory
+TMEM_COLUMNS = 512  # of 32 bits, in each lane of tensor memory
 
 
 def extents(shape: object, what: str) -> tuple[Value, ...]:
@@ -57,20 +68,9 @@ def new_buffer(
         )
     if layout is None and not flat and builder.stage != "lowered":
         layout = row_major(shape)
-    _check_size(name, shape, layout)
-    return Buffer(name, dtype(str(kind)), shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
-
-
-def _check_size(name: str, shape: tuple[Value, ...], layout: Layout | None) -> None:
-    if not isinstance(layout, TileLayout):
-        return
-    size, count = layout.size(), prod(shape)
-    if isinstance(size, int) and isinstance(count, int) and size != count:
-        raise KernelError(
-            f"the layout of {name} does not fit its shape",
-            given=f"{count} elements in ({', '.join(map(str, shape))}), {size} in {layout}",
-            allowed="as many elements in both",
-        )
+    made = Buffer(name, dtype(str(kind)), shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
+    check_placement(made)
+    return made
 
 
 def strided(name: str, shape: object, strides: object, layout: Layout | None) -> Layout | None:
@@ -226,7 +226,7 @@ def decl_buffer(
         )
     name = builder.named("buffer")
     if space == "tmem":
-        _check_tensor(builder, name, kind, layout, allocated_addr)
+        _check_tmem(builder, name, kind, layout, allocated_addr)
     if byte_offset is not None:
         elem_offset = _elements(byte_offset, kind)
     made = new_buffer(
@@ -245,7 +245,7 @@ def _address(value: object) -> Expr | None:
     return None if value is None else as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
 
 
-def _check_tensor(builder: Builder, name: str, kind: str, layout: Layout | None, address: object) -> None:
+def _check_tmem(builder: Builder, name: str, kind: str, layout: Layout | None, address: object) -> None:
     """Tensor memory has lanes and columns, 128 by 512; only a layout says what is where."""
     if address is None:
         raise KernelError(
@@ -263,11 +263,11 @@ def _check_tensor(builder: Builder, name: str, kind: str, layout: Layout | None,
     if isinstance(layout, TileLayout):
         layout.verify_well_formed()
         columns = const_value(layout.cosize("TCol"))
-        if columns is not None and columns * dtype(str(kind)).bits > TENSOR_COLUMNS * 32:
+        if columns is not None and columns * dtype(str(kind)).bits > TMEM_COLUMNS * 32:
             raise KernelError(
                 f"{name} has more columns than tensor memory",
                 given=f"{columns} elements of {kind} in a lane",
-                allowed=f"{TENSOR_COLUMNS} columns of 32 bits",
+                allowed=f"{TMEM_COLUMNS} columns of 32 bits",
             )
 
 

@@ -90,7 +90,7 @@ def offset_of(buffer: Buffer, indices: tuple[Expr, ...], facts: RangeFacts) -> V
 
 def _applied(buffer: Buffer, indices: tuple[Expr, ...], facts: RangeFacts) -> Value:
     assert buffer.layout is not None
-    offset: Value = buffer.layout.apply(*indices, shape=buffer.shape, facts=facts).get("m", 0)
+    offset: Value = buffer.layout.place(*indices, shape=buffer.shape, facts=facts).get("m", 0)
     return offset
 
 
@@ -98,5 +98,5 @@ def owner_coordinates(buffer: Buffer, indices: tuple[Expr, ...], facts: RangeFac
     """Where the element lives on thread axes, by axis name: the thread that holds it in its registers."""
     if buffer.layout is None or buffer.space != "local":
         return {}
-    place = buffer.layout.apply(*indices, shape=buffer.shape, facts=facts)
+    place = buffer.layout.place(*indices, shape=buffer.shape, facts=facts)
     return {axis: value for axis, value in place.items() if axis != "m"}

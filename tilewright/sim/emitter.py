@@ -32,7 +32,7 @@ class Operand:
 
 
 class Emitter(ABC):
-    """A mutable writer of one piece. at: the kernel's line that is being written. known: what has been computed
+    """A mutable writer of one segment. at: the kernel's line that is being written. known: what has been computed
     already and is not to be read from memory again.
     """
 

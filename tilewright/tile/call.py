@@ -84,7 +84,7 @@ class Side:
         coords = [as_expr(start, kind) + digit for start, digit in zip(self.starts, digits, strict=True)]
         if self.buffer.layout is None:
             return {"m": coords[0]}
-        return self.buffer.layout.apply(*coords, shape=self.buffer.shape, facts=facts)
+        return self.buffer.layout.place(*coords, shape=self.buffer.shape, facts=facts)
 
     def __str__(self) -> str:
         return str(self.region)
@@ -102,8 +102,6 @@ def side_of(region: Region, facts: RangeFacts) -> Side:
     except LayoutError as error:
         allowed = f"; needed: {error.allowed}" if error.allowed else ""
         return replace(side, problem=f"{region.buffer.name}: {error.what}{allowed}")
-    if isinstance(layout, SwizzleLayout):
-        layout = layout.slice(region.buffer.shape, box, facts)
     if isinstance(layout, ComposeLayout):
         return replace(side, tile=layout.tile, swizzle=layout.swizzle if layout.swizzle.swizzle_len else None)
     assert isinstance(layout, TileLayout)

@@ -224,9 +224,8 @@ def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
     period of the swizzle; a view lies in what it views.
     """
     own = buffer.elem_offset * buffer.dtype.bits
-    swizzle = buffer.layout.swizzle if isinstance(buffer.layout, ComposeLayout) else buffer.layout
-    if buffer.is_shared and buffer.data is None and isinstance(swizzle, SwizzleLayout):
-        return max(buffer.align, 16, swizzle.period * buffer.dtype.bits // 8), own
+    if buffer.is_shared and buffer.data is None and isinstance(buffer.layout, ComposeLayout):
+        return max(buffer.align, 16, buffer.layout.swizzle.period * buffer.dtype.bits // 8), own
     if buffer.align or not isinstance(buffer.data, AddressOf):
         return buffer.align or 16, own
     parent, indices = buffer.data.buffer, buffer.data.indices
@@ -234,7 +233,7 @@ def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
     if not indices:
         return align, plus(start, own)
     layout = parent.layout
-    offset = indices[0] if layout is None else layout.apply(*indices, shape=parent.shape, facts=facts).get("m", 0)
+    offset = indices[0] if layout is None else layout.place(*indices, shape=parent.shape, facts=facts).get("m", 0)
     return align, plus(start, plus(offset * parent.dtype.bits, own))
 
 
