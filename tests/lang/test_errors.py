@@ -91,7 +91,7 @@ CASES: dict[str, tuple[str, str]] = {
         "B = T.decl_buffer((4,), data=A.data, byte_offset=2)  # here",
         "byte_offset cuts an element",
     ),
-    "a view that is too large": ("B = A.view(16)  # here", "A.view does not fit"),
+    "a view that is too large": ("B = A.view(16)  # here", "a view of A reaches beyond it"),
     "registers of shared memory": ("B = A.local()  # here", "A.local\\(\\) is for registers"),
     "a buffer that is no parameter": ("B = T.match_buffer(A, (4,))  # here", "T.match_buffer takes a parameter"),
     "the address of a scalar": ("x = 1\ny = T.address_of(x)  # here", "`x` has no address"),
