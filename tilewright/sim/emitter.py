@@ -84,7 +84,7 @@ class Emitter(ABC):
 
     @abstractmethod
     def unpacked(self, expr: Expr, text: str) -> str:
-        """An array of one element as the number that uniform values are."""
+        """An array whose elements are all the same as the number that uniform values are."""
 
     @abstractmethod
     def valid(self, kind: DType) -> str:

@@ -224,12 +224,10 @@ class Expressions(CallEmitter):
         return Operand(self.unpacked(expr, text), a.shadow)
 
     def unpacked(self, expr: Expr, text: str) -> str:
-        """An array of one element as the number that uniform values are."""
-        if self.axes.of(expr) != UNIFORM:
+        """An array whose elements are all the same as the number that uniform values are."""
+        if self.axes.of(expr) != UNIFORM or expr.dtype.lanes > 1:
             return text
-        if expr.dtype.lanes > 1:
-            return text
-        return f"{text}.item()" if is_number(expr.dtype) else f"{text}.reshape(-1)[0]"
+        return f"{text}.item(0)" if is_number(expr.dtype) else f"{text}.reshape(-1)[0]"
 
     def _load(self, expr: Load, mask: str) -> Operand:
         site, at = self.access(expr, mask, write=False)
