@@ -8,7 +8,7 @@ In the order in which to read:
 
     program, execution      a kernel compiled once; one run of it
     prepare, loops, pieces  the kernel is cut where threads may wait
-    axes, places            over what each value varies; where each buffer lives
+    axes, places            over what each value varies; where each buffer lives, with overlaps of arguments
     codegen                 a piece becomes a Python function, with emitter, source, expressions, addressing and calls
     arithmetic, convert, floats, nibbles
                             what those functions compute with

@@ -163,8 +163,8 @@ class CallEmitter(Addressing):
             return f"({''.join(f'{t}, ' for t in texts)})", "None"
         if not any(shadows):
             return f"stacked({', '.join(texts)})" if row.many else texts[0], "None"
-        flags = [f"lanes({shadow or self.valid(expr.dtype)})" for shadow, expr in zip(shadows, given, strict=True)]
-        return (f"stacked({', '.join(texts)})", f"stacked({', '.join(flags)})") if row.many else (texts[0], flags[0])
+        valid = [f"lanes({shadow or self.valid(expr.dtype)})" for shadow, expr in zip(shadows, given, strict=True)]
+        return (f"stacked({', '.join(texts)})", f"stacked({', '.join(valid)})") if row.many else (texts[0], valid[0])
 
     def _typed(self, row: Row, expr: Expr, text: str) -> str:
         """As an array (..., 32): the bits of a register, or a value of its own dtype."""

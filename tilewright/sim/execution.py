@@ -15,6 +15,7 @@ from tilewright.sim.chunk import Chunk
 from tilewright.sim.counts import Counts, Line
 from tilewright.sim.facets import Facet
 from tilewright.sim.masks import Mask
+from tilewright.sim.overlaps import blocks_of
 from tilewright.sim.schedule import Scheduler
 
 if TYPE_CHECKING:
@@ -56,10 +57,14 @@ class Execution:
         scalars: Mapping[str, Any],
         checks: list[Check],
     ) -> None:
+        """arrays: by the name of the buffer."""
         self.program = program
         self.places = program.places
         self.scalars = program.bound_scalars(scalars)
-        self.blocks = program.bound_arrays(arrays)
+        self.blocks = blocks_of(arrays, program.groups)
+        self.sizes = {name: block.nbytes for name, block in self.blocks.items()} | {
+            name: array.nbytes for name, array in arrays.items()
+        }
         self.checks = checks
         launch = program.launch
         self.grid: tuple[int, int, int] = tuple(program.number(extent, self.scalars) for extent in launch.grid)  # type: ignore[assignment]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.ir import (
     Assign,
     Bind,
+    Buffer,
     Call,
     Expr,
     For,
@@ -34,7 +35,7 @@ from tilewright.sim.checks import checks_of
 from tilewright.sim.checks.bounds import Bounds
 from tilewright.sim.codegen import NAMESPACE, PieceEmitter
 from tilewright.sim.execution import Execution, Run
-from tilewright.sim.memory import Block
+from tilewright.sim.overlaps import Group, groups_of
 from tilewright.sim.pieces import Ask, Branch, Done, Meet, Piece, cut
 from tilewright.sim.places import Place, Places
 from tilewright.sim.prepare import calls_of, prepared
@@ -47,17 +48,21 @@ __all__ = ["Program"]
 class Program:
     """``run`` executes the kernel on arrays. Compiling generates one Python function per piece; `source` shows them.
 
-    kernel: of stage "lowered". checks: names out of `CHECKS`.
+    kernel: of stage "lowered". checks: names out of `CHECKS`. groups: buffers whose arguments share memory; `run` makes
+    a program of its own for those, and keeps it.
     """
 
-    def __init__(self, kernel: Kernel, checks: frozenset[str]) -> None:
+    def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
         assert kernel.stage == "lowered", "the simulator runs lowered kernels"
         assert kernel.launch is not None, "a lowered kernel has a launch"
         self.launch: Launch = kernel.launch
+        self.groups = groups
+        self._overlapping = {groups: self}
+        self._lowered = kernel
         self.kernel = kernel = replace(kernel, body=prepared(kernel.body))
         self.checks = checks
         self.axes = Axes(kernel)
-        self.places = Places(kernel)
+        self.places = Places(kernel, groups)
         self.parameters = frozenset(var.name for var in (*kernel.params, *kernel.symbols))
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
         self.with_shadows = "poison" in checks
@@ -92,6 +97,18 @@ class Program:
         symbols by name. progress: called with CTAs done and CTAs in all.
         Raises SimulationError for what a check finds.
         """
+        named = {buffer.name: arrays[handle.name] for buffer, handle in self._handles()}
+        groups = groups_of(named)
+        if groups not in self._overlapping:
+            self._overlapping[groups] = Program(self._lowered, self.checks, groups)
+        return self._overlapping[groups]._run(named, scalars, progress)
+
+    def _run(
+        self,
+        arrays: Mapping[str, np.ndarray[Any, Any]],
+        scalars: Mapping[str, Any],
+        progress: Callable[[int, int], None] | None,
+    ) -> Run:
         for site in self.sites:
             site.reset()
         with np.errstate(all="ignore"):
@@ -99,20 +116,17 @@ class Program:
             execution.run(progress)
             return execution.result()
 
-    def bound_arrays(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Block]:
-        """Each global buffer's bytes."""
-        found = {}
+    def _handles(self) -> Iterator[tuple[Buffer, Var]]:
+        """The global buffers and their parameters."""
         for buffer in self.kernel.buffers:
             assert isinstance(buffer.data, Var)
-            found[buffer.name] = Block.of(arrays[buffer.data.name])
-        return found
+            yield buffer, buffer.data
 
     def bound_scalars(self, scalars: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters as the generated code wants them: Python integers, NumPy floats, pointers as addresses."""
         found: dict[str, Any] = {}
-        for buffer in self.kernel.buffers:
-            assert isinstance(buffer.data, Var)
-            found[buffer.data.name] = self.places.by_name[buffer.name].base
+        for buffer, handle in self._handles():
+            found[handle.name] = self.places.by_name[buffer.name].base
         for var in (*self.kernel.params, *self.kernel.symbols):
             if var.name in found:
                 continue
