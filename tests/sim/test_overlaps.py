@@ -14,7 +14,7 @@ from tilewright.errors import SimulationError
 @T.prim_func
 def reverse(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
     T.device_entry()
-    bx = T.cta_id([1])
+    T.cta_id([1])
     tid = T.thread_id([64])
     B[tid] = A[63 - tid]
 

@@ -44,13 +44,13 @@ def name_of(group: Group) -> str:
 
 
 def blocks_of(arrays: Arrays, groups: tuple[Group, ...]) -> dict[str, Block]:
-    """The block that holds each buffer's bytes, by name; buffers of a group, and the group itself, have one together."""
+    """The block with each buffer's bytes, by name; the buffers of a group have one together, as has the group."""
     found = {name: Block.of(array) for name, array in arrays.items()}
     for group in groups:
         start = _address(arrays[group[0][0]])
         nbytes = max(offset + arrays[name].nbytes for name, offset in group)
-        together = np.frombuffer((ctypes.c_uint8 * nbytes).from_address(start), np.uint8)
-        block = Block.of(together)
+        together = memoryview((ctypes.c_uint8 * nbytes).from_address(start))
+        block = Block.of(np.frombuffer(together, np.uint8))
         found |= {name_of(group): block} | {name: block for name, _ in group}
     return found
 
