@@ -6,7 +6,7 @@ print(run.counts)
 
 In the order in which to read:
 
-    program, execution      a kernel compiled once; one run of it
+    program, execution      a kernel compiled once; one run of it, with its limits and its progress
     prepare, loops, pieces  the kernel is cut where threads may wait
     axes, places            over what each value varies; where each buffer lives, with overlaps of arguments
     codegen                 a piece becomes a Python function, with emitter, source, expressions, addressing and calls

@@ -32,12 +32,20 @@ class Operand:
 
 
 class Emitter(ABC):
-    """A mutable writer of one piece. at: the kernel's line that is being written."""
+    """A mutable writer of one piece."""
 
     def __init__(self, program: Program, out: Source) -> None:
         self.program = program
         self.out = out
-        self.at: Span | None = None
+
+    @property
+    def at(self) -> Span | None:
+        """The kernel's line that is being written."""
+        return self.out.at
+
+    @at.setter
+    def at(self, at: Span | None) -> None:
+        self.out.at = at
 
     @property
     def axes(self) -> Axes:

@@ -96,6 +96,11 @@ class Places:
         return self.by_name.get(buffer.name)
 
     @property
+    def stored(self) -> list[Place]:
+        """The buffers that a CTA has for itself."""
+        return [place for place in self.by_name.values() if place.space != "global"]
+
+    @property
     def locals(self) -> list[Place]:
         """The local buffers of a thread."""
         return [place for place in self.by_name.values() if place.space == "local"]

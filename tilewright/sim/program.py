@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.host import Limits
 from tilewright.ir import (
+    AllocBuffer,
     Assign,
     Bind,
     Buffer,
@@ -41,6 +43,9 @@ from tilewright.sim.places import Place, Places
 from tilewright.sim.prepare import calls_of, prepared
 from tilewright.sim.sites import Hook, Site
 from tilewright.sim.source import Source
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
 
 __all__ = ["Program"]
 
@@ -90,29 +95,31 @@ class Program:
         scalars: Mapping[str, Any],
         *,
         progress: Callable[[int, int], None] | None = None,
+        limits: Limits | None = None,
     ) -> Run:
         """Execute the whole grid; arrays are changed in place.
 
         arrays: by the name of the handle parameter, C-contiguous, with the buffer's bytes. scalars: parameters and
-        symbols by name. progress: called with CTAs done and CTAs in all.
-        Raises SimulationError for what a check finds.
+        symbols by name. progress: called with CTAs done and CTAs in all. limits: what the run may take.
+        Raises SimulationError for what a check finds, and at a limit.
         """
         named = {buffer.name: arrays[handle.name] for buffer, handle in self._handles()}
         groups = groups_of(named)
         if groups not in self._overlapping:
             self._overlapping[groups] = Program(self._lowered, self.checks, groups)
-        return self._overlapping[groups]._run(named, scalars, progress)
+        return self._overlapping[groups]._run(named, scalars, progress, limits or Limits())
 
     def _run(
         self,
         arrays: Mapping[str, np.ndarray[Any, Any]],
         scalars: Mapping[str, Any],
         progress: Callable[[int, int], None] | None,
+        limits: Limits,
     ) -> Run:
         for site in self.sites:
             site.reset()
         with np.errstate(all="ignore"):
-            execution = Execution(self, arrays, scalars, self.own_checks)
+            execution = Execution(self, arrays, scalars, self.own_checks, limits)
             execution.run(progress)
             return execution.result()
 
@@ -179,6 +186,26 @@ class Program:
         return f"shape {shape} of {buffer.dtype}, {size * 8 // buffer.dtype.bits} elements of storage"
 
     # Compiling
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """What the generated functions run in."""
+        return self._out.namespace
+
+    def place_of(self, piece: int) -> Span | None:
+        """The line that a piece ends at; where nothing stands there, the last before."""
+        spans = (self.spans[piece], *(stmt.at for stmt in reversed(self.cut[piece].body)))
+        return next((span for span in spans if span is not None), None)
+
+    def line(self, number: int) -> Span | None:
+        """The kernel's line that a line of `source` comes from, counted from 1."""
+        return self._out.spans[number - 1]
+
+    def line_of(self, place: Place | None) -> Span | None:
+        """The line that declares a buffer; the kernel's for none."""
+        stmts = (stmt for stmt in statements(self.kernel.body) if isinstance(stmt, AllocBuffer))
+        found = (stmt.at for stmt in stmts if place is not None and stmt.buffer.name == place.name)
+        return next(found, self.kernel.at)
 
     def _compile(self) -> None:
         self._out = Source(dict(NAMESPACE))
