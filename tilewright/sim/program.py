@@ -24,11 +24,11 @@ from tilewright.ir import (
     Select,
     Value,
     Var,
-    const_value,
     expressions,
     statements,
     walk,
 )
+from tilewright.ir.evaluate import evaluate
 from tilewright.isa import bind
 from tilewright.sim.address import Part
 from tilewright.sim.axes import ALL, UNIFORM, Axes
@@ -38,7 +38,7 @@ from tilewright.sim.checks.bounds import Bounds
 from tilewright.sim.codegen import NAMESPACE, PieceEmitter
 from tilewright.sim.execution import Execution, Run
 from tilewright.sim.overlaps import Group, groups_of
-from tilewright.sim.pieces import Ask, Branch, Done, Meet, Piece, cut
+from tilewright.sim.pieces import Ask, Branch, Meet, Piece, cut
 from tilewright.sim.places import Place, Places
 from tilewright.sim.prepare import calls_of, prepared
 from tilewright.sim.sites import Hook, Site
@@ -144,17 +144,10 @@ class Program:
                 found[var.name] = bool(value) if var.dtype.kind == "bool" else int(value)
         return found
 
-    def number(self, value: Value, scalars: Mapping[str, Any]) -> int:
+    @staticmethod
+    def number(value: Value, scalars: Mapping[str, Any]) -> int:
         """A launch extent, which may be an expression over the scalars."""
-        known = const_value(value)
-        if known is not None:
-            return int(known)
-        assert isinstance(value, Expr)
-        out = Source(dict(NAMESPACE))
-        emitter = PieceEmitter(self, out, Piece(0, (), Done()), frozenset())
-        text = emitter.value(value, "m0").text
-        names = {emitter.variable(Var(name)): number for name, number in scalars.items()}
-        return int(eval(text, out.namespace, names))
+        return int(evaluate(value, scalars))
 
     # What emitters add
 
