@@ -32,7 +32,7 @@ class Operand:
 
 
 class Emitter(ABC):
-    """A mutable writer of one piece."""
+    """A mutable writer of one segment."""
 
     def __init__(self, program: Program, out: Source) -> None:
         self.program = program

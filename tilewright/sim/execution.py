@@ -1,4 +1,4 @@
-"""One run of a program: its arguments, its chunks of CTAs, and what it leaves behind."""
+"""One run of a program: its arguments, its waves of CTAs, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.batch import Batch
-from tilewright.sim.chunk import Chunk
 from tilewright.sim.counts import Counts, Line
 from tilewright.sim.facets import Facet
 from tilewright.sim.limits import Watch
@@ -23,6 +22,7 @@ from tilewright.sim.overlaps import blocks_of
 from tilewright.sim.printed import Printed
 from tilewright.sim.progress import Display
 from tilewright.sim.schedule import Scheduler
+from tilewright.sim.wave import Wave
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from tilewright.sim.address import Part
     from tilewright.sim.batch import Look
     from tilewright.sim.checks import Check
-    from tilewright.sim.chunk import Storage
     from tilewright.sim.masks import Value
     from tilewright.sim.pending import Operation
     from tilewright.sim.places import Place
     from tilewright.sim.program import Program
+    from tilewright.sim.wave import Storage
 
 __all__ = ["Execution", "Run"]
 
-CHUNK_BYTES = 3 << 20  # shared memory, registers and temporaries of the CTAs that run together
+WAVE_BYTES = 3 << 20  # shared memory, registers and temporaries of the CTAs that run together
 LEAST_LANES = 16384  # fewer, and the cost of a statement is that of Python
 MOST_LANES = 1 << 17
 FEW_BYTES = 1 << 28  # that nobody asks for whether they are there
@@ -90,10 +90,10 @@ class Execution:
         self.steps = 0
         self.watch = Watch(self, limits)
         self.tally = [0] * len(program.tallies)
-        self.scheduler = Scheduler(self, program.pieces, program.live)
+        self.scheduler = Scheduler(self, program.segments, program.live)
         self.lines: dict[tuple[Any, ...], Line] = {}  # what asynchronous operations move
         self._next = 0
-        self.open: list[Chunk] = []  # chunks that run
+        self.open: list[Wave] = []  # waves that run
         self._cta_bytes = self._bytes_of_a_cta()
 
     @property
@@ -103,8 +103,8 @@ class Execution:
 
     @property
     def ctas_done(self) -> int:
-        """CTAs of the chunks that are done."""
-        return self._next - sum(chunk.ctas for chunk in self.open)
+        """CTAs of the waves that are done."""
+        return self._next - sum(wave.ctas for wave in self.open)
 
     def line(self, stop: TracebackType | None = None) -> Span | None:
         """The kernel's line that is running, or was when ``stop`` was raised."""
@@ -112,12 +112,12 @@ class Execution:
             if frame.f_globals is self.program.namespace:
                 return self.program.line(number)
         batch = self.scheduler.current
-        return self.program.place_of(batch.piece) if batch is not None else None
+        return self.program.place_of(batch.segment) if batch is not None else None
 
     # Running
 
     def run(self, progress: Callable[[int, int], None] | None) -> None:
-        """The whole grid, a chunk at a time. On a terminal it shows itself how far it has come, unless it tells
+        """The whole grid, a wave at a time. On a terminal it shows itself how far it has come, unless it tells
         ``progress``. Raises SimulationError at a limit; KeyboardInterrupt says where it was.
         """
         display = Display(self.program.kernel.name, self.ctas) if progress is None and sys.stderr.isatty() else None
@@ -148,26 +148,26 @@ class Execution:
             check.finish(self)
 
     def admit(self) -> bool:
-        """Starts the next chunk; False where no CTA is left. Raises SimulationError where memory is short."""
-        size = min(self._chunk_ctas(), self.ctas - self._next)
+        """Starts the next wave; False where no CTA is left. Raises SimulationError where memory is short."""
+        size = min(self._wave_ctas(), self.ctas - self._next)
         if size <= 0:
             return False
         self.watch.look(monotonic())
-        chunk = Chunk(self, self._next, size)
-        self.open.append(chunk)
+        wave = Wave(self, self._next, size)
+        self.open.append(wave)
         for check in self.checks:
-            check.start(chunk)
+            check.start(wave)
         self._next += size
         shape = (size, self.warps, 32)
         mask = Mask(shape, None if self.exists.all() else self.exists)
-        self.scheduler.ready.append(Batch(chunk, slice(0, size, 1), slice(0, self.warps, 1), mask))
+        self.scheduler.ready.append(Batch(wave, slice(0, size, 1), slice(0, self.warps, 1), mask))
         return True
 
-    def _chunk_ctas(self) -> int:
+    def _wave_ctas(self) -> int:
         """As many CTAs as cache well, not under `LEAST_LANES` where memory allows, whole clusters."""
         lanes = self.warps * 32
         each = self.shared_bytes + lanes * (self._register_bytes + LANE_BYTES)
-        size = max(LEAST_LANES // lanes, min(CHUNK_BYTES // each, MOST_LANES // lanes), 1)
+        size = max(LEAST_LANES // lanes, min(WAVE_BYTES // each, MOST_LANES // lanes), 1)
         clusters = -(-size // self.cluster_ctas)
         return min(clusters, self._clusters_that_fit(clusters)) * self.cluster_ctas
 
@@ -183,7 +183,7 @@ class Execution:
     def _clusters_that_fit(self, wanted: int) -> int:
         """How many of ``wanted`` clusters, besides the CTAs that run. Raises SimulationError where there is no room."""
         each = self._cta_bytes * self.cluster_ctas
-        taken = self._cta_bytes * sum(chunk.ctas for chunk in self.open)
+        taken = self._cta_bytes * sum(wave.ctas for wave in self.open)
         if self.watch.limits.nbytes is None and taken + wanted * each < FEW_BYTES:
             return wanted
         place = max(self.places.stored, key=lambda place: place.nbytes, default=None)
@@ -201,7 +201,7 @@ class Execution:
     @staticmethod
     def plain(batch: Look, place: Place) -> Storage:
         """The bytes of a place themselves."""
-        return batch.chunk.storage(place)
+        return batch.wave.storage(place)
 
     def ordered(self, batch: Batch, mask: Mask, what: Sync | str, at: Span | None) -> None:
         """A fence, or the lanes of whole warps meeting where none of them can be elsewhere."""
@@ -231,9 +231,9 @@ class Execution:
 
     def fingerprint(self, polling: list[Batch]) -> int:
         """A number that changes when anything does that a poll could see."""
-        memories = [block.data for block in self.blocks.values()] + [batch.chunk.shared.data for batch in polling]
+        memories = [block.data for block in self.blocks.values()] + [batch.wave.shared.data for batch in polling]
         values = [batch.env[name] for batch in polling for name in sorted(batch.env)]
-        total = zlib.crc32(repr([(batch.piece, batch.shape) for batch in polling]).encode())
+        total = zlib.crc32(repr([(batch.segment, batch.shape) for batch in polling]).encode())
         for array in (*memories, *values):
             total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
         return total
@@ -243,7 +243,7 @@ class Execution:
         footprint, warps = operation.footprint, operation.mask.warps
         for cells, write in ((footprint.read, False), (footprint.written, True)):
             for _, lane, _ in cells:
-                self._moved(operation, (self.places.tensor.name, "tmem", write), (lane.size, 4 * lane.size, warps))
+                self._moved(operation, (self.places.tmem.name, "tmem", write), (lane.size, 4 * lane.size, warps))
         for _, address, nbytes in footprint.shared:
             name = self.places.shared_at(int(address.flat[0])).name
             self._moved(operation, (name, "shared", False), (address.size, address.size * nbytes, warps))

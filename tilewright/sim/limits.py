@@ -38,12 +38,12 @@ class Watch:
         self.limits = limits
         self.show: Callable[[float, Span | None], None] | None = None
         self.started = self.seen = monotonic()
-        self.turns = 0  # of loops inside of pieces
+        self.turns = 0  # of loops inside of segments
         self.loops: list[_Loop] = []  # that are under way, the outermost first
         self.next_step = 0  # of the scheduler, before which somebody looks
         self._stride = 1
 
-    # Inside of pieces
+    # Inside of segments
 
     def counted(self, turns: range) -> Iterator[int]:
         """The numbers of a loop's turns."""
@@ -102,7 +102,7 @@ class Watch:
         run = self.run
         loop = self.loops[0] if self.loops else None
         part = loop.done / loop.turns if loop and loop.turns else 0
-        return run.ctas_done + part * sum(chunk.ctas for chunk in run.open)
+        return run.ctas_done + part * sum(wave.ctas for wave in run.open)
 
     def progress(self) -> str:
         """How far the run has come, in words."""
