@@ -279,14 +279,13 @@ class _Verifier:
 
     def assume(self, stmt: Assume, scope: _Scope) -> _Scope:
         _check_condition("T.assume", stmt.cond, stmt)
+        numbers = [var.name for var in (*self.kernel.params, *self.kernel.symbols) if var.dtype != "handle"]
         for node in walk(stmt.cond):
             if isinstance(node, (Load, AddressOf, Call)) or (isinstance(node, Var) and node.name not in self.arguments):
                 raise KernelError(
                     "T.assume states a fact about the arguments, which the call checks",
                     given=str(node),
-                    allowed=", ".join(
-                        var.name for var in (*self.kernel.params, *self.kernel.symbols) if var.dtype != "handle"
-                    ),
+                    allowed=", ".join(numbers) or f"numbers among the parameters, of which {self.kernel.name} has none",
                     hint=f"if {stmt.cond}: ...",
                     at=stmt.at,
                 )

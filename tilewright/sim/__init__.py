@@ -20,8 +20,8 @@ In the order in which to read:
                             what is touched
     instructions, facets    a row of the instruction table, run on the machine that it asks for
     pending, bulk           operations that go on by themselves
-    counts                  what was counted
-    checks                  what is looked for meanwhile
+    counts, printed         what was counted, and what the kernel printed
+    checks                  what is looked for meanwhile; advice on what would order two accesses
     fusing, products, loads, uniform
                             many small products or loads done as one: nothing new, only faster
 """
