@@ -59,14 +59,19 @@ def simulate(
     *args: Any,
     check: str | Iterable[str] = "all",
     target: str | Mapping[str, str] | Arch | None = None,
+    limit_s: float | None = None,
+    limit_steps: int | None = host.MOST_STEPS,
+    limit_bytes: int | None = None,
     **named: Any,
 ) -> Run:
     """Run a kernel on the simulator, arrays changed in place; every check is on unless ``check`` names fewer.
 
-    Returns counts, warnings and printed text. Raises SimulationError where a check finds something.
+    limit_s: seconds that the run may take. limit_steps: turns of loops, and stretches between waits, that it may take.
+    limit_bytes: of shared memory and registers of the CTAs that run together; left out, what this machine has.
+    Returns counts, warnings and printed text. Raises SimulationError where a check finds something, and at a limit.
     """
     made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
-    return made.simulate(*args, check=check, **named)
+    return made.simulate(*args, check=check, limit_s=limit_s, limit_steps=limit_steps, limit_bytes=limit_bytes, **named)
 
 
 def torch_op(name: str, kernel: Any, *, mutates: Iterable[str] | None = None) -> Any:
@@ -304,18 +309,22 @@ class Executable:
         *args: Any,
         check: str | Iterable[str] = "all",
         progress: Callable[[int, int], None] | None = None,
+        limit_s: float | None = None,
+        limit_steps: int | None = host.MOST_STEPS,
+        limit_bytes: int | None = None,
         **named: Any,
     ) -> Run:
-        """Run on the simulator with these checks; see `tilewright.simulate`.
+        """Run on the simulator with these checks and limits; see `tilewright.simulate`.
 
-        progress: called with the CTAs that are done, and how many there are.
+        progress: called with the CTAs that are done, and how many there are; left out, a terminal shows it.
         """
+        limits = host.Limits(limit_s, limit_steps, limit_bytes)
         args = self._ordered(args, named)
         values = self.bind(*args).values
         buffers = {name: value for name, value in self._named(args) if name in self.signature.buffers}
         kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
         with self._lender(args)(buffers, kinds) as arrays:
-            return self.program(check).run(arrays, values, progress=progress)
+            return self.program(check).run(arrays, values, progress=progress, limits=limits)
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """What makes NumPy arrays of these: copies of what is on a GPU, else views."""

@@ -49,6 +49,7 @@ from tilewright.ir import (
     Launch,
     Var,
     as_expr,
+    binary,
 )
 
 GOLDEN = {
@@ -389,6 +390,18 @@ def test_division_by_a_power_of_two_is_a_shift_or_a_mask() -> None:
 def test_other_divisions_that_may_be_negative_go_through_a_function() -> None:
     assert value_of(X // 6, UNKNOWN) == "floor_div_int32(x, 6)"
     assert value_of(X % 6, UNKNOWN) == "floor_mod_int32(x, 6)"
+
+
+def test_a_divisor_that_may_be_zero_is_asked_first() -> None:
+    assert value_of(binary("//", TID, X), UNKNOWN) == "floor_div_any_int32(tid, x)"
+    assert value_of(binary("truncmod", TID, X), UNKNOWN) == "trunc_mod_any_int32(tid, x)"
+    assert value_of(binary("truncdiv", TID, LANE + 1)) == "tid / (laneid + 1)"
+
+
+def test_a_count_that_may_be_the_width_or_more_is_asked_first() -> None:
+    assert value_of(X << X, UNKNOWN) == "(int)shift_left_uint32((unsigned int)x, x)"
+    assert value_of(X >> X, UNKNOWN) == "shift_right_int32(x, x)"
+    assert value_of((X >> LANE) + (TID << LANE % 4), UNKNOWN).startswith("(int)((unsigned int)(x >> laneid)")
 
 
 def test_what_was_true_of_a_variable_is_forgotten_where_it_changes() -> None:

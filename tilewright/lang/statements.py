@@ -23,6 +23,7 @@ from tilewright.ir import (
     common_dtype,
     const_value,
 )
+from tilewright.ir.verify import MOST_UNROLLED
 from tilewright.lang.expressions import define, known_truth
 from tilewright.lang.functions import Inline, inline
 from tilewright.lang.loops import Loop, loops_of
@@ -152,7 +153,15 @@ def _go_through(parser: Parser, node: ast.For, values: object) -> None:
             at=parser.source.span(node.iter),
         )
     with parser.loop("python"):
-        for value in values:
+        for rounds, value in enumerate(values):
+            if rounds == MOST_UNROLLED:
+                raise KernelError(
+                    "a loop over Python values is written out too often",
+                    given=f"more than {MOST_UNROLLED:,} rounds",
+                    allowed=f"{MOST_UNROLLED:,} rounds",
+                    hint="range(...), which loops at run time",
+                    at=parser.source.span(node.iter),
+                )
             define(parser, node.target, value)
             try:
                 parser.run(node.body)

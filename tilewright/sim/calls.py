@@ -158,20 +158,21 @@ class CallEmitter(Addressing):
                 flags = f"{name}.flags(b, {mask}, {address})" if self.with_shadows else "None"
                 return f"{name}.load(b, {mask}, {address})", flags
         texts: list[str] = []
-        shadows: list[str] = []
+        shadows: list[str | None] = []
         moves = bound.form.moves and self.with_shadows and row.kind != "tmem"  # which says where
         for expr in given:
             if moves:
                 operand = self.value(expr, mask)
                 texts.append(self._typed(row, expr, operand.text))
-                shadows.append(operand.shadow or "None")
+                shadows.append(operand.shadow)
             else:
                 texts.append(self._typed(row, expr, self.sound(expr, mask, f"an operand of {bound.instruction.name}")))
         if row.many and row.kind == "value":
             return f"({''.join(f'{t}, ' for t in texts)})", "None"
-        if row.many:
-            return f"stacked({', '.join(texts)})", "None"
-        return texts[0], shadows[0] if shadows else "None"
+        if not any(shadows):
+            return f"stacked({', '.join(texts)})" if row.many else texts[0], "None"
+        valid = [f"lanes({shadow or self.valid(expr.dtype)})" for shadow, expr in zip(shadows, given, strict=True)]
+        return (f"stacked({', '.join(texts)})", f"stacked({', '.join(valid)})") if row.many else (texts[0], valid[0])
 
     def _typed(self, row: Row, expr: Expr, text: str) -> str:
         """As an array (..., 32): the bits of a register, or a value of its own dtype."""

@@ -111,7 +111,7 @@ class GlobalPlaces:
         if equal and (tag >> CTA, warp_of(tag)) == (mine >> CTA, warp_of(mine)):
             return  # lanes of one warp: any of them wins
         log = (*self.log, Earlier(touch.site, touch.batch, touch.mask, touch.at))
-        touch.races.clash(Clash(touch, (cta, warp, lane), tag, True, log, equal))
+        touch.races.clash(Clash(touch, (cta, warp, lane), tag, True, log, equal, at_once=True))
 
     def _read(self, touch: Touch, tags: Any) -> None:
         if not self.readers:

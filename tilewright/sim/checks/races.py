@@ -9,6 +9,7 @@ tells and the other asks. Atomics do not race among themselves.
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from tilewright.sim.checks.proxies import Proxies
 from tilewright.sim.checks.reports import Clash, report, warning
 from tilewright.sim.checks.shared_places import TAG, SharedPlaces
 from tilewright.sim.memory import WIDEST
+from tilewright.sim.places import SHARED_WINDOW
 from tilewright.sim.sites import Site
 
 if TYPE_CHECKING:
@@ -39,19 +41,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Races"]
 
-ANYWHERE = ""  # where pointers of run time write
+ANYWHERE = 0  # where pointers of run time write
 
 
 class Races(Check):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.globals: dict[str, GlobalPlaces] = {}
+        self.globals: dict[int, GlobalPlaces] = {}  # by window: buffers that overlap share one
         self.order = 0  # of atomics on global memory
 
     def begin(self, run: Execution) -> None:
         self.globals = {}
         self.order = 0
-        self.written = {site.place.name if site.place else ANYWHERE for site in self.program.sites if site.write}
+        self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
         self.warned: set[tuple[str, str]] = set()
         self.releases: dict[int, list[tuple[int, int]]] = {}  # CTA -> (epoch, order) of each
         self.acquires: dict[int, int] = {}
@@ -61,20 +63,18 @@ class Races(Check):
         clocks = Clocks(wave)
         wave.checks["mbarriers"] = Phases(wave, clocks.width, np.maximum, np.int64)
         wave.checks["commits"] = {}
-        wave.checks["races"] = SharedPlaces(wave, clocks, self._grain("shared", ""))
+        wave.checks["races"] = SharedPlaces(wave, clocks, self._grain(SHARED_WINDOW))
 
-    def _grain(self, space: str, name: str) -> int:
-        """The narrowest access that may touch a place, in bytes."""
-        widths = [
-            site.width
-            for site in self.program.sites
-            if site.place is None or (site.place.space == space and (not name or site.place.name == name))
-        ]
-        return min(widths, default=4)
+    def _grain(self, window: int) -> int:
+        """The narrowest access that may touch a place of a window, in bytes."""
+        sites = [site for site in self.program.sites if site.place is None or site.place.window == window]
+        starts = [site.place.start for site in sites if site.place and site.place.space == "global"]
+        return gcd(min((site.width for site in sites), default=4), *starts)
 
     def watch(self, site: Site) -> Hook | None:
         assert site.place is not None
-        if site.place.space == "local":
+        place = site.place
+        if place.space == "local":
             return None
         flags = (ATOMIC if site.atomic else 0) | (COLLECTIVE if site.collective else 0)
 
@@ -82,16 +82,17 @@ class Races(Check):
             batch.wave.checks["races"].touch(self, site, batch, mask, at, flags)
 
         def everywhere(batch: Batch, mask: Mask, at: Address) -> None:
-            name = site.place.name if site.place else ""
-            if not self.written & {name, ANYWHERE}:
+            window = place.window
+            if not self.written & {window, ANYWHERE}:
                 return
             if site.atomic and site.write:
                 self._atomic(batch, mask)
-            if name not in self.globals:
-                self.globals[name] = GlobalPlaces(batch.wave.run.blocks[name].nbytes, self._grain("global", name))
-            self.globals[name].touch(self, site, batch, mask, at, flags)
+            if window not in self.globals:
+                nbytes = batch.wave.run.blocks[place.name].nbytes
+                self.globals[window] = GlobalPlaces(nbytes, self._grain(window))
+            self.globals[window].touch(self, site, batch, mask, at, flags)
 
-        return shared if site.place.space == "shared" else everywhere
+        return shared if place.space == "shared" else everywhere
 
     # Order between CTAs
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.address import Address
+from tilewright.sim.advice import advice, lock_advice
 from tilewright.sim.batch import numbers
 from tilewright.sim.checks.clocks import COLLECTIVE, THREAD_BITS
 from tilewright.sim.checks.coordinates import coordinate_text
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tilewright.sim.sites import Site
 
 __all__ = ["Clash", "Earlier", "report", "warning"]
+
+NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
 
 
 class Earlier:
@@ -49,7 +52,10 @@ class Earlier:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Clash:
-    """lane: (CTA, warp, lane) in the batch. tag: of the earlier access. log: accesses to look for it in."""
+    """lane: (CTA, warp, lane) in the batch. tag: of the earlier access. log: accesses to look for it in.
+
+    at_once: are both of one execution of a statement?
+    """
 
     touch: Touch
     lane: tuple[int, int, int]
@@ -57,6 +63,7 @@ class Clash:
     with_writer: bool
     log: tuple[Earlier, ...]
     equal_values: bool
+    at_once: bool = False
 
     @property
     def site(self) -> Site:
@@ -102,14 +109,14 @@ class Clash:
         """Where this access's bytes begin."""
         return int(np.broadcast_to(self.touch.at.full(), self.batch.shape)[self.lane])
 
-    def earlier(self) -> Site | None:
-        """Where the other access was, as far as it is remembered."""
+    def earlier(self) -> Earlier | None:
+        """The other access, as far as it is remembered."""
         lane = None if self.other_was_collective else self.other_thread % 32
         for access in reversed(self.log):
             if access.site.write == self.with_writer and access.touched(
                 self.other_cta, self.other_thread // 32, lane, self.address, self.site.width
             ):
-                return access.site
+                return access
         return None
 
 
@@ -117,14 +124,15 @@ def report(program: Program, clash: Clash) -> SimulationError:
     """The error that a race is."""
     site = clash.site
     verb = "writes" if site.write else "reads"
-    other = clash.earlier()
+    earlier = clash.earlier()
+    other = earlier.site if earlier else None
     did = "written" if clash.with_writer else "read"
     where = f" at {other.at}" if other is not None and other.at else ""
     return SimulationError(
-        f"race: {site.op} {verb} {coordinate_text(program, site, clash.address)}, which another thread has {did}",
+        f"race: {site.op} {verb} {coordinate_text(program, site, clash.address)}, which {_whose(clash)} has {did}",
         given=f"{site.at}: {_who(clash, clash.cta, clash.warp * 32 + clash.lane[2])}\n{did}{where}: {_other(clash)}",
         allowed="accesses that a barrier orders",
-        hint=_missing(clash, other),
+        hint=_missing(program, clash, earlier),
         at=site.at,
     )
 
@@ -136,6 +144,13 @@ def warning(program: Program, clash: Clash) -> str:
         f"{clash.site.at}: {place} is written by {_other(clash)} and by "
         f"{_who(clash, clash.cta, clash.warp * 32 + clash.lane[2])}, unordered, with equal values"
     )
+
+
+def _whose(clash: Clash) -> str:
+    same = (clash.other_cta, clash.other_thread) == (clash.cta, clash.warp * 32 + clash.lane[2])
+    if clash.other_was_collective and clash.is_inside_warp():
+        return "its warp"
+    return "the same thread" if same else "another thread"
 
 
 def _who(clash: Clash, cta: int, thread: int) -> str:
@@ -150,18 +165,12 @@ def _other(clash: Clash) -> str:
     return who.rpartition(",")[0] if clash.other_was_collective else who
 
 
-def _missing(clash: Clash, other: Site | None) -> str:
+def _missing(program: Program, clash: Clash, other: Earlier | None) -> str | None:
     size = clash.batch.wave.run.cluster_ctas
-    if clash.other_cta // size != clash.cta // size:
-        return "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
     barrier = "T.cuda.warp_sync()" if clash.is_inside_warp() else "T.cuda.cta_sync()"
     if clash.other_cta != clash.cta:
         barrier = "T.cuda.cluster_sync()"
-    if other is None or other.at is None or clash.site.at is None:
-        return barrier
-    if other is clash.site:
-        return f"different places; or, in a loop, {barrier} between its turns at line {other.at.line}"
-    if other.at.line == clash.site.at.line:
-        return f"{barrier} at line {other.at.line}, between the two accesses"
-    first, last = other.at.line, clash.site.at.line
-    return f"{barrier} between line {first} and line {last}"
+    first, then = other.site.at if other else None, clash.site.at
+    if clash.other_cta // size != clash.cta // size:
+        return lock_advice(program, first, then) or NO_BARRIER
+    return advice(program, barrier, first, then, at_once=clash.at_once)

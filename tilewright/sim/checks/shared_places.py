@@ -128,7 +128,7 @@ class SharedPlaces:
         equal = touch.wrote_alike(one_row=False)
         if not (equal and warp_of(tag) == warp_of(mine)):
             log = (*self.log, Earlier(touch.site, touch.batch, touch.mask, touch.at))
-            touch.races.clash(Clash(touch, (cta, warp, lane), tag, True, log, equal))
+            touch.races.clash(Clash(touch, (cta, warp, lane), tag, True, log, equal, at_once=True))
 
     def _read(self, touch: Touch) -> None:
         for warp in numbers(touch.look.warps):
