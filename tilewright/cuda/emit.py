@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, shared_pointer
-from tilewright.cuda.emit_names import Names
+from tilewright.cuda.emit_names import Names, entry, renamed
 from tilewright.cuda.emit_stmt import INDENT, lines_of
 from tilewright.cuda.emit_types import cpp_type
 from tilewright.cuda.emit_unit import LINE_LENGTH, Scope, Unit
@@ -61,13 +61,17 @@ def emit(kernel: Kernel, arch: Arch, *, fast_math: bool = False) -> str:
         if not clashes:
             break
         reserved |= clashes
-    parts = [_header(kernel, unit, fast_math=fast_math), *unit.helpers.values(), "\n".join(body)]
-    return "\n\n".join(parts) + "\n"
+    helpers, name = list(unit.helpers.values()), entry_name(kernel)
+    if name in unit.helpers:  # the kernel keeps its name, a helper is ours
+        helpers = [renamed(text, name) for text in helpers]
+        body = [renamed(line, name) for line in body]
+        body[0] = body[0].replace(f"\n{name}_(", f"\n{name}(")
+    return "\n\n".join([_header(kernel, unit, fast_math=fast_math), *helpers, "\n".join(body)]) + "\n"
 
 
 def entry_name(kernel: Kernel) -> str:
-    """The name of the kernel's entry in the text: its own, or with an underscore where C++ has that name."""
-    return Names(()).fresh(kernel.name)
+    """The name of the kernel's entry in the text: its own, or with an underscore where C++ or CUDA has that name."""
+    return entry(str(kernel.attr("global_symbol") or kernel.name))
 
 
 def dynamic_shared_bytes(launch: Launch) -> int:
