@@ -106,10 +106,8 @@ def _target_of(target: str | Mapping[str, str] | Arch | None, kernel: Kernel) ->
     if isinstance(target, Arch):
         return target
     if isinstance(target, Mapping):
-        if target.get("kind", "cuda") != "cuda":
-            raise TargetError(
-                "unknown kind of target", given=repr(dict(target)), allowed='{"kind": "cuda", "arch": "sm_90a"}'
-            )
+        if target.get("kind", "cuda") != "cuda" or not target.keys() <= {"kind", "arch"}:
+            raise TargetError("unknown target", given=repr(dict(target)), allowed='{"kind": "cuda", "arch": "sm_90a"}')
         target = target.get("arch", "cuda")
     if target is None or target == "cuda":
         return default_arch(tuple(_written(kernel)))

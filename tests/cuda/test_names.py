@@ -17,13 +17,15 @@ from tilewright.cuda.nvrtc import assemble
 from tilewright.lang import parse_script
 
 # Everything that the text names on its own behalf, keywords of other languages, and what looks like C++'s own.
-ODD = """
-NULL half asm register template main norm exp abs rsqrt min max printf threadIdx float int smem tid laneid ldmatrix_x4
-load_nibble store_nibble float32x4 float16x2 add_float16 float16_from_float32 shared_address broadcast_float32x2 d a p i
-x y k __x __restrict__ _Bool _Pragma _Z3abs linux unix __CUDACC__ __syncthreads __shfl_sync atomicAdd make_float4 float4
-size_t std cudaMalloc CUDA_R_16F CU_UUID_HAS_BEEN_DEFINED NV_IF_TARGET char8_t co_await requires concept typeof restrict
-tw_ctarank π größe 名前 self cls None_ lambda_ print type id list dict str object float32 T_ Tx_ range_ slice_ n_end i_end
-""".split()
+_ODD = """
+NULL half asm register template main norm exp abs rsqrt min max printf threadIdx float int smem tid laneid
+ldmatrix_x4 load_nibble store_nibble float32x4 float16x2 add_float16 float16_from_float32 shared_address
+broadcast_float32x2 d a p i x y k __x __restrict__ _Bool _Pragma _Z3abs linux unix __CUDACC__ __syncthreads
+__shfl_sync atomicAdd make_float4 float4 size_t std cudaMalloc CUDA_R_16F CU_UUID_HAS_BEEN_DEFINED NV_IF_TARGET
+char8_t co_await requires concept typeof restrict tw_ctarank π größe 名前 self cls None_ lambda_ print type id
+list dict str object float32 T_ Tx_ range_ slice_ n_end i_end
+"""
+ODD = _ODD.split()
 SCRIPT = """
 @T.prim_func
 def {kernel}({array}_ptr: T.handle, {scalar}: T.float32):

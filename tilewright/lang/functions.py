@@ -14,7 +14,7 @@ from tilewright.errors import KernelError, TilewrightError, choices
 from tilewright.ir import Bind, Call, Expr, Kernel, Var, walk
 from tilewright.lang.builder import current
 from tilewright.lang.environment import Environment, Outer, around
-from tilewright.lang.memory import bind_parameter, new_buffer
+from tilewright.lang.memory import bind_parameter, check_argument, new_buffer
 from tilewright.lang.parser import Parser
 from tilewright.lang.source import Source, read
 from tilewright.lang.types import BufferType, Marker, TypeName, constexpr
@@ -154,6 +154,7 @@ def _parameter(parser: Parser, arg: ast.arg, constants: Mapping[str, object]) ->
     elif isinstance(kind, BufferType):
         pointer = Var(builder.unique(f"{name}_ptr"), HANDLE)
         builder.params.append(pointer)
+        check_argument(name, kind.scope)
         made = new_buffer(
             builder, name, kind.shape, kind.dtype, kind.scope, kind.layout, data=pointer, align=kind.align
         )

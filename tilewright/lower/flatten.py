@@ -170,8 +170,10 @@ class _Flattener:
         return (replace(stmt, cond=cond, then=then, orelse=self.body(stmt.orelse, facts)),)
 
     def attr(self, stmt: Attr, facts: RangeFacts) -> Body:
-        comments = tuple(setting for setting in stmt.settings if setting[0] == "comment")
-        return (replace(stmt, settings=comments),) if comments else ()
+        """What readers are told stays; the launch has the rest."""
+        comments = [(key, text) if key == "comment" else ("comment", f"hint: {text}")
+                    for key, text in stmt.settings if key in ("comment", "hint")]  # fmt: skip
+        return (replace(stmt, settings=tuple(comments)),) if comments else ()
 
     def assume(self, stmt: Assume, facts: RangeFacts) -> Body:
         return (replace(stmt, cond=self.lowered(stmt.cond, facts)),)
