@@ -172,7 +172,7 @@ def closed(value: Any, array: NDArray[np.generic], kind: DType) -> None:
 
 
 def _is_unpacked(array: NDArray[np.generic], kind: DType) -> bool:
-    return kind.bits < 8 and array.dtype == kind.element.numpy
+    return kind.element.bits < 8 and array.dtype == kind.element.numpy
 
 
 def _as_numpy(value: Any, kind: DType) -> NDArray[np.generic]:
@@ -180,5 +180,5 @@ def _as_numpy(value: Any, kind: DType) -> NDArray[np.generic]:
         import torch  # the caller's own: this module never needs it
 
         flat = value.detach().reshape(-1).view(torch.uint8).numpy()
-        return np.asarray(flat if kind.bits < 8 else flat.view(kind.element.numpy).reshape(value.shape))
+        return np.asarray(flat if kind.element.bits < 8 else flat.view(kind.element.numpy).reshape(value.shape))
     return _viewed(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, dtype
 from tilewright.sim.memory import UNITS, Bits
 
 __all__ = ["from_bits", "from_nibbles", "reinterpret", "to_bits", "to_nibbles", "width_of"]
@@ -26,7 +26,8 @@ def from_bits(kind: DType) -> Callable[[Bits], Value]:
     """The function from units of memory to values of ``kind``."""
     target = kind.numpy
     if kind.kind == "bool":
-        return lambda bits: bits != 0
+        octets = from_bits(dtype("uint8").with_lanes(kind.lanes))
+        return lambda bits: octets(bits) != 0
     if kind.lanes == 1:
         return lambda bits: bits.view(target)
     if kind.element.bits < 8:
