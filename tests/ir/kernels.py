@@ -208,7 +208,7 @@ class Bodies:
             start, stop = draw(constants(var.dtype)), draw(here.of(var.dtype, 1))
             body = self.body((*vars, var), buffers, depth - 1, loop=True)
             how = draw(st.sampled_from(["serial", "unroll", "vectorized"]))
-            notes = draw(st.sampled_from([(), (("unroll", 4),), (("unroll", True),)]))
+            notes = () if how == "vectorized" else draw(st.sampled_from([(), (("unroll", 4),), (("unroll", True),)]))
             return For(var, start, stop, body, how, draw(st.sampled_from([1, 2, -1])), notes)
         if choice == "while":
             return While(draw(here.of(BOOL, 2)), self.body(vars, buffers, depth - 1, loop=True))

@@ -29,6 +29,7 @@ __all__ = [
     "Binary",
     "Call",
     "Cast",
+    "Component",
     "Const",
     "Expr",
     "Load",
@@ -39,6 +40,7 @@ __all__ = [
     "Unary",
     "Value",
     "Var",
+    "Vector",
     "const_value",
     "same",
     "truth_is_an_error",
@@ -180,6 +182,29 @@ class Expr:
     def __ge__(self, other: Value) -> Expr:
         return build.binary(">=", self, other)
 
+    def __getitem__(self, index: int) -> Expr:
+        return build.component(self, index)
+
+    @property
+    def x(self) -> Expr:
+        """The first component of a vector."""
+        return build.named_component(self, "x")
+
+    @property
+    def y(self) -> Expr:
+        """The second component of a vector."""
+        return build.named_component(self, "y")
+
+    @property
+    def z(self) -> Expr:
+        """The third component of a vector."""
+        return build.named_component(self, "z")
+
+    @property
+    def w(self) -> Expr:
+        """The fourth component of a vector."""
+        return build.named_component(self, "w")
+
     def __neg__(self) -> Expr:
         return build.unary("-", self)
 
@@ -259,6 +284,26 @@ class Reinterpret(Expr):
 
     a: Expr
     dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vector(Expr):
+    """A vector of these components, each of the element dtype."""
+
+    parts: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Component(Expr):
+    """Component ``index`` of the vector ``a``."""
+
+    a: Expr
+    index: int
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]  # a field in most nodes, follows from the vector here
+        return self.a.dtype.element
 
 
 @dataclass(frozen=True, slots=True, eq=False)

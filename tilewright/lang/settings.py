@@ -75,7 +75,9 @@ def checked_settings(what: str, values: object, rules: Mapping[str, Rule]) -> tu
     settings: dict[str, Argument] = {}
     for key, value in values.items():
         if key not in rules:
-            raise KernelError(f"{what} has no setting {key!r}", given=f"{key}={value!r}", allowed=choices(key, rules))
+            raise KernelError(
+                f"{what} has no setting {key!r}", given=f"{key}={value!r}", allowed=choices(key, rules) or "none"
+            )
         holds, allowed = rules[key]
         made = argument(value)
         if not holds(made):

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.dtypes import DType, dtype
 from tilewright.sim.memory import UNITS, Bits
 
-__all__ = ["from_bits", "from_nibbles", "reinterpret", "to_bits", "to_nibbles", "width_of"]
+__all__ = ["component", "from_bits", "from_nibbles", "joined", "reinterpret", "to_bits", "to_nibbles", "width_of"]
 
 Value = Any  # a Python number or an array; vectors have their lanes in a last axis of their own
 
@@ -50,6 +50,24 @@ def to_bits(kind: DType) -> Callable[[Value], Bits]:
         return (_packed(lanes.view(np.uint8)) if kind.element.bits < 8 else lanes).view(unit)[..., 0]
 
     return convert
+
+
+@cache
+def joined(kind: DType) -> Callable[..., Value]:
+    """The function from the components of a vector, numbers or arrays, to the vector."""
+    element = kind.numpy
+
+    def join(*parts: Value) -> Value:
+        arrays = np.broadcast_arrays(*(np.atleast_3d(np.asarray(part, element)) for part in parts))
+        return np.stack(arrays, axis=-1)
+
+    return join
+
+
+def component(value: Value, index: int) -> Value:
+    """One component of a vector, which may be a number that stands for all of them."""
+    lanes = np.asarray(value)
+    return lanes if lanes.ndim < 4 else lanes[..., index].copy()
 
 
 def _nibbles_of(bits: Bits) -> Bits:
