@@ -35,9 +35,10 @@ def operands(kind: DType, op: str) -> tuple[Numbers, Numbers]:
 
 
 def measured(kind: DType, op: str, bench: Bench, *, judged: bool) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Operands, and results on the GPU and on the simulator; operands come from memory, where no compiler folds them."""
+    """Operands, and results on the GPU and on the simulator; operands come from memory, unfolded."""
     a, b = operands(kind, op)
-    kernel, arrays = computing({"a": (kind, a), "b": (kind, b)}, {"out": lambda x, y: binary(op, x, y)})
+    values = {"out": lambda x, y: binary(op, x, y)}
+    kernel, arrays = computing({"a": (kind, a), "b": (kind, b)}, values)
     with np.errstate(all="ignore"):
         hardware, simulated = bench.run(kernel.kernel(), arrays, check="none", judged=judged)["out"]
     return a, b, hardware, simulated
