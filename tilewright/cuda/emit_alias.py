@@ -37,9 +37,10 @@ def restricted(kernel: Kernel) -> frozenset[str]:
     pointers = _pointers(kernel)
     unknown = any(param.dtype == "handle" and param.name not in pointers for param in kernel.params)
     asked_not = kernel.attr("tirx.noalias") is False
-    if unknown or asked_not or not written(kernel) or _hears_of_others(kernel.body):
+    if unknown or asked_not or len(pointers) < 2:
         return frozenset()
-    return frozenset(pointers) - written(kernel)
+    writes = written(kernel)
+    return frozenset(pointers) - writes if writes and not _hears_of_others(kernel.body) else frozenset()
 
 
 def written(kernel: Kernel) -> frozenset[str]:
