@@ -59,7 +59,7 @@ def emit(kernel: Kernel, arch: Arch, *, fast_math: bool = False, may_alias: bool
     reserved: set[str] = set()
     while True:
         unit = Unit(arch, Names({entry_name(kernel), *reserved}), read_only(kernel))
-        unit.restricted = frozenset() if may_alias else restricted(kernel)
+        unit.restricted = frozenset() if may_alias else restricted(kernel, unit.read_only)
         body = _kernel(kernel, unit)
         clashes = unit.clashes()
         if not clashes:

@@ -32,20 +32,20 @@ __all__ = ["restricted", "written"]
 BEYOND_THE_CTA = ("cluster", "gpu", "sys", "async")  # fences that may publish what other CTAs or kernels have written
 
 
-def restricted(kernel: Kernel) -> frozenset[str]:
-    """The parameters whose arrays are only read, where some other array is written."""
+def restricted(kernel: Kernel, constant: frozenset[str] | None = None) -> frozenset[str]:
+    """The parameters whose arrays are only read, where some other array is written. constant: see `written`."""
     pointers = _pointers(kernel)
     unknown = any(param.dtype == "handle" and param.name not in pointers for param in kernel.params)
     asked_not = kernel.attr("tirx.noalias") is False
     if unknown or asked_not or len(pointers) < 2:
         return frozenset()
-    writes = written(kernel)
+    writes = written(kernel, constant)
     return frozenset(pointers) - writes if writes and not _hears_of_others(kernel.body) else frozenset()
 
 
-def written(kernel: Kernel) -> frozenset[str]:
-    """The parameters whose arrays the kernel may write."""
-    constant = read_only(kernel)
+def written(kernel: Kernel, constant: frozenset[str] | None = None) -> frozenset[str]:
+    """The parameters whose arrays the kernel may write. constant: what `read_only` says of it, where that is known."""
+    constant = read_only(kernel) if constant is None else constant
     return frozenset(
         name for name, buffers in _pointers(kernel).items() if any(b.name not in constant for b in buffers)
     )
