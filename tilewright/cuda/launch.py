@@ -1,8 +1,8 @@
 """Launching a compiled kernel on the GPU where its arguments are.
 
 The first call with arguments of some dtypes, shapes, device and alignment checks them, as the simulator does, and keeps
-a `Plan`: the loaded function, its grid, the values of its symbols. Every further call reads a few attributes of each
-argument to find that plan, packs pointers and numbers into a prepared buffer, and makes one call of the driver. It
+a `LaunchPlan`: the loaded function, its grid, the values of its symbols. Every further call reads a few attributes of
+each argument to find that plan, packs pointers and numbers into a prepared buffer, and makes one call of the driver. It
 neither waits nor allocates, so it can be captured into a CUDA graph.
 """
 
@@ -30,7 +30,7 @@ from tilewright.ir import Expr, Kernel, Launch, Number, Var, walk
 from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Signature
 from tilewright.isa import ARCHS, Arch
 
-__all__ = ["Launcher", "Plan", "runs_on"]
+__all__ = ["LaunchPlan", "Launcher", "runs_on"]
 
 # How `struct` packs a parameter; floats that C has no type for go as their bits.
 FORMATS = {
@@ -66,7 +66,7 @@ class Launcher:
         self._apart = _apart(kernel)
         self.quick = QuickCalls([param.name in deciding for param in kernel.params], alignment - 1, self._apart)
         self._functions: dict[tuple[int, bool], int] = {}  # by device, and whether arguments may overlap
-        self._plans: dict[Hashable, Plan] = {}
+        self._plans: dict[Hashable, LaunchPlan] = {}
 
     def launch(self, args: tuple[Any, ...]) -> None:
         """Check the arguments, launch, and remember that these fit. Raises ArgumentError where they do not.
@@ -87,7 +87,7 @@ class Launcher:
         if self._is_quick:
             self.quick.remember(args, plan)
 
-    def plan(self, found: Sequence[Inspected], device: Device) -> Plan:
+    def plan(self, found: Sequence[Inspected], device: Device) -> LaunchPlan:
         """The checked call for arguments like these, on a device. Raises ArgumentError where they do not fit."""
         descriptors = [one.descriptor for one in found]
         key = (device.ordinal, self.signature.key(descriptors))
@@ -103,10 +103,12 @@ class Launcher:
             self._plans.clear()
         extents = tuple(map(_span_bytes, descriptors)) if self._apart else ()
 
-        def plan_for(*, may_alias: bool) -> Plan:
+        def plan_for(*, may_alias: bool) -> LaunchPlan:
             function = self._function(device, may_alias=may_alias)
             apart = () if may_alias else self._apart
-            return Plan(self.kernel, device, function, bindings.grid, self._format, symbols, apart, extents, plan_for)
+            return LaunchPlan(
+                self.kernel, device, function, bindings.grid, self._format, symbols, apart, extents, plan_for
+            )
 
         plan = plan_for(may_alias=False)
         self._plans[key] = plan
@@ -244,7 +246,7 @@ Frame = list[Any]
 PACKED, CONFIG, STREAM = 0, 1, 5
 
 
-class Plan:
+class LaunchPlan:
     """A checked call. frames: a cache, one for each call that is under way at the same time.
 
     pack, call: what fills a frame with the values of the parameters, and the driver's function.
@@ -266,14 +268,14 @@ class Plan:
         symbols: tuple[Number, ...],
         apart: tuple[tuple[int, int], ...],
         spans: tuple[int, ...],
-        plan_for: Callable[..., Plan],
+        plan_for: Callable[..., LaunchPlan],
     ) -> None:
         assert kernel.launch is not None
         self.ordinal = device.ordinal
         self._name, self._launched, self._symbols = kernel.name, kernel.launch, symbols
         self._device, self._function, self._grid, self._format = device, function, grid, format
         self._apart, self.spans, self._plan_for = apart, spans, plan_for
-        self._aliased: Plan | None = None  # the same call where arguments overlap
+        self._aliased: LaunchPlan | None = None  # the same call where arguments overlap
         self.frames: list[Frame] = []
         self._several = driver.device_count() > 1
         self.is_plain = not self._several and 0 not in grid

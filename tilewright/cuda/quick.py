@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.cuda.tensors import QUICK, TORCH, Reader
 
 if TYPE_CHECKING:
-    from tilewright.cuda.launch import Plan
+    from tilewright.cuda.launch import LaunchPlan
 
 __all__ = ["QuickCalls"]
 
@@ -45,7 +45,7 @@ class QuickCalls:
 
     decides: for each parameter, does the value of a number (not only its type) decide on a check or on the grid?
     mask: the bits of an address that an alignment may ask to be zero. apart: pairs of parameters whose arrays must not
-    overlap, see `tilewright.cuda.launch.Plan`.
+    overlap, see `tilewright.cuda.launch.LaunchPlan`.
     """
 
     def __init__(self, decides: Sequence[bool], mask: int, apart: Sequence[tuple[int, int]] = ()) -> None:
@@ -55,7 +55,7 @@ class QuickCalls:
         self.again: Again = self.of_other_types  # launches what has been checked before; False for anything else
         self._patterns: dict[tuple[type, ...], _Pattern] = {}
 
-    def remember(self, args: tuple[Any, ...], plan: Plan) -> None:
+    def remember(self, args: tuple[Any, ...], plan: LaunchPlan) -> None:
         """Arguments like these fit ``plan``; where one is of a type without a quick `Reader`, nothing happens."""
         types = tuple(map(type, args))
         readers = [reader for kind in types if (reader := QUICK[kind]) is not None]
@@ -77,7 +77,7 @@ class _Pattern:
     """The calls with arguments of some types, and the functions written for them."""
 
     def __init__(self, types: tuple[type, ...], readers: Sequence[Reader], stream: Stream, calls: QuickCalls) -> None:
-        self._plans: dict[Hashable, Plan] = {}
+        self._plans: dict[Hashable, LaunchPlan] = {}
         self._arrays = [i for i, reader in enumerate(readers) if reader.pointer]
         whole = not any(calls.decides[i] for i in range(len(types)) if i not in self._arrays)
         self._guards = _tensor_guards() if whole and all(readers[i].facts == TORCH[1] for i in self._arrays) else None
@@ -93,7 +93,7 @@ class _Pattern:
         exec(source(readers, calls.decides, calls.mask, calls.apart), self._names)
         self.again: Again = self._names["looked_up" if self._guards is None else "again"]
 
-    def add(self, args: tuple[Any, ...], plan: Plan) -> None:
+    def add(self, args: tuple[Any, ...], plan: LaunchPlan) -> None:
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
         self._plans[self._names["key"](args)] = plan
