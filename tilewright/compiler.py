@@ -111,10 +111,8 @@ def _target_of(target: str | Mapping[str, str] | Arch | None, kernel: Kernel) ->
     if isinstance(target, Arch):
         return target
     if isinstance(target, Mapping):
-        if target.get("kind", "cuda") != "cuda":
-            raise TargetError(
-                "unknown kind of target", given=repr(dict(target)), allowed='{"kind": "cuda", "arch": "sm_90a"}'
-            )
+        if target.get("kind", "cuda") != "cuda" or not target.keys() <= {"kind", "arch"}:
+            raise TargetError("unknown target", given=repr(dict(target)), allowed='{"kind": "cuda", "arch": "sm_90a"}')
         target = target.get("arch", "cuda")
     if target is None or target == "cuda":
         return default_arch(tuple(_written(kernel)))
@@ -186,9 +184,12 @@ class Executable:
 
     @cached_property
     def _cuda(self) -> str:
+        return self._emitted(may_alias=False)
+
+    def _emitted(self, *, may_alias: bool) -> str:
         from tilewright.cuda import emit
 
-        return emit(self.lowered, self.target, fast_math=self.fast_math)
+        return emit(self.lowered, self.target, fast_math=self.fast_math, may_alias=may_alias)
 
     @property
     def _ptx(self) -> str:
@@ -203,9 +204,16 @@ class Executable:
     @cached_property
     def assembly(self) -> Assembly:
         """What NVRTC makes of the CUDA text, kept on disk; needs the extra ``tilewright[cuda]``, no GPU."""
+        return self._assembled(self._cuda)
+
+    def _assembled(self, text: str) -> Assembly:
         from tilewright.cuda.cache import assemble
 
-        return assemble(self._cuda, str(self.target), fast_math=self.fast_math)
+        return assemble(text, str(self.target), fast_math=self.fast_math)
+
+    def _cubin(self, *, may_alias: bool) -> bytes:
+        """The kernel for calls whose arguments do not overlap, or for those where they may."""
+        return self._assembled(self._emitted(may_alias=True)).cubin if may_alias else self.cubin
 
     @property
     def cubin(self) -> bytes:
@@ -280,7 +288,7 @@ class Executable:
         from tilewright.cuda.staging import launch_from_host
 
         if self._launcher is None:
-            self._launcher = Launcher(self.lowered, self.signature, self.target, lambda: self.cubin)
+            self._launcher = Launcher(self.lowered, self.signature, self.target, self._cubin)
             self._quick = self._launcher.quick
         if from_host:
             launch_from_host(self._launcher, args)

@@ -181,7 +181,7 @@ def closed(value: Any, array: NDArray[np.generic], kind: DType) -> None:
 
 
 def _is_unpacked(array: NDArray[np.generic], kind: DType) -> bool:
-    return kind.bits < 8 and array.dtype == kind.element.numpy
+    return kind.element.bits < 8 and array.dtype == kind.element.numpy
 
 
 def _as_numpy(value: Any, kind: DType) -> NDArray[np.generic]:
@@ -196,7 +196,7 @@ def _as_numpy(value: Any, kind: DType) -> NDArray[np.generic]:
         )
         flat = whole.view(torch.uint8).numpy()
         shape = value.shape if dense.is_contiguous() else (-1,)
-        return np.asarray(flat if kind.bits < 8 else flat.view(kind.element.numpy).reshape(shape))
+        return np.asarray(flat if kind.element.bits < 8 else flat.view(kind.element.numpy).reshape(shape))
     array = _viewed(value)
     if array.flags.c_contiguous:
         return array

@@ -29,6 +29,7 @@ __all__ = [
     "Binary",
     "Call",
     "Cast",
+    "Component",
     "Const",
     "Expr",
     "Load",
@@ -39,6 +40,7 @@ __all__ = [
     "Unary",
     "Value",
     "Var",
+    "Vector",
     "Within",
     "const_value",
     "same",
@@ -181,6 +183,29 @@ class Expr:
     def __ge__(self, other: Value) -> Expr:
         return build.binary(">=", self, other)
 
+    def __getitem__(self, index: int) -> Expr:
+        return build.component(self, index)
+
+    @property
+    def x(self) -> Expr:
+        """The first component of a vector."""
+        return build.named_component(self, "x")
+
+    @property
+    def y(self) -> Expr:
+        """The second component of a vector."""
+        return build.named_component(self, "y")
+
+    @property
+    def z(self) -> Expr:
+        """The third component of a vector."""
+        return build.named_component(self, "z")
+
+    @property
+    def w(self) -> Expr:
+        """The fourth component of a vector."""
+        return build.named_component(self, "w")
+
     def __neg__(self) -> Expr:
         return build.unary("-", self)
 
@@ -280,6 +305,26 @@ class Within:
 def _owed() -> tuple[Within, ...]:
     """What the facts have not proven of an access; no part of what the node is. The simulator looks at it."""
     return field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vector(Expr):
+    """A vector of these components, each of the element dtype."""
+
+    parts: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Component(Expr):
+    """Component ``index`` of the vector ``a``."""
+
+    a: Expr
+    index: int
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]  # a field in most nodes, follows from the vector here
+        return self.a.dtype.element
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,21 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError
-from tilewright.ir import Assign, Bind, Buffer, Expr, Load, Region, Store, Var, as_expr, cast, walk
+from tilewright.ir import (
+    Assign,
+    Bind,
+    Buffer,
+    Component,
+    Expr,
+    Load,
+    Region,
+    Store,
+    Var,
+    Vector,
+    as_expr,
+    cast,
+    walk,
+)
 from tilewright.lang.builder import Builder
 from tilewright.lang.environment import Entry
 from tilewright.lang.expressions import BINARY
@@ -105,6 +119,8 @@ def _assign(parser: Parser, target: ast.expr, value: object) -> None:
             _assign(parser, part, MetaValue(item) if meta else item)
     elif isinstance(target, ast.Starred):
         _assign(parser, target.value, MetaValue(plain))
+    elif isinstance(target, (ast.Subscript, ast.Attribute)) and (vector := _vector_of(parser, target)) is not None:
+        _change_component(parser, target, vector, plain)
     elif isinstance(target, ast.Subscript):
         store(parser, target, plain)
     else:
@@ -187,6 +203,30 @@ def _change(builder: Builder, entry: Entry, value: object) -> None:
         builder.emit(Store(target, new, at=builder.at))
     elif isinstance(target, Var):
         builder.emit(Assign(target, new, at=builder.at))
+
+
+def _vector_of(parser: Parser, target: ast.Subscript | ast.Attribute) -> Expr | None:
+    """The vector that a target names a component of."""
+    value = parser.eval(target.value)
+    return value if isinstance(value, Expr) and value.dtype.lanes > 1 else None
+
+
+def _change_component(parser: Parser, target: ast.Subscript | ast.Attribute, vector: Expr, value: object) -> None:
+    """``v[1] = value``, ``v.x = value``: the scalar ``v`` with one component changed."""
+    entry = parser.env.find(target.value.id) if isinstance(target.value, ast.Name) else None
+    place = parser.eval(target)
+    if entry is None or entry.kind not in ("scalar", "place") or not isinstance(place, Component):
+        name = ast.unparse(target.value)
+        raise KernelError(
+            f"a component of `{name}` cannot be assigned",
+            given=ast.unparse(target),
+            allowed="a component of a scalar",
+            hint=f"v = {name}; change v; {name} = v" if isinstance(vector, Load) else f"a scalar: v = {name}",
+            at=parser.source.span(target),
+        )
+    new = cast(value, place.dtype)  # type: ignore[arg-type]  # cast refuses what is no value
+    parts = [new if k == place.index else Component(vector, k) for k in range(vector.dtype.lanes)]
+    _change(parser.builder, entry, Vector(tuple(parts), vector.dtype))
 
 
 def store(parser: Parser, target: ast.Subscript, value: object) -> None:

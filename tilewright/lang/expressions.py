@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 
 from tilewright.errors import KernelError, TilewrightError, choices
-from tilewright.ir import Buffer, Const, Expr, Load, binary, select, unary
+from tilewright.ir import Buffer, Const, Expr, Load, binary, component, select, unary
 from tilewright.lang.calls import call
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.values import MetaValue
@@ -189,6 +189,8 @@ def subscript(parser: Parser, node: ast.Subscript) -> object:
     value, index = parser.eval(node.value), parser.eval(node.slice)
     if isinstance(value, Buffer):
         return element(value, index)
+    if isinstance(value, Expr) and value.dtype.lanes > 1:
+        return component(value, index)
     if isinstance(value, Load):
         if index in (0, (0,)):  # a scalar that lives in memory is an array of one
             return value

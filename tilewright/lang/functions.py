@@ -15,7 +15,7 @@ from tilewright.ir import Bind, Call, Expr, Kernel, Var, walk
 from tilewright.ir.pitches import strides_of
 from tilewright.lang.builder import current
 from tilewright.lang.environment import Environment, Outer, around
-from tilewright.lang.memory import bind_parameter, new_buffer, strided
+from tilewright.lang.memory import bind_parameter, check_argument, new_buffer, strided
 from tilewright.lang.parser import Parser
 from tilewright.lang.source import Source, read
 from tilewright.lang.types import BufferType, Marker, TypeName, constexpr
@@ -156,6 +156,7 @@ def _parameter(parser: Parser, arg: ast.arg, constants: Mapping[str, object]) ->
     elif isinstance(kind, BufferType):
         pointer = Var(builder.unique(f"{name}_ptr"), HANDLE)
         builder.params.append(pointer)
+        check_argument(name, kind.scope)
         layout = strided(name, kind.shape, kind.strides, kind.layout)
         made = new_buffer(builder, name, kind.shape, kind.dtype, kind.scope, layout, data=pointer, align=kind.align)
         env.define(name, bind_parameter(builder, pointer, made), "buffer")

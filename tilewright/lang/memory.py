@@ -22,7 +22,7 @@ from tilewright.lang.builder import Builder, current
 from tilewright.lang.types import BufferType
 from tilewright.layout import Layout, S, TileLayout, tcgen05_atom_layout
 
-__all__ = ["EXPORTS", "bind_parameter", "extents", "new_buffer", "strided"]
+__all__ = ["EXPORTS", "bind_parameter", "check_argument", "extents", "new_buffer", "strided"]
 
 _ALLOCATED = ("local", "shared", "shared.dyn")
 TMEM_COLUMNS = 512  # of 32 bits, in each lane of tensor memory
@@ -87,6 +87,12 @@ def strided(name: str, shape: object, strides: object, layout: Layout | None) ->
     return TileLayout(S[extent:steps])
 
 
+def check_argument(name: str, scope: str) -> None:
+    """Arguments are arrays in global memory."""
+    if scope != "global":
+        raise KernelError(f"the argument {name} is in global memory", given=f"scope={scope!r}", allowed='"global"')
+
+
 def bind_parameter(builder: Builder, pointer: Var, made: Buffer) -> Buffer:
     """Make ``made`` the array that a call passes for ``pointer``."""
     if any(other.data is pointer for other in builder.buffers):
@@ -118,6 +124,7 @@ def match_buffer(
         )
     name = builder.named("buffer")
     layout = strided(name, shape, strides, layout)
+    check_argument(name, scope)
     made = new_buffer(
         builder, name, shape, dtype, scope, layout, data=param, elem_offset=_number(elem_offset), align=align, flat=flat
     )
@@ -149,6 +156,9 @@ def alloc_buffer(
             else None,
         )
     made = new_buffer(builder, builder.named("buffer"), shape, dtype, scope, layout, align=align, flat=flat)
+    if offset is not None and not made.is_shared:
+        raise KernelError(f"{made.name} has no offset", given=f"offset={offset}, scope={scope!r}",
+                          allowed="on shared memory, in bytes")  # fmt: skip
     for extent in made.shape:
         if isinstance(extent, Expr):
             raise KernelError(
@@ -225,15 +235,39 @@ def decl_buffer(
             "T.decl_buffer views memory that exists", given="neither data nor allocated_addr", hint="T.alloc_buffer"
         )
     name = builder.named("buffer")
+    _check_view(name, space, root, data, allocated_addr)
     if space == "tmem":
         _check_tmem(builder, name, kind, layout, allocated_addr)
     if byte_offset is not None:
+        _check_one_offset(name, byte_offset, elem_offset)
         elem_offset = _elements(byte_offset, kind)
     made = new_buffer(
         builder, name, shape, kind, space, layout, data=data, elem_offset=_number(elem_offset), align=align,
         allocated_addr=_address(allocated_addr), flat=flat,
     )  # fmt: skip
     return builder.declare(made)
+
+
+def _check_view(name: str, space: str, root: Buffer | None, data: object, address: object) -> None:
+    """What a view is told of its memory agrees: the scope with what ``data`` points into, and one start only."""
+    exact = current("T.decl_buffer").exact  # a printed script shows what passes have made
+    if not exact and space != "tmem" and root is not None and space.partition(".")[0] != root.space.partition(".")[0]:
+        raise KernelError(
+            f"{name} views {root.name}, which is in {root.space} memory",
+            given=f"scope={space!r}",
+            allowed=f'"{root.space}", or no scope=',
+        )
+    if address is not None and (space != "tmem" or data is not None):
+        given = f"allocated_addr={address}, {'scope=' + repr(space) if data is None else 'data='}"
+        raise KernelError(
+            f"{name} is told two places", given=given, allowed='data=, or allocated_addr= of scope="tmem"'
+        )
+
+
+def _check_one_offset(name: str, byte_offset: Value, elem_offset: Value) -> None:
+    if const_value(elem_offset) != 0:
+        given = f"byte_offset={byte_offset}, elem_offset={elem_offset}"
+        raise KernelError(f"the view {name} has two offsets", given=given, allowed="one of them")
 
 
 def _address(value: object) -> Expr | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import InstructionError, KernelError
-from tilewright.ir import Expr, cast
+from tilewright.ir import Expr, cast, vector
 from tilewright.lang.builder import current
 
 if TYPE_CHECKING:
@@ -40,11 +40,15 @@ class UnknownInstruction(InstructionError, AttributeError):
 class TypeName(DType):
     """``T.float16``: a dtype that also builds values of it, ``T.float16(x)``, and array types, ``T.float16[8]``.
 
+    A vector, ``T.float32x4(a, b, c, d)``, takes its components, or one value for all of them.
+
     ``n = T.int32()`` without a value is a symbolic extent of the arguments.
     """
 
-    def __call__(self, value: object = _NOTHING) -> Expr:
+    def __call__(self, value: object = _NOTHING, *more: object) -> Expr:
         kind = dtype(str(self))
+        if more:
+            return vector((value, *more), kind)  # type: ignore[arg-type]  # cast refuses what is no value
         if value is _NOTHING:
             return current(f"T.{self}()").symbol(kind)
         if isinstance(value, str):  # "inf", "-inf", "nan"

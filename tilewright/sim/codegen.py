@@ -39,7 +39,7 @@ from tilewright.isa import bind
 from tilewright.sim import arithmetic, instructions
 from tilewright.sim.address import Address, Part, keep
 from tilewright.sim.axes import UNIFORM
-from tilewright.sim.convert import to_bits
+from tilewright.sim.convert import component, to_bits
 from tilewright.sim.expressions import Expressions, is_number
 from tilewright.sim.fusing import Fusing
 from tilewright.sim.loads import is_loop_of_loads, load_all
@@ -70,6 +70,7 @@ NAMESPACE: dict[str, Any] = {
     "load_all": load_all,
     "int64": _int64,
     "Turns": Turns,
+    "component": component,
     "load_nibbles": load_nibbles,
     "nibble_flags": nibble_flags,
     "store_nibbles": store_nibbles,

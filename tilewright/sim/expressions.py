@@ -18,6 +18,7 @@ from tilewright.ir import (
     Binary,
     Call,
     Cast,
+    Component,
     Const,
     Expr,
     Load,
@@ -26,6 +27,7 @@ from tilewright.ir import (
     Special,
     Unary,
     Var,
+    Vector,
     const_value,
     walk,
 )
@@ -35,7 +37,7 @@ from tilewright.sim.axes import UNIFORM
 from tilewright.sim.calls import CallEmitter
 from tilewright.sim.checks.arithmetic import Operands, may_fault
 from tilewright.sim.checks.poison import Need
-from tilewright.sim.convert import from_bits, reinterpret, width_of
+from tilewright.sim.convert import from_bits, joined, reinterpret, width_of
 from tilewright.sim.emitter import Operand
 from tilewright.sim.memory import UNITS
 
@@ -224,6 +226,8 @@ class Expressions(CallEmitter):
                 return Operand(f"({text} != 0)")
             return Operand(f"{self.out.constant('W', wrapper(kind))}(int({text}))")
         text = f"{self.out.constant('C', caster(source.element, kind.element))}({text})"
+        if source.lanes < kind.lanes:
+            return Operand(f"{self.out.constant('J', joined(kind))}(*{kind.lanes} * [{text}])")
         if not uniform:
             return Operand(text)
         number = "bool" if kind.kind == "bool" else "int"
@@ -234,10 +238,19 @@ class Expressions(CallEmitter):
         text = f"{self.out.constant('R', reinterpret(expr.a.dtype, expr.dtype))}({a.text})"
         return Operand(self.unpacked(expr, text), a.shadow)
 
+    def _vector(self, expr: Vector, mask: str) -> Operand:
+        parts = ", ".join(self.sound(part, mask) for part in expr.parts)
+        return Operand(f"{self.out.constant('J', joined(expr.dtype))}({parts})")
+
+    def _component(self, expr: Component, mask: str) -> Operand:
+        return Operand(self.unpacked(expr, f"component({self.sound(expr.a, mask)}, {expr.index})"))
+
     def unpacked(self, expr: Expr, text: str) -> str:
         """An array whose elements are all the same as the number that uniform values are."""
-        if self.axes.of(expr) != UNIFORM or expr.dtype.lanes > 1:
+        if self.axes.of(expr) != UNIFORM:
             return text
+        if expr.dtype.lanes > 1:
+            return f"{text}.copy()"
         return f"{text}.item(0)" if is_number(expr.dtype) else f"{text}.reshape(-1)[0]"
 
     def _load(self, expr: Load, mask: str) -> Operand:
@@ -279,6 +292,8 @@ _RULES: dict[type[Expr], Callable[..., Operand]] = {
     Select: Expressions._select,
     Cast: Expressions._cast,
     Reinterpret: Expressions._reinterpret,
+    Vector: Expressions._vector,
+    Component: Expressions._component,
     Load: Expressions._load,
     AddressOf: Expressions._address_of,
     Call: Expressions._call,
