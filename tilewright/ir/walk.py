@@ -10,7 +10,7 @@ from tilewright.ir.expr import Expr
 from tilewright.ir.stmt import Assign, Body, For, If, Stmt, While
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = [
     "assigned",
@@ -18,9 +18,11 @@ __all__ = [
     "expressions",
     "map_body",
     "map_buffers",
+    "parts",
     "rewrite",
     "rewrite_values",
     "statements",
+    "substituted",
     "walk",
 ]
 
@@ -28,6 +30,7 @@ Node = TypeVar("Node")
 
 _PLAIN = (str, int, float, bool, type(None))
 _STATEMENTS = get_args(Stmt)
+_NODES = (Expr, Region, Buffer, *_STATEMENTS)
 _BODIES = frozenset({"body", "then", "orelse"})
 
 # Declared types of fields that never hold an expression.
@@ -44,22 +47,37 @@ def _fields(kind: type) -> tuple[str, ...]:
     return _NAMES[kind]
 
 
-def walk(node: object) -> Iterator[Expr]:
-    """Every expression in ``node`` (an expression, region, buffer or tuple of them), each before its parts.
+def parts(node: object) -> list[object]:
+    """What a node, statement or tuple is made of: its parts that may hold expressions, first to last.
 
-    Goes into a buffer's ``data`` and ``elem_offset`` too: a view depends on what it views.
+    Of a buffer that is ``data`` and ``elem_offset`` too: a view depends on what it views.
     """
-    if isinstance(node, Expr):
-        yield node
-    if isinstance(node, (Expr, Region, Buffer)):
-        for name in _fields(type(node)):
-            part = getattr(node, name)
-            if not isinstance(part, _PLAIN):
-                yield from walk(part)
-    elif isinstance(node, tuple):
-        for part in node:
-            if not isinstance(part, _PLAIN):
-                yield from walk(part)
+    if isinstance(node, tuple):
+        return [part for part in node if not isinstance(part, _PLAIN)]
+    if not isinstance(node, _NODES):
+        return []
+    found = [getattr(node, name) for name in _fields(type(node))]
+    return [part for part in found if not isinstance(part, _PLAIN)]
+
+
+def walk(node: object) -> Iterator[Expr]:
+    """Every expression in ``node`` (an expression, region, buffer or tuple of them), each before its parts."""
+    todo = [node]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Expr):
+            yield node
+        elif isinstance(node, _STATEMENTS):
+            continue
+        todo += reversed(parts(node))
+
+
+def substituted(node: Node, by: Mapping[int, Expr]) -> Node:
+    """``node`` with other expressions in place of those whose ``id`` is a key of ``by``, outermost first."""
+    found = by.get(id(node))
+    if found is not None:
+        return found  # type: ignore[return-value]  # an Expr for an Expr
+    return _with_parts(node, lambda part: substituted(part, by))
 
 
 def rewrite(node: Node, change: Callable[[Expr], Expr | None]) -> Node:
@@ -77,7 +95,7 @@ def _with_parts(node: Node, change: Callable[[object], object]) -> Node:
     if isinstance(node, tuple):
         parts = tuple(part if isinstance(part, _PLAIN) else change(part) for part in node)
         return parts if any(a is not b for a, b in zip(parts, node, strict=True)) else node  # type: ignore[return-value]
-    if not isinstance(node, (Expr, Region, Buffer, *_STATEMENTS)):
+    if not isinstance(node, _NODES):
         return node
     changed = {}
     for name in _fields(type(node)):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError
-from tilewright.ir import Assign, Bind, Buffer, Expr, Load, Region, Store, Var, as_expr, cast, walk
+from tilewright.ir import Assign, Bind, Buffer, Expr, Load, Region, Store, Var, as_expr, cast
 from tilewright.lang.builder import Builder
 from tilewright.lang.environment import Entry
 from tilewright.lang.expressions import BINARY
@@ -58,28 +59,10 @@ def _pairs(target: ast.expr, value: ast.expr) -> bool:
 
 
 def _assign_pairs(parser: Parser, targets: Sequence[ast.expr], nodes: Sequence[ast.expr]) -> None:
-    """All values first, as Python does; those that a store or an assignment before them would change are kept aside."""
+    """All values first, as Python does."""
     values = [_evaluated(parser, target, node) for target, node in zip(targets, nodes, strict=True)]
-    for position in range(1, len(values)):
-        if any(_changes(parser, before) for before in targets[:position]):
-            values[position] = _kept(parser.builder, values[position])
     for target, value in zip(targets, values, strict=True):
         _assign(parser, target, value)
-
-
-def _changes(parser: Parser, target: ast.expr) -> bool:
-    """Does an assignment to the target change a value that exists?"""
-    entry = parser.env.find(target.id) if isinstance(target, ast.Name) else None
-    return isinstance(target, ast.Subscript) or (entry is not None and entry.kind in ("scalar", "place"))
-
-
-def _kept(builder: Builder, value: object) -> object:
-    """A value of run time, as it is now."""
-    if not isinstance(value, Expr) or not any(isinstance(part, (Var, Load)) for part in walk(value)):
-        return value
-    var = Var(builder.unique("old"), value.dtype)
-    builder.emit(Bind(var, value, mutable=False, at=builder.at))
-    return var
 
 
 def _evaluated(parser: Parser, target: ast.expr, node: ast.expr) -> object:
@@ -184,7 +167,7 @@ def _change(builder: Builder, entry: Entry, value: object) -> None:
     target = entry.value
     new = cast(value, target.dtype)  # type: ignore[arg-type, attr-defined]  # a Var or Load; cast refuses the rest
     if isinstance(target, Load):
-        builder.emit(Store(target, new, at=builder.at))
+        _store(builder, target, new)
     elif isinstance(target, Var):
         builder.emit(Assign(target, new, at=builder.at))
 
@@ -204,14 +187,17 @@ def store(parser: Parser, target: ast.Subscript, value: object) -> None:
         raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
     if not is_scalar(value):
         raise KernelError(f"an element of {place.buffer.name} is a number", given=f"{value}")
-    builder = parser.builder
-    builder.emit(Store(place, cast(value, place.dtype), at=builder.at))  # type: ignore[arg-type]  # is_scalar says so
+    _store(parser.builder, place, value)
+
+
+def _store(builder: Builder, place: Load, value: object) -> None:
+    builder.emit(Store(place, cast(value, place.dtype), at=builder.at))  # type: ignore[arg-type]  # cast refuses the rest
 
 
 @statement(ast.AugAssign)
 def augmented(parser: Parser, node: ast.AugAssign) -> None:
     target = node.target
-    old = parser.env.lookup(target.id) if isinstance(target, ast.Name) else parser.eval(target)
+    old = parser.eval(target)
     if not is_scalar(old) and not isinstance(target, ast.Name):
         raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
     value = parser.eval(node.value)
@@ -219,6 +205,9 @@ def augmented(parser: Parser, node: ast.AugAssign) -> None:
         new = BINARY[type(node.op)](old, value)
     except TypeError as error:  # an operator that the values lack
         raise parser.failed(node, error) from error
+    if isinstance(target, ast.Subscript) and isinstance(old, Load):
+        _store(parser.builder, replace(old), new)  # the same element: its index is evaluated once
+        return
     entry = parser.env.find(target.id) if isinstance(target, ast.Name) else None
     meta = entry is not None and entry.kind == "python" and not isinstance(new, Expr)
     _assign(parser, target, MetaValue(new) if meta else new)

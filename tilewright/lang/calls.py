@@ -50,13 +50,11 @@ def call(parser: Parser, node: ast.Call) -> object:
 
 
 def _called(parser: Parser, function: object, args: list[object], kwargs: dict[str, object]) -> object:
-    """Call ours directly; around the user's own code, hear of the instructions that it calls."""
+    """Call ours, or the user's own code."""
     if _is_ours(function):
         return _checked(function, args, kwargs)  # type: ignore[arg-type]  # Python's own error is the right one
-    with parser.builder.helper() as calls:
-        result = function(*args, **kwargs)  # type: ignore[operator]  # Python's own error is the right one
-    parser.builder.keep_effects(calls, result)
-    return result
+    parser.builder.foreign = True  # its values may hold views that nobody declared
+    return function(*args, **kwargs)  # type: ignore[operator]  # Python's own error is the right one
 
 
 def _checked(function: Callable[..., object], args: list[object], kwargs: dict[str, object]) -> object:

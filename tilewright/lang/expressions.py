@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from tilewright.errors import KernelError, TilewrightError, choices
 from tilewright.ir import Buffer, Const, Expr, Load, binary, select, unary
@@ -73,6 +74,10 @@ def constant(parser: Parser, node: ast.Constant) -> object:
 
 @expression(ast.Name)
 def name(parser: Parser, node: ast.Name) -> object:
+    """What the name stands for; a scalar that changes is read here and now."""
+    entry = parser.env.find(node.id)
+    if entry is not None and entry.kind in ("scalar", "place"):
+        return parser.builder.read(replace(entry.value))  # type: ignore[type-var, arg-type]  # a Var or a Load
     return parser.env.lookup(node.id)
 
 
