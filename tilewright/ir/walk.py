@@ -102,7 +102,7 @@ def _with_parts(node: Node, change: Callable[[object], object]) -> Node:
         part = getattr(node, name)
         if not isinstance(part, _PLAIN) and (new := change(part)) is not part:
             changed[name] = new
-    return replace(node, **changed) if changed else node  # type: ignore[type-var]
+    return replace(node, **changed) if changed else node
 
 
 def map_buffers(node: Node, change: Callable[[Buffer], Buffer]) -> Node:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError
-from tilewright.ir import Assign, Bind, Buffer, Expr, Load, Region, Store, Var, as_expr, cast
+from tilewright.ir import Assign, Bind, Buffer, Expr, Load, Region, Store, Var, as_expr
 from tilewright.lang.builder import Builder
 from tilewright.lang.environment import Entry
 from tilewright.lang.expressions import BINARY
@@ -24,6 +24,8 @@ from tilewright.lang.types import ArrayType, LetType, TypeName
 from tilewright.lang.values import MetaValue
 
 __all__ = ["is_scalar"]
+
+FLOAT32 = dtype("float32")
 
 _KINDS = {
     "let": "a T.let",
@@ -118,7 +120,7 @@ def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False
     entry = env.find(name)
     if not meta and is_scalar(value) and not _is_fresh(builder, value):
         if entry is not None and entry.kind in ("scalar", "place"):
-            _change(builder, entry, value)
+            _change(builder, name, entry, value)
             return
         _check_assignable(parser, name, entry)
         define_scalar(parser, name, as_expr(value))  # type: ignore[arg-type]  # is_scalar says so
@@ -162,13 +164,15 @@ def define_scalar(parser: Parser, name: str, value: Expr, *, mutable: bool = Tru
     parser.env.define(name, var, "scalar" if mutable else "let")
 
 
-def _change(builder: Builder, entry: Entry, value: object) -> None:
-    """Assign to a scalar, converted to its dtype."""
+def _change(builder: Builder, name: str, entry: Entry, value: object) -> None:
+    """Assign to a scalar, whose dtype is that of its first value."""
     target = entry.value
-    new = cast(value, target.dtype)  # type: ignore[arg-type, attr-defined]  # a Var or Load; cast refuses the rest
     if isinstance(target, Load):
-        _store(builder, target, new)
+        _store(builder, target, value)
     elif isinstance(target, Var):
+        wider = value.dtype if isinstance(value, Expr) else FLOAT32
+        hint = f"begin with {name} = T.{wider}(...), or T.cast the new value"
+        new = builder.converted(value, target.dtype, name, hint)  # type: ignore[arg-type]  # it refuses the rest
         builder.emit(Assign(target, new, at=builder.at))
 
 
@@ -191,7 +195,8 @@ def store(parser: Parser, target: ast.Subscript, value: object) -> None:
 
 
 def _store(builder: Builder, place: Load, value: object) -> None:
-    builder.emit(Store(place, cast(value, place.dtype), at=builder.at))  # type: ignore[arg-type]  # cast refuses the rest
+    new = builder.converted(value, place.dtype, f"an element of {place.buffer.name}")  # type: ignore[arg-type]
+    builder.emit(Store(place, new, at=builder.at))
 
 
 @statement(ast.AugAssign)
@@ -223,7 +228,7 @@ def annotated(parser: Parser, node: ast.AnnAssign) -> None:
     if isinstance(kind, TypeName):
         value = 0 if node.value is None else parser.eval(node.value)
         _check_number(name, value)
-        define_scalar(parser, name, cast(value, dtype(str(kind))))  # type: ignore[arg-type]  # it is a number
+        define_scalar(parser, name, parser.builder.converted(value, dtype(str(kind)), name))  # type: ignore[arg-type]
     elif isinstance(kind, ArrayType) and node.value is None:
         made = new_buffer(parser.builder, parser.builder.unique(name), kind.shape, kind.dtype, "local", None)
         parser.env.define(name, parser.builder.allocate(made), "buffer")
@@ -248,5 +253,6 @@ def _let(parser: Parser, target: ast.Name, kind: LetType, node: ast.expr) -> Non
     if not is_scalar(value) or _is_fresh(parser.builder, value):
         _assign_name(parser, target.id, value)
         return
-    expr = as_expr(value) if kind.dtype is None else cast(value, kind.dtype)  # type: ignore[arg-type]  # is_scalar says so
+    builder, name = parser.builder, target.id
+    expr = as_expr(value) if kind.dtype is None else builder.converted(value, kind.dtype, name)  # type: ignore[arg-type]
     define_scalar(parser, target.id, expr, mutable=False)

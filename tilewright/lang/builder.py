@@ -22,13 +22,18 @@ from tilewright.ir import (
     If,
     Kernel,
     Launch,
+    ScopeId,
     Stmt,
+    Value,
     Var,
     While,
+    cast,
     map_buffers,
     reader,
     truth_is_an_error,
 )
+from tilewright.ir.convert import converted
+from tilewright.ir.intervals import Interval
 from tilewright.lang.moments import Block, Moments
 
 if TYPE_CHECKING:
@@ -86,6 +91,7 @@ class Builder:
         self._taken = set(RESERVED)
         self._numbers: dict[str, int] = {}
         self.moments = Moments(self.unique)
+        self.ranges: dict[str, Interval] = {}  # of the names whose range is written where they are defined
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -176,6 +182,29 @@ class Builder:
         made = map_buffers(node, self.declared)
         self.moments.renewed(node, made)
         return made
+
+    def tried(self, value: Expr) -> None:
+        """Settle a value that a choice may leave out, in the block that evaluating it has made.
+
+        What only declares, and values that need no statement, belong to the block around it.
+        """
+        if self.exact:
+            return
+        block = self._blocks[-1]
+        self.moments.settle(value, block)
+        for read in block.reads:
+            read.uses = 0
+        if not block.has_bindings and all(isinstance(stmt, (DeclBuffer, AllocBuffer, ScopeId)) for stmt in block):
+            block.dissolve(self._blocks[-2])
+
+    def chose(self, choice: Expr, arm: Block) -> None:
+        """Hear of a choice one of whose arms was evaluated in a block of its own."""
+        if arm.home is not None:
+            self.moments.chosen(choice, arm.tried, self._blocks[-1], self.at)
+
+    def converted(self, value: Value, kind: DType, place: str, hint: str | None = None) -> Expr:
+        """``value`` as ``kind``, the type of ``place``, by what is known of the names in it; as it is in a script."""
+        return cast(value, kind) if self.exact else converted(value, kind, place, hint, self.ranges)
 
     def read(self, value: Expr) -> Expr:
         """Hear of an element or a scalar that is read now."""

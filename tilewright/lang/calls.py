@@ -12,6 +12,7 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir import Buffer, Expr
 from tilewright.lang.loops import run_time_range
 from tilewright.lang.parser import Parser
+from tilewright.lang.settings import evaluate
 from tilewright.lang.values import absolute, maximum, minimum
 
 __all__ = ["call"]
@@ -34,7 +35,7 @@ def call(parser: Parser, node: ast.Call) -> object:
         if isinstance(part, ast.Starred):
             args += parser.eval(part.value)  # type: ignore[arg-type]  # Python's own error is the right one
         else:
-            args.append(parser.eval(part))
+            args.append(parser.outcome(part) if function is evaluate else parser.eval(part))
     kwargs: dict[str, object] = {}
     for keyword in node.keywords:
         value = parser.eval(keyword.value)

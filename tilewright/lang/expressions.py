@@ -10,14 +10,19 @@ import ast
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
+import numpy as np
+
+from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError, TilewrightError, choices
-from tilewright.ir import Buffer, Const, Expr, Load, binary, select, unary
+from tilewright.ir import Assign, Bind, Buffer, Const, Expr, If, Load, Var, binary, cast, select, unary
 from tilewright.lang.calls import call
+from tilewright.lang.moments import Block
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.values import MetaValue
 
-__all__ = ["BINARY", "define", "known_truth"]
+__all__ = ["BINARY", "condition", "define", "known_truth"]
 
 BINARY: dict[type[ast.operator], Callable[..., object]] = {
     ast.Add: operator.add,
@@ -64,7 +69,12 @@ def known_truth(parser: Parser, value: object) -> bool | None:
         return None if parser.builder.exact else bool(value.value)
     if isinstance(value, Expr) or (parser.builder.exact and isinstance(value, bool)):
         return None
-    return bool(value)
+    try:
+        return bool(value)
+    except Exception as error:  # an array of several elements, or an object of the user's own
+        raise KernelError(
+            "this value is neither true nor false", given=f"{type(value).__name__}: {error}", allowed="one condition"
+        ) from error
 
 
 @expression(ast.Constant)
@@ -128,34 +138,88 @@ def negation(parser: Parser, node: ast.UnaryOp) -> object:
 
 @expression(ast.BoolOp)
 def logic(parser: Parser, node: ast.BoolOp) -> object:
-    """``and`` and ``or``: Python's rules up to the first IR expression, then run-time logic."""
-    symbol = "and" if isinstance(node.op, ast.And) else "or"
-    result = parser.eval(node.values[0])
+    """``and`` and ``or`` as values: the first operand that decides, else the last one."""
+    return _logic(parser, node, parser.eval)
+
+
+def condition(parser: Parser, node: ast.expr) -> object:
+    """An expression of which only the truth is asked: ``and`` and ``or`` of numbers are run-time logic here."""
+    if not isinstance(node, ast.BoolOp):
+        return parser.eval(node)
+
+    def truth(part: ast.expr) -> object:
+        value = condition(parser, part)
+        return cast(value, BOOL) if isinstance(value, Expr) else value
+
+    return _logic(parser, node, truth)
+
+
+def _logic(parser: Parser, node: ast.BoolOp, value_of: Callable[[ast.expr], object]) -> object:
+    goes_on = isinstance(node.op, ast.And)
+    result = value_of(node.values[0])
     for part in node.values[1:]:
-        if isinstance(result, Expr):
-            result = binary(symbol, result, parser.eval(part))  # type: ignore[arg-type]  # binary refuses the rest
-        elif bool(result) == (symbol == "and"):
-            result = parser.eval(part)
+        known = known_truth(parser, result)
+        if known is None:
+            right, block = _aside(parser, partial(value_of, part))
+            result = _joined(parser, "and" if goes_on else "or", result, right, block)
+        elif known == goes_on:
+            result = value_of(part)
     return result
+
+
+def _joined(parser: Parser, symbol: str, left: object, right: object, block: Block) -> object:
+    """``left and right``: logic of conditions, of other values the one that Python gives."""
+    both = all(isinstance(v, (bool, np.bool_)) or (isinstance(v, Expr) and v.dtype == BOOL) for v in (left, right))
+    if both and not block and not block.has_bindings:
+        made = binary(symbol, left, right)  # type: ignore[arg-type]  # both are conditions
+        parser.builder.chose(made, block)
+        return made
+    nothing = Block()
+    sides = ((right, block), (left, nothing)) if symbol == "and" else ((left, nothing), (right, block))
+    return _chosen(parser, left, *sides)
+
+
+def _aside(parser: Parser, make: Callable[[], object]) -> tuple[object, Block]:
+    """A value that may not be evaluated, with the statements that it takes."""
+    builder = parser.builder
+    with builder.aside() as block:
+        value = make()
+        if isinstance(value, Expr):
+            builder.tried(value)
+    return value, block
+
+
+def _chosen(parser: Parser, cond: object, then: tuple[object, Block], orelse: tuple[object, Block]) -> object:
+    """``then if cond else orelse``: an expression where that is enough, else a branch that sets a scalar."""
+    builder, (a, before_a), (b, before_b) = parser.builder, then, orelse
+    made = select(cond, a, b)  # type: ignore[arg-type]  # select refuses what is no value
+    if not any(block or block.has_bindings for block in (before_a, before_b)):
+        for block in (before_a, before_b):
+            builder.chose(made, block)
+        return made
+    at, test = builder.at, builder.settled(cast(cond, BOOL))  # type: ignore[arg-type]
+    var = Var(builder.unique("chosen"), made.dtype)
+    builder.emit(Bind(var, cast(0, made.dtype), at=at))
+    yes, no = ((*block, Assign(var, cast(value, made.dtype), at=at)) for value, block in (then, orelse))  # type: ignore[arg-type]
+    builder.emit(If(test, yes, no, at=at))
+    return var
 
 
 @expression(ast.Compare)
 def comparison(parser: Parser, node: ast.Compare) -> object:
     """Comparisons; a chain ``a < b < c`` is ``a < b and b < c``."""
     left = parser.eval(node.left)
-    result: object = None
-    for position, (op, part) in enumerate(zip(node.ops, node.comparators, strict=True)):
-        right = parser.eval(part)
-        one = _compared(op, left, right)
-        result = one if position == 0 else _both(result, one)
+    right = parser.eval(node.comparators[0])
+    result = _compared(node.ops[0], left, right)
+    for op, part in zip(node.ops[1:], node.comparators[1:], strict=True):
         left = right
+        if not isinstance(result, Expr):
+            right = parser.eval(part)
+            result = result and _compared(op, left, right)
+            continue
+        right, block = _aside(parser, partial(parser.eval, part))
+        result = _joined(parser, "and", result, _compared(op, left, right), block)
     return result
-
-
-def _both(first: object, second: object) -> object:
-    if isinstance(first, Expr) or isinstance(second, Expr):
-        return binary("and", first, second)  # type: ignore[arg-type]
-    return first and second
 
 
 def _compared(op: ast.cmpop, left: object, right: object) -> object:
@@ -182,11 +246,12 @@ def _member(item: object, values: object, *, inside: bool) -> object:
 
 @expression(ast.IfExp)
 def conditional(parser: Parser, node: ast.IfExp) -> object:
-    cond = parser.eval(node.test)
+    cond = condition(parser, node.test)
     known = known_truth(parser, cond)
     if known is not None:
         return parser.eval(node.body if known else node.orelse)
-    return select(cond, parser.eval(node.body), parser.eval(node.orelse))  # type: ignore[arg-type]
+    then, orelse = (_aside(parser, partial(parser.eval, part)) for part in (node.body, node.orelse))
+    return _chosen(parser, cond, then, orelse)
 
 
 @expression(ast.Subscript)

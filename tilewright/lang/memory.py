@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from tilewright.dtypes import dtype
@@ -219,11 +220,13 @@ def decl_buffer(
 
 
 def _address(value: object) -> Expr | None:
-    """The address that ``allocated_addr=`` gives: a value, or the one element of a buffer."""
+    """The address that ``allocated_addr=`` gives: a value, or an element of a buffer, which is read at each use."""
     if isinstance(value, (tuple, list)) and len(value) == 1:
         value = value[0]
     if isinstance(value, Buffer):
         value = Load(value, tuple(as_expr(0) for _ in value.shape))
+    if isinstance(value, Load):
+        return replace(value)
     return None if value is None else as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
 
 

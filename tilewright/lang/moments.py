@@ -44,12 +44,21 @@ SHARED_WITH_OTHERS = frozenset({"global", "shared"})  # what other threads have 
 
 
 class Block(list[Stmt]):
-    """The statements of a block in the making. reads: what was read in it. home: where its statements went instead."""
+    """The statements of a block in the making. reads: what was read in it.
+
+    home: where its statements went instead; tried: what had been read in it until then.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.reads: list[Read] = []
         self.home: tuple[Block, int] | None = None
+        self.tried: list[Read] = []
+
+    @property
+    def has_bindings(self) -> bool:
+        """Is a value bound here that was only read so far?"""
+        return any(read.kept is not None for read in self.reads)
 
     def dissolve(self, into: Block) -> None:
         """Its statements and reads belong to the end of another block."""
@@ -57,7 +66,7 @@ class Block(list[Stmt]):
         into += self
         into.reads += self.reads
         self.clear()
-        self.reads = []
+        self.tried, self.reads = self.reads, []
 
 
 @dataclass(slots=True, eq=False)
@@ -86,8 +95,8 @@ class Read:
     def place(self) -> tuple[Block, int]:
         """The block and the position in it where a binding of this value stands."""
         block, index = self.block, self.index
-        while block.home is not None:
-            block, index = block.home[0], block.home[1] + index
+        while (home := block.home) is not None:
+            block, index = home[0], home[1] + index
         return block, index
 
 
@@ -139,6 +148,15 @@ class Moments:
         made = self._heard(call, block, at, changes)
         made.once, made.effect, made.name = True, effect, call.op.rpartition(".")[2]
 
+    def chosen(self, choice: Expr, arms: Iterable[Read], block: Block, at: Span | None) -> None:
+        """Hear of a choice: a call in an arm takes place as a part of it, once and where the choice stands."""
+        effects = [read for read in arms if read.effect]
+        for read in effects:
+            read.effect = False
+        if effects:
+            made = self._heard(choice, block, at, frozenset().union(*(read.changes for read in effects)))
+            made.once, made.effect, made.name = True, True, "chosen"
+
     def done(self, stmt: Stmt) -> None:
         """Hear of a statement that takes place now."""
         if isinstance(stmt, Assign):
@@ -188,7 +206,7 @@ class Moments:
                     self._reads[id(after)] = read
 
     def settle(self, node: object, block: Block) -> None:
-        """Judge every value in what is about to be a part of ``block``: one that is out of date is bound at its moment."""
+        """Judge every value in what is about to be a part of ``block``: one that is old is bound at its moment."""
         uses = list(self._uses(node))
         loads = [use.read.order for use in uses if isinstance(use.read.node, Load)]
         for use in uses:
