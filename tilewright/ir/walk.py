@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, TypeVar, get_args
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "assigned",
     "bodies",
+    "deep_recursion",
     "expressions",
     "map_body",
     "map_buffers",
@@ -27,6 +30,8 @@ __all__ = [
 ]
 
 Node = TypeVar("Node")
+
+LEVELS = 30_000  # of Python calls: a chain of a thousand `elif` is a nest of as many branches
 
 _PLAIN = (str, int, float, bool, type(None))
 _STATEMENTS = get_args(Stmt)
@@ -45,6 +50,17 @@ def _fields(kind: type) -> tuple[str, ...]:
     if kind not in _NAMES:
         _NAMES[kind] = tuple(f.name for f in fields(kind) if f.type not in _NO_NODES)
     return _NAMES[kind]
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """While kernels are parsed or compiled, which goes into nested branches level by level."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, LEVELS))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def parts(node: object) -> list[object]:
@@ -72,12 +88,20 @@ def walk(node: object) -> Iterator[Expr]:
         todo += reversed(parts(node))
 
 
-def substituted(node: Node, by: Mapping[int, Expr]) -> Node:
-    """``node`` with other expressions in place of those whose ``id`` is a key of ``by``, outermost first."""
+def substituted(
+    node: Node, by: Mapping[int, Expr], renewed: Callable[[object, object], None] = lambda old, new: None
+) -> Node:
+    """``node`` with other expressions in place of those whose ``id`` is a key of ``by``, outermost first.
+
+    renewed: hears of every node that was built again for that, and of what it has become.
+    """
     found = by.get(id(node))
     if found is not None:
         return found  # type: ignore[return-value]  # an Expr for an Expr
-    return _with_parts(node, lambda part: substituted(part, by))
+    made = _with_parts(node, lambda part: substituted(part, by, renewed))
+    if made is not node:
+        renewed(node, made)
+    return made
 
 
 def rewrite(node: Node, change: Callable[[Expr], Expr | None]) -> Node:

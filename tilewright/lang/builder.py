@@ -13,6 +13,7 @@ from tilewright.errors import KernelError, Span
 from tilewright.ir import (
     AllocBuffer,
     Argument,
+    Bind,
     Buffer,
     Call,
     DeclBuffer,
@@ -28,12 +29,14 @@ from tilewright.ir import (
     Var,
     While,
     cast,
+    deep_recursion,
     map_buffers,
     reader,
     truth_is_an_error,
 )
 from tilewright.ir.convert import converted
 from tilewright.ir.intervals import Interval
+from tilewright.lang.depth import in_steps
 from tilewright.lang.moments import Block, Moments
 
 if TYPE_CHECKING:
@@ -98,7 +101,7 @@ class Builder:
         """While this builder is the one at work; a Python helper cannot ask an expression for its truth then."""
         token, hearing = _active.set(self), reader.set(self.read)
         try:
-            with truth_is_an_error():
+            with truth_is_an_error(), deep_recursion():
                 yield
         finally:
             reader.reset(hearing)
@@ -176,6 +179,10 @@ class Builder:
         """``node``, about to be a part of the current block: every value as it was read, every view declared."""
         if self.exact:
             return node
+        node = in_steps(node, self._step, self.moments.rebuilt)  # type: ignore[assignment]  # the same kind of node
+        return self._judged(node)
+
+    def _judged(self, node: Node) -> Node:
         self.moments.settle(node, self._blocks[-1])
         if not self.foreign:
             return node
@@ -183,19 +190,27 @@ class Builder:
         self.moments.renewed(node, made)
         return made
 
-    def tried(self, value: Expr) -> None:
+    def _step(self, value: Expr) -> Var:
+        """A part of a deep expression, computed before the statement that it belongs to."""
+        var = Var(self.unique("part"), value.dtype)
+        self._blocks[-1].append(self._judged(Bind(var, value, False, at=self.at)))
+        return var
+
+    def tried(self, value: Expr) -> Expr:
         """Settle a value that a choice may leave out, in the block that evaluating it has made.
 
         What only declares, and values that need no statement, belong to the block around it.
         """
         if self.exact:
-            return
+            return value
+        value = in_steps((value,), self._step, self.moments.rebuilt)[0]  # type: ignore[index]  # a tuple for a tuple
         block = self._blocks[-1]
         self.moments.settle(value, block)
         for read in block.reads:
             read.uses = 0
         if not block.has_bindings and all(isinstance(stmt, (DeclBuffer, AllocBuffer, ScopeId)) for stmt in block):
             block.dissolve(self._blocks[-2])
+        return value
 
     def chose(self, choice: Expr, arm: Block) -> None:
         """Hear of a choice one of whose arms was evaluated in a block of its own."""

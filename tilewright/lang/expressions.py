@@ -124,7 +124,20 @@ def called(parser: Parser, node: ast.Call) -> object:
 
 @expression(ast.BinOp)
 def arithmetic(parser: Parser, node: ast.BinOp) -> object:
-    return BINARY[type(node.op)](parser.eval(node.left), parser.eval(node.right))
+    """The operands from left to right; a long sum, nested to the left, takes no level of Python's for each term."""
+    chain = [node]
+    while isinstance(chain[-1].left, ast.BinOp):
+        chain.append(chain[-1].left)
+    value = parser.eval(chain[-1].left)
+    for step in reversed(chain):
+        right = parser.eval(step.right)
+        try:
+            value = BINARY[type(step.op)](value, right)
+        except TilewrightError as error:
+            raise error.located(parser.source.span(step)) from None
+        except Exception as error:  # an operator that the values lack
+            raise parser.failed(step, error) from error
+    return value
 
 
 @expression(ast.UnaryOp)
@@ -185,7 +198,7 @@ def _aside(parser: Parser, make: Callable[[], object]) -> tuple[object, Block]:
     with builder.aside() as block:
         value = make()
         if isinstance(value, Expr):
-            builder.tried(value)
+            value = builder.tried(value)
     return value, block
 
 

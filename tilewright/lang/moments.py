@@ -37,7 +37,7 @@ from tilewright.ir import (
 from tilewright.isa import bind
 from tilewright.isa.table import ANY_LANES
 
-__all__ = ["Block", "Moments"]
+__all__ = ["Block", "Moments", "inside"]
 
 MEMORY = frozenset({"global", "shared", "local"})
 SHARED_WITH_OTHERS = frozenset({"global", "shared"})  # what other threads have changed, once a thread has met them
@@ -130,6 +130,7 @@ class Moments:
         self._tick = 0
         self._loops: list[_Loop] = []
         self._kept = False
+        self._alive: list[Expr] = []  # copies of nodes that were read: their ids stay their own
 
     # What happens.
 
@@ -204,6 +205,13 @@ class Moments:
             for before, after in zip(walk(old), walk(new), strict=True):
                 if (read := self._reads.get(id(before))) is not None:
                     self._reads[id(after)] = read
+                    self._alive.append(after)
+
+    def rebuilt(self, old: object, new: object) -> None:
+        """``new`` is ``old`` with other parts: the same read."""
+        if (read := self._reads.get(id(old))) is not None and isinstance(new, Expr):
+            self._reads[id(new)] = read
+            self._alive.append(new)
 
     def settle(self, node: object, block: Block) -> None:
         """Judge every value in what is about to be a part of ``block``: one that is old is bound at its moment."""
@@ -252,7 +260,7 @@ class Moments:
                 yield Use(read, choice, address)
                 if read.kept is not None:
                     continue
-            todo += _inside(node, choice, address)
+            todo += inside(node, choice, address)
 
     # The result.
 
@@ -291,8 +299,8 @@ def _effects(call: Call) -> tuple[frozenset[str], bool]:
     return frozenset(changes), repeatable
 
 
-def _inside(node: object, choice: Expr | None, address: bool) -> list[tuple[object, Expr | None, bool]]:
-    """The parts of a node with what is around them."""
+def inside(node: object, choice: Expr | None, address: bool) -> list[tuple[object, Expr | None, bool]]:
+    """The parts of a node with what is around them, the last one first."""
     if isinstance(node, Store):  # the element itself is no value here
         return [
             (node.place.indices, choice, True),
@@ -305,4 +313,4 @@ def _inside(node: object, choice: Expr | None, address: bool) -> list[tuple[obje
         around = node if choice is None else choice
         return [(node.b, around, address), (node.a, around, address), (node.cond, choice, address)]
     inner = address or isinstance(node, (Load, AddressOf, Region, Buffer))
-    return [(part, choice, inner) for part in parts(node)]
+    return [(part, choice, inner) for part in reversed(parts(node))]
