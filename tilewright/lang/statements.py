@@ -24,7 +24,8 @@ from tilewright.ir import (
     const_value,
     unary,
 )
-from tilewright.lang.expressions import condition, define, known_truth
+from tilewright.lang.choices import condition
+from tilewright.lang.expressions import define, known_truth
 from tilewright.lang.functions import Inline, inline
 from tilewright.lang.loops import Loop, loops_of
 from tilewright.lang.parser import LoopSignal, Parser, Return, statement
