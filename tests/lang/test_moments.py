@@ -78,7 +78,7 @@ def test_a_value_from_before_a_loop_is_kept_where_a_round_changes_it() -> None:
     def k(s: T.Buffer((4,), "int32")):
         z = (s[0],)
         w = (s[1],)
-        for i in range(3):
+        for _i in range(3):
             s[0] = s[0] + z[0]
 
     assert body(k).splitlines()[0] == "old: T.let = s[0]"
@@ -90,7 +90,7 @@ def test_the_bounds_of_a_loop_are_evaluated_once() -> None:
         T.cta_id([1])
         T.thread_id([1])
         n = 4
-        for i in range(n):
+        for _i in range(n):
             n = n - 1
             A[0] += 1
 
