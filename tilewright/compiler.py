@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import host
 from tilewright.errors import ArgumentError, KernelError, TargetError, TilewrightWarning, choices
-from tilewright.ir import Call, Kernel, TileCall, expressions, statements
+from tilewright.ir import Call, Kernel, TileCall, deep_recursion, expressions, statements
 from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.verify import verify
 from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
@@ -40,6 +40,7 @@ STAGES = ("tile", "lowered", "cuda", "ptx", "sass")
 Target = "str | Mapping[str, str] | Arch | None"
 
 
+@deep_recursion()
 def compile(  # the public name is `tilewright.compile`
     kernel: Any, target: str | Mapping[str, str] | Arch | None = None, *, fast_math: bool = False
 ) -> Executable:
@@ -168,6 +169,7 @@ class Executable:
 
     # Stages
 
+    @deep_recursion()
     def source(self, stage: str = "cuda") -> str:
         """The kernel at a stage, as text: "tile", "lowered", "cuda", "ptx" or "sass"."""
         if stage not in STAGES:
@@ -183,6 +185,7 @@ class Executable:
         return str(self.lowered)
 
     @cached_property
+    @deep_recursion()
     def _cuda(self) -> str:
         return self._emitted(may_alias=False)
 
@@ -303,6 +306,7 @@ class Executable:
 
         return self.signature.bind([inspected(value, 0).descriptor for value in args])
 
+    @deep_recursion()
     def program(self, check: str | Iterable[str] = "default") -> Program:
         """The simulator's program with these checks, made once."""
         from tilewright.sim import Program, parse_checks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -14,9 +15,12 @@ from tilewright.ir.sums import Sum
 from tilewright.layout import Layout, S, SwizzleLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "row_major"]
+__all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "reader", "row_major"]
+
+reader: ContextVar[Callable[[Load], object] | None] = ContextVar("reader", default=None)
+"""Who wants to hear of elements that are read: the kernel being parsed."""
 
 SPACES = ("global", "shared", "shared.dyn", "local", "tmem")
 
@@ -76,7 +80,11 @@ class Buffer:
         if any(isinstance(part, slice) for part in indices):
             return Region.of(self, indices)
         self._check_rank(len(indices))
-        return Load(self, tuple(as_expr(as_index(part)) for part in indices))
+        element = Load(self, tuple(as_expr(as_index(part)) for part in indices))
+        hear = reader.get()
+        if hear is not None:
+            hear(element)
+        return element
 
     def ptr_to(self, indices: Sequence[Value]) -> AddressOf:
         """A pointer to the element at ``indices``."""

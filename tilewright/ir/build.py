@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, DType, dtype
+from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, VOID, DType, dtype
 from tilewright.errors import KernelError
 from tilewright.ir.expr import (
     Binary,
@@ -25,8 +25,10 @@ from tilewright.ir.expr import (
     Value,
     Vector,
     const_value,
+    is_being_parsed,
 )
 from tilewright.ir.fold import fold, rounded
+from tilewright.ir.narrow import check_number
 
 FLOAT32 = dtype("float32")
 
@@ -50,10 +52,20 @@ COMPONENTS = "xyzw"
 def as_expr(value: Value, like: DType = INT32) -> Expr:
     """``value`` as an expression; a Python number becomes a constant of dtype ``like`` (float32 for a float of ints).
 
-    Raises KernelError for anything that is no number.
+    Raises KernelError for anything that is no number, for a call without a value, and in a kernel's text for a number
+    that the dtype cannot hold.
     """
     if isinstance(value, Expr):
+        if value.dtype == VOID and is_being_parsed():
+            raise KernelError(f"`{value}` has no value", given="a call without a result", hint="a statement of its own")
         return value
+    made = _literal(value, like)
+    if made.value != value:
+        check_number(value, made.dtype)
+    return made
+
+
+def _literal(value: Number, like: DType) -> Const:
     if isinstance(value, (bool, np.bool_)):
         return Const(bool(value), BOOL) if not like.is_float else Const(float(value), like)
     if hasattr(value, "__index__") and not isinstance(value, np.ndarray):
@@ -101,8 +113,8 @@ def common_dtype(a: DType, b: DType) -> DType:
 
 
 def cast(value: Value, kind: DType) -> Expr:
-    """``value`` converted to ``kind``; nothing where it has that dtype, a constant where it is one."""
-    expr = as_expr(value, kind)
+    """``value`` converted to ``kind`` as C does; nothing where it has that dtype, a constant where it is one."""
+    expr = as_expr(value) if isinstance(value, Expr) else _literal(value, kind)
     if expr.dtype == kind:
         return expr
     if expr.dtype.lanes not in (1, kind.lanes):

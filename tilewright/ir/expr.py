@@ -43,6 +43,7 @@ __all__ = [
     "Vector",
     "Within",
     "const_value",
+    "is_being_parsed",
     "same",
     "truth_is_an_error",
 ]
@@ -62,6 +63,11 @@ def truth_is_an_error() -> Iterator[None]:
         yield
     finally:
         _user_code_runs.reset(token)
+
+
+def is_being_parsed() -> bool:
+    """Is a kernel's text at work, and not a pass?"""
+    return _user_code_runs.get()
 
 
 class Expr:

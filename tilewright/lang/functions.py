@@ -207,6 +207,7 @@ class Inline:
 def _once(parser: Parser, name: str, value: object) -> object:
     """The value of a parameter; one that calls an instruction is computed once, before the call."""
     if not isinstance(value, Expr) or not any(isinstance(part, Call) for part in walk(value)):
+        parser.builder.moments.name(value, name)
         return value
     builder = parser.builder
     var = Var(builder.unique(name), value.dtype)

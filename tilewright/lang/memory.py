@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir import (
@@ -271,11 +273,13 @@ def _check_one_offset(name: str, byte_offset: Value, elem_offset: Value) -> None
 
 
 def _address(value: object) -> Expr | None:
-    """The address that ``allocated_addr=`` gives: a value, or the one element of a buffer."""
+    """The address that ``allocated_addr=`` gives: a value, or an element of a buffer, which is read at each use."""
     if isinstance(value, (tuple, list)) and len(value) == 1:
         value = value[0]
     if isinstance(value, Buffer):
         value = Load(value, tuple(as_expr(0) for _ in value.shape))
+    if isinstance(value, Load):
+        return replace(value)
     return None if value is None else as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
 
 
