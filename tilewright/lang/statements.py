@@ -23,7 +23,7 @@ from tilewright.ir import (
     common_dtype,
     const_value,
 )
-from tilewright.ir.verify import MOST_UNROLLED
+from tilewright.ir.unrolling import MOST_UNROLLED
 from tilewright.lang.expressions import define, known_truth
 from tilewright.lang.functions import Inline, inline
 from tilewright.lang.loops import Loop, loops_of
