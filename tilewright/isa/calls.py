@@ -11,8 +11,10 @@ from functools import lru_cache, reduce
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tilewright.dtypes import BOOL, INT32, INT64, DType, dtype
-from tilewright.errors import InstructionError
+from tilewright.errors import InstructionError, described
 from tilewright.ir import (
     AddressOf,
     Argument,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["bind", "call", "usage"]
 
 FLOAT32 = dtype("float32")
+MOST_SHOWN = 8  # entries of a list in an error
 UINT32 = dtype("uint32")
 ADDRESSES = ("shared", "global", "generic")
 
@@ -118,7 +121,7 @@ def _folded(
 def _moved(row: Instruction, param: str, value: object, steps: list[tuple[str, object, int]]) -> object:
     """The operand ``param`` with the steps that are meant for it added."""
     for target, step, shift in steps:
-        if target == param and (isinstance(step, Expr) or step != 0):
+        if target == param and const_value(as_expr(step)) != 0:  # type: ignore[arg-type]  # as_expr refuses
             operand = row.operand(param)
             assert operand is not None, f"{row.name} folds into {param}, which it lacks"
             base = _expression(row, operand, value, None)
@@ -129,10 +132,18 @@ def _moved(row: Instruction, param: str, value: object, steps: list[tuple[str, o
 
 
 def _misused(row: Instruction, how: str, args: Iterable[object], kwargs: dict[str, object]) -> InstructionError:
-    spoken = (value.name if isinstance(value, Buffer) else str(value) for value in (*args, *kwargs.values()))
-    keys = [""] * len(tuple(args)) + [f"{key}=" for key in kwargs]
-    listed = ", ".join(key + value for key, value in zip(keys, spoken, strict=True))
-    return InstructionError(f"T.{row.name} {how}", given=listed or "nothing", allowed=usage(row))
+    listed = [*map(_written, args), *(f"{key}={_written(value)}" for key, value in kwargs.items())]
+    return InstructionError(f"T.{row.name} {how}", given=", ".join(listed) or "nothing", allowed=usage(row))
+
+
+def _written(value: object) -> str:
+    """An argument as its user wrote it; of a long list, the first entries."""
+    if isinstance(value, (tuple, list)):
+        shown = [_written(part) for part in value[:MOST_SHOWN]] + ["..."] * (len(value) > MOST_SHOWN)
+        return f"[{', '.join(shown)}]" if isinstance(value, list) else f"({', '.join(shown)})"
+    if isinstance(value, Buffer):
+        return value.name
+    return str(value) if isinstance(value, (Expr, Region, str, int, float)) or value is None else described(value)
 
 
 def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DType | None, DType | None]:
@@ -147,7 +158,8 @@ def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DTy
     dtypes = pointed[:1] or [value.dtype for value in typed if isinstance(value, Expr)]
     known = {kind for form in row.forms for kind in form.modifiers["dtype"]}
     if not dtypes:
-        kind = as_expr(sum(typed)).dtype  # type: ignore[arg-type]  # Python numbers; as_expr refuses the rest
+        floats = [as_expr(value).dtype.is_float for value in typed]  # type: ignore[arg-type]  # as_expr refuses the rest
+        kind = FLOAT32 if any(floats) else INT32
         return (kind, kind) if kind in known else (FLOAT32, FLOAT32)
     kind = reduce(common_dtype, dtypes)
     widened = row.widens and kind.is_float and kind not in known
@@ -204,15 +216,29 @@ def _argument(row: Instruction, name: str, value: object, typed: DType | None) -
     operand = row.operand(name)
     if operand is not None:
         return _expression(row, operand, value, typed)
-    known = const_value(value.value if isinstance(value, IntEnum) else value)
-    if isinstance(value, Expr) and known is None:
+    known = _modifier(value)
+    if not _is_plain(known):
         allowed = {spelling for form in row.forms for spelling in form.modifiers.get(name, ())}
         raise InstructionError(
             f"T.{row.name}: {name} is a modifier, a constant",
-            given=str(value),
+            given=_written(value),
             allowed=", ".join(sorted(map(repr, allowed))),
         )
-    return value if known is None else known  # type: ignore[return-value]  # str, or the constant
+    return known
+
+
+def _modifier(value: object) -> Argument:
+    """A constant as its Python value, entries of a list too."""
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_modifier, value))
+    known = const_value(value.value if isinstance(value, IntEnum) else value)
+    return value if known is None else known  # type: ignore[return-value]  # whoever asks looks at what it is
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (str, int, float, np.number, np.bool_))
 
 
 def _expression(row: Instruction, operand: Operand, value: object, typed: DType | None) -> Argument:
@@ -223,7 +249,7 @@ def _expression(row: Instruction, operand: Operand, value: object, typed: DType 
         value = region.buffer.ptr_to([start for start, _ in region.box])
     if operand.kind == "text":
         if not isinstance(value, str):
-            raise InstructionError(f"{what} is a Python string", given=str(value))
+            raise InstructionError(f"{what} is a Python string", given=_written(value))
         return value
     if isinstance(value, str):
         raise InstructionError(f"{what} is an operand", given=repr(value), allowed="an expression")
@@ -336,15 +362,26 @@ def bind(made: Call) -> Bound:
 
 
 def _no_form(row: Instruction, mods: Mods) -> InstructionError:
-    """Names what is given, and the forms that have most of it, with the first modifier, the shape, if any has it."""
+    """Names what is given, and the modifier that no form has as it is given; if each alone is fine, the forms that have
+    most of it, with the first modifier, the shape, if any has it.
+    """
     wrong = {id(form): [mods.get(name) not in table for name, table in form.modifiers.items()] for form in row.forms}
     least = min((sum(missed) for missed in wrong.values() if not missed[0]), default=None)
     near = [form for form in row.forms if least is None or (not wrong[id(form)][0] and sum(wrong[id(form)]) == least)]
     return InstructionError(
         f"T.{row.name} has no form with these modifiers",
         given=", ".join(_spoken(row, name, [value]) for name, value in mods.items()),
-        allowed="\n".join(dict.fromkeys(_choices_of(row, form) for form in near)),
+        allowed=_unknown(row, mods) or "\n".join(dict.fromkeys(_choices_of(row, form) for form in near)),
     )
+
+
+def _unknown(row: Instruction, mods: Mods) -> str:
+    """What the first modifier may be that no form has as it is given; empty where there is none."""
+    for name, value in mods.items():
+        known = dict.fromkeys(chain.from_iterable(form.modifiers.get(name, ()) for form in row.forms))
+        if known and value not in known and row.operand(name) is None:
+            return _spoken(row, name, list(known))
+    return ""
 
 
 def _choices_of(row: Instruction, form: Form) -> str:

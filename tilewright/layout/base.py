@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.layout.axes import Axis
-from tilewright.layout.facts import INTS, Facts, Value
+from tilewright.layout.facts import INTS, Facts, Value, public
 
 __all__ = ["Layout", "Region", "Table"]
 
@@ -21,6 +21,8 @@ Region: TypeAlias = Sequence[tuple[Value, Value]]
 """``(start, extent)`` for each dimension of a shape."""
 
 
+@public.methods
+@public.kind_of("a layout")
 class Layout(ABC):
     """Where each element of a tile lives: a map from logical to physical coordinates.
 

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, m
 from tilewright.layout.base import Layout, Region, Table
-from tilewright.layout.facts import INTS, Facts, Value, as_int
+from tilewright.layout.facts import INTS, Facts, Value, as_int, public
 from tilewright.layout.tables import is_numeric
 from tilewright.layout.thread_axes import extremes
 from tilewright.layout.tile import TileLayout
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["ComposeLayout"]
 
 
+@public.methods
+@public.kind_of("ComposeLayout(swizzle, tile)")
 @dataclass(frozen=True, slots=True, repr=False)
 class ComposeLayout(Layout):
     """Where ``tile`` leads, with the address on axis m swizzled; the XOR acts on the whole address, offset included.
@@ -35,7 +37,7 @@ class ComposeLayout(Layout):
     tile: TileLayout
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tile, TileLayout) or not hasattr(self.swizzle, "address"):
+        if not isinstance(self.tile, TileLayout) or not hasattr(type(self.swizzle), "address"):
             raise LayoutError(
                 "a compose layout is a swizzle and a tile layout",
                 given=f"{self.swizzle} and {self.tile}",

@@ -15,7 +15,7 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import m
 from tilewright.layout.base import Layout
 from tilewright.layout.compose import ComposeLayout
-from tilewright.layout.facts import INTS, Facts, Value, as_int
+from tilewright.layout.facts import INTS, Facts, Value, as_int, public
 from tilewright.layout.iters import Iter, Iters, fuse, regroup
 from tilewright.layout.swizzle import SwizzleLayout
 from tilewright.layout.tile import TileLayout
@@ -29,6 +29,7 @@ _OFFSET = re.compile(r"\s*_?(\d+)\s*")
 _TOKEN = re.compile(r"\s*(?:_?(\d+)|([(),]))\s*")
 
 
+@public
 def from_cute(text: str) -> Layout:
     """The layout that a CuTe string writes: ``shape:stride``, ``Swizzle<B,M,S>``, or a swizzle ``o`` an offset ``o`` a
     layout. `cute_shape` gives the shape whose coordinates it takes.
@@ -58,6 +59,7 @@ def from_cute(text: str) -> Layout:
     return ComposeLayout(swizzle, layout) if swizzle else layout
 
 
+@public
 def cute_shape(text: str) -> tuple[int, ...]:
     """The size of each top-level mode of a CuTe layout.
 
@@ -68,6 +70,7 @@ def cute_shape(text: str) -> tuple[int, ...]:
     return tuple(as_int(TileLayout(mode).size()) or 1 for mode in _modes(shape, stride, text))
 
 
+@public
 def to_cute(layout: Layout, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> str:
     """The CuTe string of a layout: one mode per entry of ``shape``, or per iter.
 

@@ -12,13 +12,16 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, m
 from tilewright.layout.base import Layout, Region, Table
 from tilewright.layout.compose import ComposeLayout
-from tilewright.layout.facts import INTS, Facts, Value, as_int
+from tilewright.layout.facts import INTS, Facts, Value, as_int, public
 from tilewright.layout.iters import row_major
+from tilewright.layout.tables import check_table_size
 from tilewright.layout.tile import TileLayout
 
 __all__ = ["SwizzleLayout"]
 
 
+@public.methods
+@public.kind_of("SwizzleLayout(...)")
 @dataclass(frozen=True, slots=True, repr=False)
 class SwizzleLayout(Layout):
     """XOR the address bits ``[M+S, M+S+B)`` into ``[M, M+B)``, M, B, S being per_element, swizzle_len, atom_len.
@@ -110,6 +113,7 @@ class SwizzleLayout(Layout):
 
     def table(self, shape: Sequence[int]) -> Table:
         """The address of each element of a row-major tile: {"m": int64 array of ``(*shape, 1)``}."""
+        check_table_size(str(self), prod(shape))
         return {"m": np.asarray(self.address(np.arange(prod(shape), dtype=np.int64))).reshape(*shape, 1)}
 
     def canonicalize(self, facts: Facts = INTS) -> SwizzleLayout:
@@ -150,7 +154,7 @@ class SwizzleLayout(Layout):
 
         Raises LayoutError unless ``n`` is a power of two within a run.
         """
-        bits = n.bit_length() - 1
+        bits = int(n).bit_length() - 1
         if n < 1 or n != 1 << bits or bits > self.per_element:
             raise LayoutError(
                 f"cannot pack {self} by {n}",
@@ -161,7 +165,7 @@ class SwizzleLayout(Layout):
 
     def unpack(self, n: int) -> SwizzleLayout:
         """Addresses in n-ths of an element. Inverse of `pack`."""
-        bits = n.bit_length() - 1
+        bits = int(n).bit_length() - 1
         if n < 1 or n != 1 << bits:
             raise LayoutError(f"cannot unpack {self} by {n}", given=n, allowed="a power of two")
         return SwizzleLayout(self.per_element + bits, self.swizzle_len, self.atom_len, self.swizzle_inner)

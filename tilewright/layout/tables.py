@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.layout.iters import Iters
     from tilewright.layout.tile import TileLayout
 
-__all__ = ["is_numeric", "table_of"]
+__all__ = ["check_table_size", "is_numeric", "table_of"]
 
 
 def is_numeric(layout: TileLayout) -> bool:
@@ -27,12 +27,24 @@ def is_numeric(layout: TileLayout) -> bool:
     return all(as_int(v) is not None for v in (*values, *(term.value for term in layout.offset)))
 
 
+MOST_PLACES = 1 << 28  # 2 GiB for each axis
+
+
+def check_table_size(what: str, places: int) -> None:
+    """Raise LayoutError before memory is asked for that a machine may not have."""
+    if places > MOST_PLACES:
+        raise LayoutError(
+            f"the table of {what} is too large", given=f"{places} places", allowed=f"{MOST_PLACES} at most"
+        )
+
+
 def table_of(layout: TileLayout, shape: Sequence[int]) -> Table:
     """See `TileLayout.table`."""
     if not is_numeric(layout):
         raise LayoutError(f"{layout} has no table", given="expressions", allowed="numbers in every iter and offset")
     size = prod(it.extent for it in layout.shard)
-    if prod(shape) != size:
+    check_table_size(str(layout), size * prod(it.extent for it in layout.replica))
+    if prod(shape) != size or min(shape, default=1) < 1:
         raise LayoutError(
             f"{layout} does not have the shape {listed(shape)}",
             given=f"{prod(shape)} elements in the shape",
