@@ -114,8 +114,8 @@ def array_info(value: Any) -> ArrayInfo:
 def _tensor_info(value: Any) -> ArrayInfo:
     # a sparse tensor has none
     with protocol("an argument has no memory of its own", "a dense tensor, such as .to_dense() makes"):
-        shape, name = tuple(map(int, value.shape)), str(value.dtype).removeprefix("torch.")
-        steps, address = tuple(map(int, value.stride())), int(value.data_ptr())
+        shape, name = tuple(value.shape), str(value.dtype).removeprefix("torch.")
+        steps, address = tuple(value.stride()), int(value.data_ptr())
     return ArrayInfo(shape, name, steps, address, device_of(value), False)
 
 

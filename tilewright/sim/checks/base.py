@@ -120,7 +120,7 @@ def parse_checks(given: str | Iterable[str]) -> frozenset[str]:
     Raises ArgumentError with the choices for a name that is none.
     """
     several = isinstance(given, Iterable) and not isinstance(given, str | np.ndarray)
-    names = list(given) if several else given.split(",") if isinstance(given, str) else [given]
+    names: list[Any] = list(given) if several else given.split(",") if isinstance(given, str) else [given]
     if odd := [name for name in names if not isinstance(name, str)]:
         raise ArgumentError(
             "a check is a name", given=described(odd[0]), allowed=choices("", ("all", "none", "default", *CHECKS))
