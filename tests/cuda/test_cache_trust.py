@@ -18,7 +18,7 @@ from tests.cuda.test_cache import KEYS, TEXT, made
 from tilewright.cuda import cache
 from tilewright.cuda.cache import Cache, assemble
 from tilewright.cuda.nvrtc import Assembly
-from tilewright.errors import TilewrightWarning
+from tilewright.errors import TilewrightWarning, ToolError
 
 KEY = KEYS[0]
 
@@ -87,7 +87,8 @@ def bound_socket(path: Path) -> None:
     place = os.getcwd()
     os.chdir(path.parent)  # the name of a socket is short
     try:
-        socket.socket(socket.AF_UNIX).bind(path.name)
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(path.name)
     finally:
         os.chdir(place)
 
@@ -208,7 +209,6 @@ ODD_FOLDERS = [
     "/dev/null",
     "/proc/self/mem",
     "/dev/null/below",
-    "~nobody-of-this-name/kernels",
     "x" * 5000,
     "/proc/1/x",
 ]
@@ -228,6 +228,13 @@ def test_a_variable_that_names_no_folder_costs_a_warning(
         assert assemble(TEXT, "sm_90a").cubin == b"cubin"
 
     assert not list(tmp_path.iterdir())
+
+
+def test_the_home_of_an_unknown_user_is_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "~nobody-of-this-name/kernels")
+
+    with pytest.raises(ToolError, match="the home of an unknown user"):
+        Cache.of_environment()
 
 
 def test_an_entry_replaced_while_it_is_read_is_read_as_it_was(store: Cache) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.dtypes import BOOL, INT32, INT64, DType, dtype
-from tilewright.errors import InstructionError, described
+from tilewright.errors import InstructionError
 from tilewright.ir import (
     AddressOf,
     Argument,
@@ -28,15 +28,15 @@ from tilewright.ir import (
     common_dtype,
     const_value,
 )
-from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Form, Instruction, Mods, Operand, lookup
+from tilewright.isa.refusals import misused, no_form, usage, written
+from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Instruction, Operand, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 __all__ = ["bind", "call", "usage"]
 
 FLOAT32 = dtype("float32")
-MOST_SHOWN = 8  # entries of a list in an error
 UINT32 = dtype("uint32")
 ADDRESSES = ("shared", "global", "generic")
 
@@ -70,12 +70,6 @@ def call(name: str, *args: object, **kwargs: object) -> Expr:
     return cast(made, kind) if kind is not None and kind != computed and result == computed else made
 
 
-def usage(row: Instruction) -> str:
-    """``T.ptx.ldmatrix(trans, num, type, p, *r, shape='m8n8', space='shared')``."""
-    words = [*row.params, *(k if d is REQUIRED else f"{k}={d!r}" for k, d in row.keywords.items())]
-    return f"T.{row.name}({', '.join(words)})"
-
-
 def _is_default(row: Instruction, key: str, value: object) -> bool:
     default = row.keywords[key]
     return type(default) is type(value) and bool(default == value)
@@ -98,15 +92,15 @@ def _arranged(
         elif rest:
             positional.append((param, rest.pop(0)))
         else:
-            raise _misused(row, f"lacks its argument {name!r}", args, kwargs)
+            raise misused(row, f"lacks its argument {name!r}", args, kwargs)
     keywords = {}
     for name, default in row.keywords.items():
         keywords[name] = given.pop(name) if name in given else rest.pop(0) if rest else default
         if keywords[name] is REQUIRED:
-            raise _misused(row, f"lacks its argument {name!r}", args, kwargs)
+            raise misused(row, f"lacks its argument {name!r}", args, kwargs)
     if rest or given:
         how = f"has no argument {', '.join(map(repr, given))}" if given else f"takes {len(rest)} fewer"
-        raise _misused(row, how, args, kwargs)
+        raise misused(row, how, args, kwargs)
     return positional, keywords
 
 
@@ -129,21 +123,6 @@ def _moved(row: Instruction, param: str, value: object, steps: list[tuple[str, o
             moved = step if isinstance(step, int) else cast(step, base.dtype)  # type: ignore[arg-type]  # cast refuses
             value = base + (moved << shift if shift else moved)
     return value
-
-
-def _misused(row: Instruction, how: str, args: Iterable[object], kwargs: dict[str, object]) -> InstructionError:
-    listed = [*map(_written, args), *(f"{key}={_written(value)}" for key, value in kwargs.items())]
-    return InstructionError(f"T.{row.name} {how}", given=", ".join(listed) or "nothing", allowed=usage(row))
-
-
-def _written(value: object) -> str:
-    """An argument as its user wrote it; of a long list, the first entries."""
-    if isinstance(value, (tuple, list)):
-        shown = [_written(part) for part in value[:MOST_SHOWN]] + ["..."] * (len(value) > MOST_SHOWN)
-        return f"[{', '.join(shown)}]" if isinstance(value, list) else f"({', '.join(shown)})"
-    if isinstance(value, Buffer):
-        return value.name
-    return str(value) if isinstance(value, (Expr, Region, str, int, float)) or value is None else described(value)
 
 
 def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DType | None, DType | None]:
@@ -221,7 +200,7 @@ def _argument(row: Instruction, name: str, value: object, typed: DType | None) -
         allowed = {spelling for form in row.forms for spelling in form.modifiers.get(name, ())}
         raise InstructionError(
             f"T.{row.name}: {name} is a modifier, a constant",
-            given=_written(value),
+            given=written(value),
             allowed=", ".join(sorted(map(repr, allowed))),
         )
     return known
@@ -249,7 +228,7 @@ def _expression(row: Instruction, operand: Operand, value: object, typed: DType 
         value = region.buffer.ptr_to([start for start, _ in region.box])
     if operand.kind == "text":
         if not isinstance(value, str):
-            raise InstructionError(f"{what} is a Python string", given=_written(value))
+            raise InstructionError(f"{what} is a Python string", given=written(value))
         return value
     if isinstance(value, str):
         raise InstructionError(f"{what} is an operand", given=repr(value), allowed="an expression")
@@ -353,47 +332,12 @@ def bind(made: Call) -> Bound:
                 mods.setdefault("dtype", operands[name][0].dtype)
     form = next((form for form in row.forms if form.fits(mods)), None)
     if form is None:
-        raise _no_form(row, mods)
+        raise no_form(row, mods)
     bound = Bound(row, form, mods, operands, texts)
     _check_registers(bound)
     if row.check:
         row.check(bound)
     return bound
-
-
-def _no_form(row: Instruction, mods: Mods) -> InstructionError:
-    """Names what is given, and the modifier that no form has as it is given; if each alone is fine, the forms that have
-    most of it, with the first modifier, the shape, if any has it.
-    """
-    wrong = {id(form): [mods.get(name) not in table for name, table in form.modifiers.items()] for form in row.forms}
-    least = min((sum(missed) for missed in wrong.values() if not missed[0]), default=None)
-    near = [form for form in row.forms if least is None or (not wrong[id(form)][0] and sum(wrong[id(form)]) == least)]
-    return InstructionError(
-        f"T.{row.name} has no form with these modifiers",
-        given=", ".join(_spoken(row, name, [value]) for name, value in mods.items()),
-        allowed=_unknown(row, mods) or "\n".join(dict.fromkeys(_choices_of(row, form) for form in near)),
-    )
-
-
-def _unknown(row: Instruction, mods: Mods) -> str:
-    """What the first modifier may be that no form has as it is given; empty where there is none."""
-    for name, value in mods.items():
-        known = dict.fromkeys(chain.from_iterable(form.modifiers.get(name, ()) for form in row.forms))
-        if known and value not in known and row.operand(name) is None:
-            return _spoken(row, name, list(known))
-    return ""
-
-
-def _choices_of(row: Instruction, form: Form) -> str:
-    return ", ".join(_spoken(row, name, list(table)) for name, table in form.modifiers.items())
-
-
-def _spoken(row: Instruction, name: str, values: Sequence[object]) -> str:
-    """``num in (1, 2)``; an operand that may be left out: ``with split=``, ``without split=``."""
-    if row.operand(name) is not None and values in ([None], ["given"]):
-        return f"{'with' if values[0] else 'without'} {name}="
-    listed = [str(value) if isinstance(value, DType) else repr(value) for value in values]
-    return f"{name}={listed[0]}" if len(values) == 1 else f"{name} in ({', '.join(listed)})"
 
 
 def _check_registers(bound: Bound) -> None:

@@ -22,12 +22,21 @@ def _is_value(value: object) -> bool:
 VALUE = Kind("an expression or a number", _is_value)
 PLACE = "a buffer, a region or an element of one"
 
+OWN_WORDS = (
+    "kind: str",
+    "dtype: str",
+    "layout: Layout | None",
+    "param: Var",
+    "place: Buffer | Load | Region",
+    "settings: Mapping[str, object]",
+    "allocated_addr: Value | None",
+)
+"""Parameters whose functions refuse what they do not take in words of their own."""
+
 public = Public(
     KernelError,
     {
-        **dict.fromkeys(
-            ("kind: str", "dtype: str", "layout: Layout | None"), ANYTHING
-        ),  # these refuse in their own words
+        **dict.fromkeys(OWN_WORDS, ANYTHING),
         "Value": VALUE,
         "Expr": instances("an expression", Expr),
         "Var": instances("a parameter", Var),
