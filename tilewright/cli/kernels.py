@@ -110,7 +110,9 @@ def _imported(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except TilewrightError as error:
         raise error.located(_line_at_fault(path, error)) from None
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit at the top of a file too
         message = error.msg if isinstance(error, SyntaxError) else str(error)
         what = f"{type(error).__name__}: {message}" if message else type(error).__name__
         raise KernelError(what, at=_line_at_fault(path, error)) from error
@@ -119,7 +121,7 @@ def _imported(path: Path) -> ModuleType:
     return module
 
 
-def _line_at_fault(path: Path, error: Exception) -> Span:
+def _line_at_fault(path: Path, error: BaseException) -> Span:
     """The innermost line of the file that the error came through; of text that is no Python, the line it names."""
     if isinstance(error, SyntaxError) and error.lineno:
         start = max((error.offset or 1) - 1, 0)

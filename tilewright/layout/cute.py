@@ -24,9 +24,9 @@ __all__ = ["cute_shape", "from_cute", "to_cute"]
 
 Nested: TypeAlias = Union[int, "list[Nested]"]
 
-_SWIZZLE = re.compile(r"\s*(?:Sw|Swizzle)\s*<\s*(\d+)\s*,\s*(\d+)\s*,\s*(-?\d+)\s*>\s*")
-_OFFSET = re.compile(r"\s*_?(\d+)\s*")
-_TOKEN = re.compile(r"\s*(?:_?(\d+)|([(),]))\s*")
+_SWIZZLE = re.compile(r"\s*(?:Sw|Swizzle)\s*<\s*(\d{1,4})\s*,\s*(\d{1,4})\s*,\s*(-?\d{1,4})\s*>\s*")
+_OFFSET = re.compile(r"\s*_?(\d{1,100})\s*")
+_TOKEN = re.compile(r"\s*(?:_?(\d{1,100})(?!\d)|([(),]))\s*")
 
 
 @public

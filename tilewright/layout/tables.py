@@ -50,7 +50,19 @@ def table_of(layout: TileLayout, shape: Sequence[int]) -> Table:
             given=f"{prod(shape)} elements in the shape",
             allowed=f"{size} elements",
         )
+    for axis in layout.axes:
+        _check_reach(layout, axis)
     return {axis.name: _on_axis(layout, axis, shape) for axis in layout.axes}
+
+
+def _check_reach(layout: TileLayout, axis: Axis) -> None:
+    """Raises LayoutError where a coordinate has more than 64 bits."""
+    reach = sum((it.extent - 1) * abs(it.stride) for it in (*layout.shard, *layout.replica) if it.axis == axis)
+    strides = [abs(it.stride) for it in (*layout.shard, *layout.replica)]
+    most = max([reach + abs(layout.offset_on(axis)), *strides])
+    if most >= 1 << 63:
+        given, allowed = f"coordinates up to {most} on axis {axis}", "coordinates of 64 bits"
+        raise LayoutError(f"{layout} has no table", given=given, allowed=allowed)
 
 
 def _on_axis(layout: TileLayout, axis: Axis, shape: Sequence[int]) -> NDArray[np.int64]:

@@ -105,7 +105,7 @@ def layout_grid(layout: Layout, shape: Sequence[int], kind: DType | None = None,
         raise LayoutError(f"unknown colouring {by!r}", given=by, allowed=choices(by, COLOURINGS))
     check_shape(shape)
     extents = (1, *shape) if len(shape) == 1 else tuple(shape)
-    table = layout.table(extents)
+    table = layout.table(extents) or {"m": np.zeros((*extents, 1), np.int64)}  # no axes: all at one place
     bits = kind.bits if kind is not None else 16
     words = _words(table, bits).reshape(-1, extents[-1])
     keys = _keys(table, bits, by).reshape(-1, extents[-1])

@@ -37,7 +37,7 @@ def memory_grid(layout: Layout, shape: Sequence[int], kind: DType) -> Grid:
     Raises LayoutError for a layout with thread axes, and where the memory is too large for a picture.
     """
     check_shape(shape)
-    table = layout.table(tuple(shape))
+    table = layout.table(tuple(shape)) or {"m": np.zeros((*shape, 1), np.int64)}  # no axes: all at one place
     threads = [name for name in table if Axis.get(name).is_thread()]
     if threads:
         raise LayoutError(
