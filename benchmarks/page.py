@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ CPU = {
 }
 """The results of `make bench` and the title of each one's table, in the order in which they are shown."""
 
+MIXED = ("growth", "triton_interpreter")  # several things to measure: the targets below say what is set against what
 SANITIZER = "sanitizer"
 
 
@@ -58,10 +59,10 @@ def _load(name: str) -> dict[str, Any] | None:
 
 def cpu_table(name: str, found: Mapping[str, Any]) -> str:
     """What `benchmarks.measure.save` wrote."""
-    ratios = found["ratios"]
+    ratios, columns = found["ratios"], 2 if name in MIXED else 3
     head = f"{found['title'][0].upper()}{found['title'][1:]}."
     rows = [
-        (what, "not installed" if took is None else f"{took:.2f}", f"{ratios[what]:.3g}" if what in ratios else "")
+        (what, _number(took, ".2f"), _number(ratios.get(what)))[:columns]
         for what, took in found["milliseconds"].items()
     ]
     targets = [
@@ -70,7 +71,7 @@ def cpu_table(name: str, found: Mapping[str, Any]) -> str:
         for target in found["targets"]
     ]
     machine = ", ".join(f"{key} {found[key]}" for key in MEASURED if key in found)
-    parts = [head, _grid(("what", "ms", _ratio_head(found)), rows), "\n".join(targets)]
+    parts = [head, _grid(("what", "ms", _ratio_head(found))[:columns], rows), "\n".join(targets)]
     return "\n\n".join([part for part in parts if part] + [f"`python -m benchmarks {name}`: {machine}."])
 
 
@@ -79,8 +80,9 @@ def _ratio_head(found: Mapping[str, Any]) -> str:
     return "of its yardstick" if first in found["ratios"] else "the first row over this one"
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+def _number(value: float | None, how: str = ".3g") -> str:
+    """None: not installed, or set against nothing."""
+    return "-" if value is None else format(value, how)
 
 
 def sanitizer_table(found: Mapping[str, Any] | None) -> str:
@@ -94,7 +96,7 @@ def sanitizer_table(found: Mapping[str, Any] | None) -> str:
     return f"{table}\n\n`make sanitize`: date {found['date']}, GPU {found['gpu']}, {found['sanitizer']}."
 
 
-def _grid(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _grid(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
 
 

@@ -128,8 +128,19 @@ class Public:
             return ANYTHING  # tests/house holds that every annotation is known
         return made(self.kind(inner.removesuffix(", ...")) if outer in ("Sequence", "Iterable", "tuple") else ANYTHING)
 
+    def knows(self, annotation: str, name: str) -> bool:
+        """Is there a row for the annotation, or for each of its parts?"""
+        special = (f"{stars}{name}: {annotation}" for stars in ("", "*", "**"))
+        if annotation in self._kinds or any(row in self._kinds for row in special):
+            return True
+        parts = list(_alternatives(annotation))
+        if len(parts) > 1:
+            return all(self.knows(part, "") for part in parts)
+        return annotation.partition("[")[0] in GENERIC
+
     def _parameters(self, function: Callable[..., Any]) -> Parameters:
-        code, written = function.__code__, function.__annotations__
+        plain = inspect.unwrap(function)  # of functools.cache
+        code, written = plain.__code__, plain.__annotations__
         count = code.co_argcount + code.co_kwonlyargcount
         names = code.co_varnames[:count]
         kinds = {name: self.kind(_text(written.get(name, "")), name) for name in names}

@@ -9,6 +9,7 @@ from ast import literal_eval
 from pathlib import Path
 from types import ModuleType
 
+from tilewright.compiler import Executable
 from tilewright.errors import ArgumentError, KernelError, Span, TilewrightError, choices
 from tilewright.ir import Kernel
 from tilewright.lang import JitKernel
@@ -91,7 +92,7 @@ def _specialised(kernel: JitKernel, values: dict[str, object], name: str) -> Ker
 
 def _kernels(module: ModuleType) -> dict[str, Kernel | JitKernel]:
     """The kernels of a module by name; what was compiled counts as its kernel."""
-    named = ((name, getattr(value, "kernel", value)) for name, value in vars(module).items())
+    named = ((n, value.kernel if isinstance(value, Executable) else value) for n, value in vars(module).items())
     return {name: value for name, value in named if isinstance(value, Kernel | JitKernel)}
 
 
