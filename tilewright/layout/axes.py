@@ -45,7 +45,6 @@ class _ByName(type):
         raise UnknownAxis(name)
 
 
-@public.methods
 @public.constructor
 @public.kind_of("an axis, such as laneid")
 @dataclass(frozen=True, slots=True)
