@@ -36,7 +36,7 @@ def argument(operand: Operand, count: int, mods: Mods) -> object:
         "generic": WIDE.ptr_to([TID * 2]),
         "pred": TID < 5,
         "value": [TID],
-        "tensor": element(OUT, TID),
+        "tmem": element(OUT, TID),
         "imm": 4,
         "note": 0,
         "text": "%d\n",

@@ -48,7 +48,7 @@ def test_back_ends_and_variants_take_ptx_from_the_table() -> None:
     [
         "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0}, [%1];",
         "ld.shared.v4.u32 {%0}, [%1];",
-        "cp.async.bulk.tensor.2d",
+        "cp.async.bulk.tmem.2d",
         "tcgen05.cp.cta_group::1.128x256b",
         "bar.sync 0;",
         "mma.sync.aligned",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.sim.tensor_kernels import IN_EVERY_QUARTER, TILE, line, refusal, simulate
+from tests.sim.tmem_kernels import IN_EVERY_QUARTER, TILE, line, refusal, simulate
 from tilewright import T, Tx
 from tilewright.errors import InstructionError
 

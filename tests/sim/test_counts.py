@@ -7,8 +7,8 @@ import pytest
 
 import tilewright as tw
 from tests.sim.build import Lowered, at, cta, get, lane, tid
-from tests.sim.tensor_kernels import TILE
 from tests.sim.test_asynchrony import copied
+from tests.sim.tmem_kernels import TILE
 from tilewright.sim import Run
 from tilewright.sim.address import Address, Part
 from tilewright.sim.counts import default_phase, wavefronts

@@ -172,7 +172,7 @@ def test_a_collective_may_leave_out_whole_warps() -> None:
 
 
 def test_a_flag_that_a_later_cta_sets_is_waited_for() -> None:
-    """CTA 0 polls; the CTA that answers is in another chunk of the grid."""
+    """CTA 0 polls; the CTA that answers is in another wave of the grid."""
     k = Lowered(threads=1024, grid=100)
     flag, out = k.array("flag", "int32", 1), k.array("out", "int32", 1)
     with k.when(cta == 0), k.when(tid == 0):

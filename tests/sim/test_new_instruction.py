@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.sim.tensor_kernels import give_back, line, meet, refusal, simulate, take
+from tests.sim.tmem_kernels import give_back, line, meet, refusal, simulate, take
 from tilewright import T
 from tilewright.isa import INSTRUCTIONS, since
 from tilewright.isa.effects import read_and_written
@@ -32,7 +32,7 @@ def row(name: str, operands: tuple[Any, ...], execute: Any, **effects: Any) -> I
 
 
 ROWS = (
-    row("toy.fill", (reads("taddr", "tensor"), reads("value", "b32")), fill, asynchronous=Async("toy")),
+    row("toy.fill", (reads("taddr", "tmem"), reads("value", "b32")), fill, asynchronous=Async("toy")),
     row(
         *("toy.commit", (reads("ptr", "shared"),), tell),
         accesses=read_and_written("ptr", "shared", 8),

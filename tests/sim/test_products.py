@@ -16,7 +16,7 @@ from tilewright.isa.mma import DTYPES, MMA
 from tilewright.isa.products import float_product
 from tilewright.isa.widen import widened
 from tilewright.sim.places import Place
-from tilewright.sim.products import Fragments, Plan, ProductRun
+from tilewright.sim.products import Fragments, ProductPlan, ProductRun
 
 WARPS, CTAS = 4, 3
 THREADS = WARPS * 32 * CTAS
@@ -231,7 +231,7 @@ STARTS = tuple(
 )
 
 
-def planned(starts: tuple[tuple[int, int, int, int], ...]) -> Plan | None:
+def planned(starts: tuple[tuple[int, int, int, int], ...]) -> ProductPlan | None:
     product = float_product("m16n8k16", "float16", "float16")
     left = Fragments(Place("a", "local", 1, 0, 4 * A), product.left, "float16")
     right = Fragments(Place("b", "local", 1, 0, 4 * B), product.right, "float16")

@@ -8,47 +8,47 @@ import pytest
 from tilewright.sim.batch import Look
 from tilewright.sim.masks import Mask
 from tilewright.sim.registers import Registers
-from tilewright.sim.sharing import Alike, best_grid
+from tilewright.sim.uniform import UniformWarps, best_grid
 
-EIGHT = [Alike(o, s, 8 // o // s) for o in (1, 2, 4, 8) for s in (1, 2, 4, 8) if o * s <= 8]
+EIGHT = [UniformWarps(o, s, 8 // o // s) for o in (1, 2, 4, 8) for s in (1, 2, 4, 8) if o * s <= 8]
 GRIDS = [(1, 8), (2, 4), (4, 2), (8, 1)]
 CTAS, ALL = 3, (3, 8, 32)
-LOOK, MASK = Look(None, slice(0, CTAS, 1), slice(0, 8, 1), ALL), Mask(ALL)  # type: ignore[arg-type]  # no chunk is asked
+LOOK, MASK = Look(None, slice(0, CTAS, 1), slice(0, 8, 1), ALL), Mask(ALL)  # type: ignore[arg-type]  # no wave is asked
 
 
-def words(alike: Alike, count: int) -> np.ndarray:
+def words(alike: UniformWarps, count: int) -> np.ndarray:
     """Registers of those warps that differ, (CTAs, outer * inner, count, 32)."""
     shape = (CTAS, alike.outer * alike.inner, count, 32)
     return np.arange(np.prod(shape), dtype=np.uint32).reshape(shape)
 
 
-def for_all(alike: Alike, once: np.ndarray) -> np.ndarray:
+def for_all(alike: UniformWarps, once: np.ndarray) -> np.ndarray:
     """The same for every warp, by the words of the docstring: digits of the warp's number."""
     first = [w // (alike.same * alike.inner) * alike.inner + w % alike.inner for w in range(8)]
     return once[:, first]
 
 
 @pytest.mark.parametrize("alike", EIGHT, ids=str)
-def test_warps_with_the_same_values_are_found_and_kept_once(alike: Alike) -> None:
+def test_warps_with_the_same_values_are_found_and_kept_once(alike: UniformWarps) -> None:
     once = words(alike, 1)
     values = for_all(alike, once)
 
-    found = Alike.among(values)
+    found = UniformWarps.among(values)
 
     assert found.same == alike.same
     np.testing.assert_array_equal(found.once(values), once)
 
 
 def test_one_other_lane_makes_a_warp_another() -> None:
-    values = for_all(Alike(1, 8, 1), words(Alike(1, 8, 1), 1)).copy()
+    values = for_all(UniformWarps(1, 8, 1), words(UniformWarps(1, 8, 1), 1)).copy()
     values[2, 5, 0, 31] += 1
 
-    assert Alike.among(values) == Alike.nobody(8)
+    assert UniformWarps.among(values) == UniformWarps.nobody(8)
 
 
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("alike", EIGHT, ids=str)
-def test_a_grid_leaves_out_nothing_but_equals(alike: Alike, grid: tuple[int, int]) -> None:
+def test_a_grid_leaves_out_nothing_but_equals(alike: UniformWarps, grid: tuple[int, int]) -> None:
     values = for_all(alike, words(alike, 1))
 
     left = alike.in_grid(values, grid)
@@ -60,19 +60,19 @@ def test_a_grid_leaves_out_nothing_but_equals(alike: Alike, grid: tuple[int, int
 @pytest.mark.parametrize(
     ("left", "right", "grid"),
     [
-        (Alike(2, 4, 1), Alike(1, 2, 4), (2, 4)),  # the usual one: rows share A, columns share B
-        (Alike(1, 4, 2), Alike(2, 2, 2), (4, 2)),  # B is shared in a way that no grid shows
-        (Alike(1, 8, 1), Alike(4, 2, 1), (4, 2)),  # A is everybody's
-        (Alike.nobody(8), Alike.nobody(8), (8, 1)),
+        (UniformWarps(2, 4, 1), UniformWarps(1, 2, 4), (2, 4)),  # the usual one: rows share A, columns share B
+        (UniformWarps(1, 4, 2), UniformWarps(2, 2, 2), (4, 2)),  # B is shared in a way that no grid shows
+        (UniformWarps(1, 8, 1), UniformWarps(4, 2, 1), (4, 2)),  # A is everybody's
+        (UniformWarps.nobody(8), UniformWarps.nobody(8), (8, 1)),
     ],
 )
-def test_the_grid_is_the_one_that_shares_most(left: Alike, right: Alike, grid: tuple[int, int]) -> None:
+def test_the_grid_is_the_one_that_shares_most(left: UniformWarps, right: UniformWarps, grid: tuple[int, int]) -> None:
     assert best_grid(8, left, right) == grid
 
 
 @pytest.mark.parametrize("unit", [4, 8, 16])
 @pytest.mark.parametrize("alike", EIGHT, ids=str)
-def test_registers_give_each_warp_its_words(alike: Alike, unit: int) -> None:
+def test_registers_give_each_warp_its_words(alike: UniformWarps, unit: int) -> None:
     registers = Registers(CTAS, 8, 32, unit)
     once = words(alike, 4)
 
@@ -83,7 +83,7 @@ def test_registers_give_each_warp_its_words(alike: Alike, unit: int) -> None:
 
 
 def test_registers_forget_who_is_alike_when_they_are_written() -> None:
-    alike, nobody = Alike(2, 4, 1), Alike.nobody(8)
+    alike, nobody = UniformWarps(2, 4, 1), UniformWarps.nobody(8)
     registers = Registers(CTAS, 8, 32, 4)
     registers.store_words(LOOK, 0, words(alike, 8), MASK, alike)
 
@@ -95,7 +95,7 @@ def test_registers_forget_who_is_alike_when_they_are_written() -> None:
 
 def test_who_is_alike_holds_for_the_warps_that_loaded() -> None:
     registers = Registers(CTAS, 8, 32, 4)
-    registers.store_words(LOOK, 0, words(Alike(1, 8, 1), 1), MASK, Alike(1, 8, 1))
+    registers.store_words(LOOK, 0, words(UniformWarps(1, 8, 1), 1), MASK, UniformWarps(1, 8, 1))
     four = Look(None, slice(0, CTAS, 1), slice(0, 4, 1), (CTAS, 4, 32))  # type: ignore[arg-type]
 
-    assert registers.alike(four, [0]) == Alike.nobody(4)
+    assert registers.alike(four, [0]) == UniformWarps.nobody(4)

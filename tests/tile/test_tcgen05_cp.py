@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.tile.kernels import AT, BX, LANE, TID, WARP, buffer, by_one_thread, copy, kernel, tensor
-from tests.tile.tensor_machine import TensorMachine
+from tests.tile.tmem_machine import TmemMachine
 from tilewright import isa, tile
 from tilewright.dtypes import dtype
 from tilewright.errors import DispatchError
@@ -404,8 +404,8 @@ def test_a_swizzled_region_may_begin_anywhere_in_the_pattern() -> None:
 
     assert said.plan == "32x128b.warpx4, 1 instruction; 64-byte swizzle"
     for block in range(4):
-        machine = TensorMachine(done, {}, {"bx": block}, arena={"A_smem": 1024}).run()
-        assert isinstance(machine, TensorMachine)
+        machine = TmemMachine(done, {}, {"bx": block}, arena={"A_smem": 1024}).run()
+        assert isinstance(machine, TmemMachine)
         wanted = rows.layout.table((32, 64))["m"][:, 16 * block : 16 * block + 16, 0]  # type: ignore[union-attr]
         assert {(lane, byte): where - 1024 for (lane, byte), (_, where) in machine.written.items()} == {
             (row + 32 * warp, byte): wanted[row, byte] for row in range(32) for byte in range(16) for warp in range(4)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.tile.kernels import buffer, by_one_thread, copy, kernel, tensor
 from tests.tile.oracle import placed
-from tests.tile.tensor_machine import COPY_SHAPES, PITCH, TensorMachine, lanes_of, source_of, swizzled
+from tests.tile.tmem_machine import COPY_SHAPES, PITCH, TmemMachine, lanes_of, source_of, swizzled
 from tilewright import tile
 from tilewright.errors import DispatchError
 from tilewright.ir import Buffer, Region
@@ -121,7 +121,7 @@ def check(dst: Region, src: Region, variant: str) -> bool:
         return False
     resolved, _ = tile.resolve(made, "sm_100a")
     base = 64
-    machine = TensorMachine(resolved, {src.buffer.name: None}, base=base, arena={src.buffer.name: ARENA})  # type: ignore[dict-item]
+    machine = TmemMachine(resolved, {src.buffer.name: None}, base=base, arena={src.buffer.name: ARENA})  # type: ignore[dict-item]
     machine.run()
     got = {(lane, byte - 4 * base): where for (lane, byte), (_, where) in machine.written.items()}
     assert got == needs, note

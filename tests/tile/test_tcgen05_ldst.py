@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.tile.kernels import BX, LANE, WARP, buffer, by_one_thread, copy, kernel, tensor
 from tests.tile.oracle import holders, placed
-from tests.tile.tensor_machine import REGISTERS, TensorMachine, cell_of
+from tests.tile.tmem_machine import REGISTERS, TmemMachine, cell_of
 from tilewright import tile
 from tilewright.errors import DispatchError
 from tilewright.ir import Buffer, If, Region, Var, binary
@@ -69,7 +69,7 @@ def check(
     """Resolve one copy, run it, and compare each register or cell with what the layouts say."""
     call = copy(dst, src, scope, primitive="copy_async", **config)
     done, report = tile.resolve(kernel(call, threads=threads), "sm_100a")
-    machine = TensorMachine(done, {}, base=96)
+    machine = TmemMachine(done, {}, base=96)
     machine.run()
     to, source = (each if isinstance(each, Region) else each.region() for each in (dst, src))
     loads = to.buffer.space == "local"
@@ -182,10 +182,10 @@ def test_a_warp_reads_the_lanes_it_reaches() -> None:
 
     call = copy(local, Region(rows(8), ((WARP * 32, 32), (0, 8))), "warp", primitive="copy_async")
     done, report = tile.resolve(kernel(call, threads=128), "sm_100a")
-    machine = TensorMachine(done, {}).run()
+    machine = TmemMachine(done, {}).run()
 
     assert report.entries[-1].plan == "tcgen05.ld 32x32b.x8, 1 instruction per warp"
-    assert isinstance(machine, TensorMachine)
+    assert isinstance(machine, TmemMachine)
     assert {(slot >> 20, slot & 0xFF): place for slot, place in machine.loaded.items()} == {
         (thread, byte): (thread, byte) for thread in range(128) for byte in range(32)
     }

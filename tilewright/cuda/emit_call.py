@@ -145,7 +145,7 @@ def _registers(bound: Bound) -> list[tuple[str, str, Operand]]:
 
 def _kind(operand: Operand) -> str:
     """The kind of register that carries it: shared and tensor addresses have 32 bits, a condition is a number."""
-    return {"shared": "b32", "tensor": "b32", "pred": "b32"}.get(operand.kind, operand.kind)
+    return {"shared": "b32", "tmem": "b32", "pred": "b32"}.get(operand.kind, operand.kind)
 
 
 def _numbered(bound: Bound, registers: list[tuple[str, str, Operand]], result: DType) -> str:

@@ -1,8 +1,8 @@
 """Launching a compiled kernel on the GPU where its arguments are.
 
 The first call with arguments of some dtypes, shapes, device and alignment checks them, as the simulator does, and keeps
-a `Plan`: the loaded function, its grid, the values of its symbols. Every further call reads a few attributes of each
-argument to find that plan, packs pointers and numbers into a prepared buffer, and makes one call of the driver. It
+a `LaunchPlan`: the loaded function, its grid, the values of its symbols. Every further call reads a few attributes of
+each argument to find that plan, packs pointers and numbers into a prepared buffer, and makes one call of the driver. It
 neither waits nor allocates, so it can be captured into a CUDA graph.
 """
 
@@ -28,7 +28,7 @@ from tilewright.ir import Expr, Kernel, Launch, Number, Var, walk
 from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Signature
 from tilewright.isa import ARCHS, Arch
 
-__all__ = ["Launcher", "Plan", "runs_on"]
+__all__ = ["LaunchPlan", "Launcher", "runs_on"]
 
 # How `struct` packs a parameter; floats that C has no type for go as their bits.
 FORMATS = {
@@ -58,7 +58,7 @@ class Launcher:
         alignment = max([DEFAULT_ALIGNMENT, *(buffer.align for buffer in signature.buffers.values())])
         self.quick = QuickCalls([param.name in deciding for param in kernel.params], alignment - 1)
         self._functions: dict[int, int] = {}  # by device
-        self._plans: dict[Hashable, Plan] = {}
+        self._plans: dict[Hashable, LaunchPlan] = {}
 
     def launch(self, args: tuple[Any, ...]) -> None:
         """Check the arguments, launch, and remember that these fit. Raises ArgumentError where they do not.
@@ -79,7 +79,7 @@ class Launcher:
         if self._is_quick:
             self.quick.remember(args, plan)
 
-    def plan(self, found: Sequence[Inspected], device: Device) -> Plan:
+    def plan(self, found: Sequence[Inspected], device: Device) -> LaunchPlan:
         """The checked call for arguments like these, on a device. Raises ArgumentError where they do not fit."""
         descriptors = [one.descriptor for one in found]
         key = (device.ordinal, self.signature.key(descriptors))
@@ -93,7 +93,7 @@ class Launcher:
         symbols = tuple(bindings.values[symbol.name] for symbol in self.kernel.symbols)
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
-        plan = Plan(self.kernel, device, self._function(device), bindings.grid, self._format, symbols)
+        plan = LaunchPlan(self.kernel, device, self._function(device), bindings.grid, self._format, symbols)
         self._plans[key] = plan
         return plan
 
@@ -209,7 +209,7 @@ Frame = list[Any]
 PACKED, CONFIG, STREAM = 0, 1, 5
 
 
-class Plan:
+class LaunchPlan:
     """A checked call. frames: a cache, one for each call that is under way at the same time.
 
     pack, call: what fills a frame with the values of the parameters, and the driver's function.

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.cuda.tensors import QUICK, TORCH, Reader
 
 if TYPE_CHECKING:
-    from tilewright.cuda.launch import Plan
+    from tilewright.cuda.launch import LaunchPlan
 
 __all__ = ["QuickCalls"]
 
@@ -53,7 +53,7 @@ class QuickCalls:
         self.again: Again = self.of_other_types  # launches what has been checked before; False for anything else
         self._patterns: dict[tuple[type, ...], _Pattern] = {}
 
-    def remember(self, args: tuple[Any, ...], plan: Plan) -> None:
+    def remember(self, args: tuple[Any, ...], plan: LaunchPlan) -> None:
         """Arguments like these fit ``plan``; where one is of a type without a quick `Reader`, nothing happens."""
         types = tuple(map(type, args))
         readers = [reader for kind in types if (reader := QUICK[kind]) is not None]
@@ -75,7 +75,7 @@ class _Pattern:
     """The calls with arguments of some types, and the functions written for them."""
 
     def __init__(self, types: tuple[type, ...], readers: Sequence[Reader], stream: Stream, calls: QuickCalls) -> None:
-        self._plans: dict[Hashable, Plan] = {}
+        self._plans: dict[Hashable, LaunchPlan] = {}
         self._arrays = [i for i, reader in enumerate(readers) if reader.pointer]
         whole = not any(calls.decides[i] for i in range(len(types)) if i not in self._arrays)
         self._guards = _tensor_guards() if whole and all(readers[i].facts == TORCH[1] for i in self._arrays) else None
@@ -91,7 +91,7 @@ class _Pattern:
         exec(source(readers, calls.decides, calls.mask), self._names)
         self.again: Again = self._names["looked_up" if self._guards is None else "again"]
 
-    def add(self, args: tuple[Any, ...], plan: Plan) -> None:
+    def add(self, args: tuple[Any, ...], plan: LaunchPlan) -> None:
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
         self._plans[self._names["key"](args)] = plan

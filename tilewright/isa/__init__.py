@@ -11,7 +11,7 @@ In the order in which to read:
     copy, address, cluster, atomics
                         memory, and the windows that addresses point into
     sync, fences, warp  threads that meet, order and tell each other; mbarrier: phases, by the bits of mbarrier_state
-    tensor_alloc, tensor_ldst, tensor_cp, tensor_sync
+    tcgen05_alloc, tcgen05_ldst, tcgen05_cp, tcgen05_sync
                         tensor memory; descriptors and descriptor_rows: how it finds matrices in shared memory
     math, fma, bits, arith, convert
                         numbers of one thread
@@ -31,9 +31,9 @@ from tilewright.isa.majorness import *  # noqa: F403
 from tilewright.isa.mbarrier_state import *  # noqa: F403
 from tilewright.isa.spelling import *  # noqa: F403
 from tilewright.isa.table import *  # noqa: F403
-from tilewright.isa.tensor_alloc import *  # noqa: F403
-from tilewright.isa.tensor_cp import *  # noqa: F403
-from tilewright.isa.tensor_ldst import *  # noqa: F403
+from tilewright.isa.tcgen05_alloc import *  # noqa: F403
+from tilewright.isa.tcgen05_cp import *  # noqa: F403
+from tilewright.isa.tcgen05_ldst import *  # noqa: F403
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):  # noqa: F405  # Python's own
     importlib.import_module(f"{__name__}.{_module}")

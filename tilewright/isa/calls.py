@@ -283,7 +283,7 @@ def _shared_address(what: str, value: object) -> Expr:
     return made
 
 
-def _tensor_address(what: str, value: object) -> Expr:
+def _tmem_address(what: str, value: object) -> Expr:
     made = as_expr(value, _integer_dtype(value))  # type: ignore[arg-type]  # as_expr refuses what is no value
     if made.dtype.kind not in ("int", "uint") or made.dtype.bits != 32:
         points = isinstance(made, AddressOf) and made.buffer.dtype.bits == 32 and len(made.indices) == 1
@@ -299,7 +299,7 @@ def _tensor_address(what: str, value: object) -> Expr:
 _ADDRESS: Mapping[str, Callable[[str, object], Expr]] = {
     **dict.fromkeys(ADDRESSES, _address),
     "shared": _shared_address,
-    "tensor": _tensor_address,
+    "tmem": _tmem_address,
 }
 
 

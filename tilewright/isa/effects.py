@@ -74,7 +74,7 @@ class Signal:
 class Async:
     """How a form goes on after it was issued.
 
-    group: what is tracked together: "tensor" (tcgen05.cp, shift and mma of a thread), "tensor.load", "tensor.store" (of
+    group: what is tracked together: "tmem" (tcgen05.cp, shift and mma of a thread), "tmem.load", "tmem.store" (of
     a warp). role: "issue": the operation joins the group; its `execute` takes place later, at the latest when the group
     is waited for, and from issue to completion its destination is in flight and its source held. "commit": `execute`
     takes place once all that the thread issued to the group before is complete. "wait": the thread goes on once the

@@ -124,7 +124,7 @@ class Machine(Protocol):
         ...
 
     @property
-    def tensor(self) -> Tensor:
+    def tmem(self) -> Tensor:
         """The tensor memory of each warp's CTA."""
         ...
 

@@ -72,14 +72,14 @@ CONSTRAINTS = {
     "f32": "f",
     "f64": "d",
     "shared": "r",
-    "tensor": "r",
+    "tmem": "r",
     "global": "l",
     "generic": "l",
 }
 KINDS = {
     **dict.fromkeys(("b16", "b32", "b64", "f32", "f64"), "a register; `execute` gets unsigned bits (f32, f64: floats)"),
     "shared": "an offset in the CTA's shared window; a handle is converted to one",
-    "tensor": "an address of tensor memory: the lane in bits 16 to 31, the 32-bit column in bits 0 to 15",
+    "tmem": "an address of tensor memory: the lane in bits 16 to 31, the 32-bit column in bits 0 to 15",
     "global": "a handle that points to global memory",
     "generic": "a handle that points anywhere",
     "pred": "a condition; `execute` gets bools",
@@ -163,7 +163,7 @@ class Form:
     bits do not stay in bytes of their own, `validity` does.
     pattern: instead of the row's, where this form's operands stand otherwise.
     fence: how far it orders the lane's accesses before it against those after it: "cta", "cluster", "gpu", "sys",
-    "async" between the generic and the asynchronous proxy, "tensor.before" and "tensor.after" between tensor memory
+    "async" between the generic and the asynchronous proxy, "tmem.before" and "tmem.after" between tensor memory
     and the meetings of threads.
     product: the product of matrices that a call's registers hold, for forms that are nothing else.
     ready: of a form that may have to wait for others: gets what `execute` gets, tells in which lanes that may take

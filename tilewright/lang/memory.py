@@ -16,7 +16,7 @@ from tilewright.layout import Layout, TileLayout, tcgen05_atom_layout
 __all__ = ["EXPORTS", "bind_parameter", "extents", "new_buffer"]
 
 _ALLOCATED = ("local", "shared", "shared.dyn")
-TENSOR_COLUMNS = 512  # of 32 bits, in each lane of tensor memory
+TMEM_COLUMNS = 512  # of 32 bits, in each lane of tensor memory
 
 
 def extents(shape: object, what: str) -> tuple[Value, ...]:
@@ -210,7 +210,7 @@ def decl_buffer(
         )
     name = builder.named("buffer")
     if space == "tmem":
-        _check_tensor(builder, name, kind, layout, allocated_addr)
+        _check_tmem(builder, name, kind, layout, allocated_addr)
     if byte_offset is not None:
         elem_offset = _elements(byte_offset, kind)
     made = new_buffer(
@@ -229,7 +229,7 @@ def _address(value: object) -> Expr | None:
     return None if value is None else as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
 
 
-def _check_tensor(builder: Builder, name: str, kind: str, layout: Layout | None, address: object) -> None:
+def _check_tmem(builder: Builder, name: str, kind: str, layout: Layout | None, address: object) -> None:
     """Tensor memory has lanes and columns, 128 by 512; only a layout says what is where."""
     if address is None:
         raise KernelError(
@@ -247,11 +247,11 @@ def _check_tensor(builder: Builder, name: str, kind: str, layout: Layout | None,
     if isinstance(layout, TileLayout):
         layout.verify_well_formed()
         columns = const_value(layout.cosize("TCol"))
-        if columns is not None and columns * dtype(str(kind)).bits > TENSOR_COLUMNS * 32:
+        if columns is not None and columns * dtype(str(kind)).bits > TMEM_COLUMNS * 32:
             raise KernelError(
                 f"{name} has more columns than tensor memory",
                 given=f"{columns} elements of {kind} in a lane",
-                allowed=f"{TENSOR_COLUMNS} columns of 32 bits",
+                allowed=f"{TMEM_COLUMNS} columns of 32 bits",
             )
 
 

@@ -25,9 +25,9 @@ from tilewright.layout.ready import (
     wg_local_layout,
 )
 from tilewright.layout.swizzle import SwizzleLayout
-from tilewright.layout.tensor import sf_tmem_layout, tcgen05_atom_layout
 from tilewright.layout.thread_axes import threads
 from tilewright.layout.tile import TileLayout
+from tilewright.layout.tmem import sf_tmem_layout, tcgen05_atom_layout
 
 __all__ = [
     "INTS",

@@ -7,7 +7,7 @@ from tilewright.ir.launch import launch_of, scope_id_exprs
 from tilewright.ir.ranges import RangeFacts
 from tilewright.lower.flatten import flatten
 from tilewright.lower.shared import place, plan_shared, shared_alignment, storage_bytes
-from tilewright.lower.tensor import settle_tensor_memory
+from tilewright.lower.tmem import settle_tmem
 
 __all__ = ["lower", "plan_shared", "shared_alignment", "storage_bytes"]
 
@@ -21,7 +21,7 @@ def lower(kernel: Kernel) -> Kernel:
     """
     facts = RangeFacts.of_kernel(kernel)
     offsets, shared_bytes = plan_shared(kernel.body)
-    body = settle_tensor_memory(flatten(place(kernel.body, offsets), scope_id_exprs(kernel), facts))
+    body = settle_tmem(flatten(place(kernel.body, offsets), scope_id_exprs(kernel), facts))
     launch = replace(launch_of(kernel), shared_bytes=shared_bytes)
     authored = (
         *kernel.buffers,

@@ -7,21 +7,22 @@ print(run.counts)
 In the order in which to read:
 
     program, execution      a kernel compiled once; one run of it
-    prepare, loops, pieces  the kernel is cut where threads may wait
+    prepare, loops, segments
+                            the kernel is cut where threads may wait
     axes, places            over what each value varies; where each buffer lives
-    codegen                 a piece becomes a Python function, with emitter, source, expressions, addressing and calls
+    codegen                 a segment becomes a Python function, with emitter, source, expressions, addressing and calls
     arithmetic, convert, floats, nibbles
                             what those functions compute with
-    batch, masks, chunk     the lanes that are at one piece; which of them are active; the CTAs that run together
+    batch, masks, wave      the lanes that are at one segment; which of them are active; the CTAs that run together
     schedule, sync          who runs next; where threads meet, with turns and stuck for those who never get on
     sites, address          a place of the kernel that touches memory, and the addresses of its lanes
-    memory, registers, tensor, remote
+    memory, registers, tmem, remote
                             what is touched
     instructions, facets    a row of the instruction table, run on the machine that it asks for
     pending, bulk           operations that go on by themselves
     counts                  what was counted
     checks                  what is looked for meanwhile
-    fusing, products, loads, sharing
+    fusing, products, loads, uniform
                             many small products or loads done as one: nothing new, only faster
 """
 

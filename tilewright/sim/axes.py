@@ -50,7 +50,7 @@ VARIES = {"lane": LANE, "warp": WARP, "thread": WARP | LANE, "cta": CTA, "grid":
 
 
 def stop_of(loop: For) -> Var:
-    """The variable that holds the end of a loop that is cut into pieces."""
+    """The variable that holds the end of a loop that is cut into segments."""
     return Var(f"{loop.var.name}.stop", loop.stop.dtype)
 
 
@@ -60,7 +60,7 @@ def operand_expressions(call: Call) -> list[Expr]:
 
 
 class Axes:
-    """The axes of every variable of a kernel, found by going over it until nothing changes. Ask `of`."""
+    """The axes of every variable of a kernel, found by going over it until nothing changes. Poll `of`."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.variables: dict[str, int] = {}

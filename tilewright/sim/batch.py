@@ -1,4 +1,4 @@
-"""A batch: lanes that are at the same piece of a kernel, with their values. Plain data that splits, merges and prints.
+"""A batch: lanes that are at one segment of a kernel, with their values. Plain data that splits, merges and prints.
 
 A batch is a range of CTAs times a range of warps, with a mask where that product has holes; all its arrays broadcast
 to ``shape``. Both ranges are slices, so that memory and registers of a batch are views, never copies.
@@ -16,8 +16,8 @@ from tilewright.sim.masks import Mask, Value
 
 if TYPE_CHECKING:
     from tilewright.sim.address import Ints, Part, Shape
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.masks import Bools
+    from tilewright.sim.wave import Wave
 
 __all__ = ["Batch", "Look", "Special", "lanes_text", "merged", "numbers"]
 
@@ -40,21 +40,21 @@ def covering(found: Ints) -> slice:
 class Special(dict[str, Any]):
     """The special registers of a batch, each made when first read, of the smallest shape."""
 
-    def __init__(self, chunk: Chunk, ctas: slice, warps: slice) -> None:
+    def __init__(self, wave: Wave, ctas: slice, warps: slice) -> None:
         super().__init__()
-        self.place = (chunk, ctas, warps)
+        self.place = (wave, ctas, warps)
 
     def __missing__(self, name: str) -> Value:
-        chunk, *where = self.place
-        self[name] = value = chunk.special(name, *where)
+        wave, *where = self.place
+        self[name] = value = wave.special(name, *where)
         return value
 
 
 class Look:
     """What memory asks of a batch: which CTAs and warps, in what shape; one may stand for all, or have fewer lanes."""
 
-    def __init__(self, chunk: Chunk, ctas: slice, warps: slice, shape: Shape) -> None:
-        self.chunk = chunk
+    def __init__(self, wave: Wave, ctas: slice, warps: slice, shape: Shape) -> None:
+        self.wave = wave
         self.ctas = ctas
         self.warps = warps
         self.shape = shape
@@ -76,7 +76,7 @@ class Look:
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """What tells it from others of its chunk."""
+        """What tells it from others of its wave."""
         return (
             self.ctas.start,
             self.ctas.stop,
@@ -89,44 +89,44 @@ class Look:
 
     def of_lanes(self, count: int) -> Look:
         """The same with the first ``count`` lanes of each warp."""
-        return self if count == 32 else Look(self.chunk, self.ctas, self.warps, (*self.shape[:2], count))
+        return self if count == 32 else Look(self.wave, self.ctas, self.warps, (*self.shape[:2], count))
 
     @cached_property
     def single(self) -> Look:
         """One CTA that stands for all of them."""
-        return Look(self.chunk, slice(0, 1, 1), self.warps, (1, *self.shape[1:]))
+        return Look(self.wave, slice(0, 1, 1), self.warps, (1, *self.shape[1:]))
 
 
 @dataclass(eq=False)
 class Batch(Look):
-    """ctas: of the chunk's rows. env: values of the live variables by name. parts: address parts of these CTAs that
+    """ctas: of the wave's rows. env: values of the live variables by name. parts: address parts of these CTAs that
     were made before; thread_parts: those that depend on the warps only, kept for good."""
 
-    chunk: Chunk
+    wave: Wave
     ctas: slice
     warps: slice
     mask: Mask
     env: Environment = field(default_factory=dict)
-    piece: int = 0
+    segment: int = 0
     parts: dict[int, Part] = field(default_factory=dict)
     meeting: Any = None  # what it waits for: see `tilewright.sim.sync`
     polls: int = 0
 
     def __post_init__(self) -> None:
         self.shape: Shape = self.mask.shape
-        self.special = Special(self.chunk, self.ctas, self.warps)
-        self.thread_parts: dict[int, Part] = self.chunk.run.thread_parts(self.warps)
+        self.special = Special(self.wave, self.ctas, self.warps)
+        self.thread_parts: dict[int, Part] = self.wave.run.thread_parts(self.warps)
         self._rows: dict[int, Ints] = {}
         self.sums: dict[tuple[int, ...], Ints] = {}
         self.one_to_one: dict[tuple[int, ...], bool] = {}
 
     @property
-    def is_whole_chunk(self) -> bool:
-        """True where every CTA of the chunk is in it."""
-        return self.shape[0] == self.chunk.ctas
+    def is_whole_wave(self) -> bool:
+        """True where every CTA of the wave is in it."""
+        return self.shape[0] == self.wave.ctas
 
-    def narrowed(self, mask: Mask, piece: int) -> Batch:
-        """The lanes of ``mask`` as a batch of their own, at ``piece``."""
+    def narrowed(self, mask: Mask, segment: int) -> Batch:
+        """The lanes of ``mask`` as a batch of their own, at ``segment``."""
         active = mask.full
         ctas = covering(np.flatnonzero(active.any((1, 2))))
         warps = covering(np.flatnonzero(active.any((0, 2))))
@@ -134,17 +134,17 @@ class Batch(Look):
         array = None if rest.all() else rest
         env = {name: _taken(value, ctas, warps) for name, value in self.env.items()}
         return Batch(
-            self.chunk,
+            self.wave,
             _within(self.ctas, ctas),
             _within(self.warps, warps),
             Mask(rest.shape, array),
             env,
-            piece,
+            segment,
         )
 
     def lanes(self) -> Bools:
-        """Which threads of the chunk these are: (CTAs, warps, 32) of the whole chunk."""
-        all_lanes = np.zeros((self.chunk.ctas, self.chunk.run.warps, 32), np.bool_)
+        """Which threads of the wave these are: (CTAs, warps, 32) of the whole wave."""
+        all_lanes = np.zeros((self.wave.ctas, self.wave.run.warps, 32), np.bool_)
         all_lanes[self.ctas, self.warps] = self.mask.full
         return all_lanes
 
@@ -162,7 +162,7 @@ def _taken(value: Value, ctas: slice, warps: slice) -> Value:
 
 
 def merged(a: Batch, b: Batch, axes: dict[str, int]) -> Batch | None:
-    """Two batches at one piece as one, or None where a value that must be equal in all of its lanes is not.
+    """Two batches at one segment as one, or None where a value that must be equal in all of its lanes is not.
 
     axes: over what each live variable may vary; the others are dead and dropped.
     """
@@ -179,7 +179,7 @@ def merged(a: Batch, b: Batch, axes: dict[str, int]) -> Batch | None:
         env[name] = joined
     rest = both[ctas, warps]
     mask = Mask(shape, None if rest.all() else rest)
-    return Batch(a.chunk, ctas, warps, mask, env, a.piece, meeting=a.meeting, polls=min(a.polls, b.polls))
+    return Batch(a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=min(a.polls, b.polls))
 
 
 def _joined_value(a: Batch, b: Batch, name: str, over: int, where: tuple[slice, slice, Shape]) -> Value | None:
@@ -192,9 +192,9 @@ def _joined_value(a: Batch, b: Batch, name: str, over: int, where: tuple[slice, 
 def _spread_value(a: Batch, b: Batch, values: tuple[Value, Value], where: tuple[slice, slice, Shape]) -> Value:
     """Both values in the places of their own lanes."""
     ctas, warps, shape = where
-    chunk = (a.chunk.ctas, a.chunk.run.warps, 32)
+    wave = (a.wave.ctas, a.wave.run.warps, 32)
     x = np.asarray(values[0])
-    total = np.zeros((*chunk, *x.shape[3:]), x.dtype)
+    total = np.zeros((*wave, *x.shape[3:]), x.dtype)
     for batch, value in ((a, values[0]), (b, values[1])):
         window = total[batch.ctas, batch.warps]
         active = batch.mask.full

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from tilewright.errors import SimulationError
 from tilewright.sim.remote import atomic_words
-from tilewright.sim.tensor import trouble_with
+from tilewright.sim.tmem import trouble_with
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.chunk import Chunk
+    from tilewright.sim.wave import Wave
 
 __all__ = ["BulkFacet", "Footprint", "Issuers"]
 
@@ -24,16 +24,16 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Issuers:
-    """The threads that issue together: row of the chunk and thread of the CTA, (n,) each."""
+    """The threads that issue together: row of the wave and thread of the CTA, (n,) each."""
 
-    chunk: Chunk
+    wave: Wave
     rows: Ints
     threads: Ints
 
     def name(self, k: int) -> str:
         """``CTA (0, 0, 0), warp 1, lane 3``."""
         thread = int(self.threads[k])
-        return f"CTA {self.chunk.cta_name(int(self.rows[k]))}, warp {thread // 32}, lane {thread % 32}"
+        return f"CTA {self.wave.cta_name(int(self.rows[k]))}, warp {thread // 32}, lane {thread % 32}"
 
 
 @dataclass(eq=False)
@@ -74,16 +74,16 @@ class BulkFacet:
     first: Issuers | None = None  # the threads that issued, where `issuers` are the CTAs of their pairs
 
     @property
-    def chunk(self) -> Chunk:
+    def wave(self) -> Wave:
         """The CTAs of the issuers."""
-        return self.issuers.chunk
+        return self.issuers.wave
 
     def pairs(self) -> BulkFacet:
-        chunk, issuers = self.chunk, self.issuers
-        if chunk.run.cluster_ctas % 2:
+        wave, issuers = self.wave, self.issuers
+        if wave.run.cluster_ctas % 2:
             self.fault("cta_group=2 is for pairs of CTAs: the cluster has an even number of them", issuers.rows >= 0)
-        even = (issuers.rows - chunk.rank(issuers.rows) % 2)[:, None]
-        both = Issuers(chunk, (even + np.arange(2)).reshape(-1), np.repeat(issuers.threads, 2))
+        even = (issuers.rows - wave.rank(issuers.rows) % 2)[:, None]
+        both = Issuers(wave, (even + np.arange(2)).reshape(-1), np.repeat(issuers.threads, 2))
         return replace(self, issuers=both, first=issuers)
 
     def _rows(self, shape: tuple[int, ...]) -> Ints:
@@ -95,12 +95,12 @@ class BulkFacet:
         return np.asarray(own.any(-1))
 
     def shared(self, address: Ints, nbytes: int) -> NDArray[np.uint8]:
-        outside = (address < 0) | (address + nbytes > self.chunk.run.shared_bytes)
+        outside = (address < 0) | (address + nbytes > self.wave.run.shared_bytes)
         if outside.any():
             far = int(address[outside].max())
-            whole = self.chunk.run.shared_bytes
+            whole = self.wave.run.shared_bytes
             self.fault(f"outside of shared memory: byte {far} of {whole}", self._threads(outside))
-        storage = self.storage(self.issuers, self.chunk.run.places.arena)
+        storage = self.storage(self.issuers, self.wave.run.places.arena)
         rows = self._rows(address.shape)
         if isinstance(storage, Footprint):
             storage.shared.append((rows, address, nbytes))
@@ -111,12 +111,12 @@ class BulkFacet:
 
     def _cells(self, lane: Ints, column: Ints) -> tuple[Any, Ints]:
         rows = self._rows(lane.shape)
-        bounds = "bounds" in self.chunk.run.program.checks
-        if trouble_with(self.chunk.columns, rows, lane, column, bounds):
+        bounds = "bounds" in self.wave.run.program.checks
+        if trouble_with(self.wave.columns, rows, lane, column, bounds):
             for k in range(len(rows)):  # the first thread with a wrong cell is to blame
-                if trouble := trouble_with(self.chunk.columns, rows[k], lane[k], column[k], bounds):
+                if trouble := trouble_with(self.wave.columns, rows[k], lane[k], column[k], bounds):
                     self.fault(trouble, self._threads(np.arange(len(rows)) == k))
-        return self.storage(self.issuers, self.chunk.run.places.tensor), rows
+        return self.storage(self.issuers, self.wave.run.places.tmem), rows
 
     def cells(self, lane: Ints, column: Ints) -> NDArray[np.uint32]:
         storage, rows = self._cells(lane, column)
@@ -131,7 +131,7 @@ class BulkFacet:
         self._arrive(np.arange(len(barrier)), self.issuers.rows, barrier, combine, values)
 
     def arrive_everywhere(self, barrier: Ints, ctas: Ints, combine: Callable[..., Any], *values: NDArray[Any]) -> None:
-        size = self.chunk.run.cluster_ctas
+        size = self.wave.run.cluster_ctas
         nobody = ctas.astype(np.int64) >> size
         if nobody.any():
             first = int(nobody[nobody != 0][0])
@@ -140,17 +140,17 @@ class BulkFacet:
         chosen = ctas.astype(np.int64)[:, None] >> np.arange(size) & 1 != 0
         issuer, rank = np.nonzero(chosen)
         rows = self.issuers.rows[issuer]
-        rows = rows - self.chunk.rank(rows) + rank
+        rows = rows - self.wave.rank(rows) + rank
         self._arrive(issuer, rows, barrier[issuer], combine, tuple(value[issuer] for value in values))
 
     def _arrive(
         self, issuer: Ints, rows: Ints, barrier: Ints, combine: Callable[..., Any], values: tuple[Any, ...]
     ) -> None:
-        storage = self.storage(self.issuers, self.chunk.run.places.arena)
+        storage = self.storage(self.issuers, self.wave.run.places.arena)
         if isinstance(storage, Footprint):
             storage.arrivals.append((issuer, rows, barrier.astype(np.int64)))
         else:
-            atomic_words(self.chunk, rows, barrier.astype(np.int64), combine, values)
+            atomic_words(self.wave, rows, barrier.astype(np.int64), combine, values)
 
     def fault(self, what: str, threads: NDArray[np.bool_]) -> None:
         issuers = self.first or self.issuers

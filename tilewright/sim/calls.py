@@ -42,7 +42,7 @@ class CallEmitter(Addressing):
             self._move(bound, mask)
             return Operand("None")
         if form.asynchronous is not None and form.execute is None:
-            self.out.line(f"b.chunk.pending.wait(b, {mask}, {form.asynchronous.group!r})")
+            self.out.line(f"b.wave.pending.wait(b, {mask}, {form.asynchronous.group!r})")
             return Operand("None")
         if (form.sync is not None and form.execute is None) or form.fence:
             what = self.out.constant("X", form.sync or form.fence)
@@ -151,7 +151,7 @@ class CallEmitter(Addressing):
                 return f"{name}.load(b, {mask}, {address})", flags
         texts: list[str] = []
         shadows: list[str] = []
-        moves = bound.form.moves and self.with_shadows and row.kind != "tensor"  # which says where
+        moves = bound.form.moves and self.with_shadows and row.kind != "tmem"  # which says where
         for expr in given:
             if moves:
                 operand = self.value(expr, mask)
@@ -168,7 +168,7 @@ class CallEmitter(Addressing):
     def _typed(self, row: Row, expr: Expr, text: str) -> str:
         """As an array (..., 32): the bits of a register, or a value of its own dtype."""
         text = self.array(expr, text)
-        if row.kind in ("b16", "b32", "b64", "tensor", "imm", "note") and expr.dtype.bits >= 16:
+        if row.kind in ("b16", "b32", "b64", "tmem", "imm", "note") and expr.dtype.bits >= 16:
             text = f"{self.out.constant('B', to_bits(expr.dtype))}({text})"
         return f"lanes({text})"
 

@@ -1,6 +1,6 @@
-"""From pieces to one Python function each: statements under masks, values as arrays of the smallest shape.
+"""From segments to one Python function each: statements under masks, values as arrays of the smallest shape.
 
-A function gets a batch, reads the live variables out of its environment, and returns the number of the next piece, or
+A function gets a batch, reads the live variables out of its environment, and returns the number of the next segment, or
 None where the scheduler has taken the batch over (it waits, has parted, or has ended).
 """
 
@@ -45,15 +45,15 @@ from tilewright.sim.fusing import Fusing
 from tilewright.sim.loads import is_loop_of_loads, load_all
 from tilewright.sim.loops import changed_names, is_closed
 from tilewright.sim.nibbles import load_nibbles, nibble_flags, store_nibbles
-from tilewright.sim.pieces import Ask, Branch, Done, Goto, Meet, Piece
+from tilewright.sim.segments import Branch, Done, Goto, Poll, Segment, Synchronise
 from tilewright.sim.source import Source
-from tilewright.sim.sync import MeetingPlace
+from tilewright.sim.sync import BarrierSite
 from tilewright.sim.turns import Turns
 
 if TYPE_CHECKING:
     from tilewright.sim.program import Program
 
-__all__ = ["NAMESPACE", "PieceEmitter"]
+__all__ = ["NAMESPACE", "SegmentEmitter"]
 
 
 def _int64(value: Any) -> Any:
@@ -76,12 +76,12 @@ NAMESPACE: dict[str, Any] = {
 }
 
 
-class PieceEmitter(Expressions):
-    """Emits one piece."""
+class SegmentEmitter(Expressions):
+    """Emits one segment."""
 
-    def __init__(self, program: Program, out: Source, piece: Piece, live_out: frozenset[str]) -> None:
+    def __init__(self, program: Program, out: Source, segment: Segment, live_out: frozenset[str]) -> None:
         super().__init__(program, out)
-        self.piece = piece
+        self.segment = segment
         self.live_out = live_out
         self.loops: list[tuple[str, str] | None] = []  # (live, out) names of a masked loop, None for Python's own
         self.one_by_one = False  # inside of what is done only where a fused run could not be
@@ -90,19 +90,19 @@ class PieceEmitter(Expressions):
 
     def emit(self) -> None:
         """The whole function."""
-        with self.out.block(f"def piece_{self.piece.index}(b):"):
-            self.out.line("run = b.chunk.run; env = b.env; special = b.special; tally = run.tally; m0 = b.mask")
+        with self.out.block(f"def segment_{self.segment.index}(b):"):
+            self.out.line("run = b.wave.run; env = b.env; special = b.special; tally = run.tally; m0 = b.mask")
             self.out.line("threads = b.thread_parts; parts = b.parts; scalars = run.scalars")
-            for name in sorted(self.program.reads(self.piece)):
+            for name in sorted(self.program.reads(self.segment)):
                 source = "scalars" if name in self.program.parameters else "env"
                 self.out.line(f"{self.variable(Var(name))} = {source}[{name!r}]")
-            self.body(self.piece.body, "m0")
+            self.body(self.segment.body, "m0")
             self.end()
 
     def end(self) -> None:
-        """What comes after the statements: on with another piece, or a call of the scheduler."""
-        self.at = self.piece.end.at
-        end = self.piece.end
+        """What comes after the statements: on with another segment, or a call of the scheduler."""
+        self.at = self.segment.end.at
+        end = self.segment.end
         if isinstance(end, Branch):
             cond = self.out.named("c", self.sound(end.cond, "m0", "a condition"))
             self.write_back()
@@ -110,9 +110,9 @@ class PieceEmitter(Expressions):
                 self.out.line(f"return {end.then} if {cond} else {end.orelse}")
             else:
                 self.out.line(f"return run.scheduler.branch(b, {cond}, {end.then}, {end.orelse})")
-        elif isinstance(end, Meet):
+        elif isinstance(end, Synchronise):
             self.meet(end)
-        elif isinstance(end, Ask):
+        elif isinstance(end, Poll):
             self.ask(end)
         else:
             self.write_back()
@@ -122,7 +122,7 @@ class PieceEmitter(Expressions):
                 assert isinstance(end, Done)
                 self.out.line("return None")
 
-    def meet(self, end: Meet) -> None:
+    def meet(self, end: Synchronise) -> None:
         """Lanes arrive at a barrier, or gather for a collective."""
         bound = bind(end.call)
         sync = bound.form.sync
@@ -133,10 +133,10 @@ class PieceEmitter(Expressions):
             self.count(bound.instruction.name, "m0")
         self.write_back()
         axes = {f"meeting.{k}": self.axes.of(operand) for k, operand in enumerate(operands)}
-        place = self.out.constant("X", MeetingPlace(bound.instruction.name, end.at, sync, axes))
+        place = self.out.constant("X", BarrierSite(bound.instruction.name, end.at, sync, axes))
         self.out.line(f"return run.scheduler.meet(b, {', '.join([place, str(end.to), *texts])})")
 
-    def ask(self, end: Ask) -> None:
+    def ask(self, end: Poll) -> None:
         """Lanes ask whether they may go on."""
         bound = bind(end.call)
         signal = bound.form.signal
@@ -151,12 +151,12 @@ class PieceEmitter(Expressions):
             _, terms = self.pointer(bound.operands[signal.barrier][0], "m0")
             barrier = self.out.named("a", self.address(terms))
         self.write_back()
-        place = self.out.constant("X", MeetingPlace(bound.instruction.name, end.at, bound.form.sync))
+        place = self.out.constant("X", BarrierSite(bound.instruction.name, end.at, bound.form.sync))
         self.out.line(f"return run.scheduler.ask(b, {passed}, {place}, {barrier}, {tally}, {end.to}, {end.again})")
 
     def write_back(self) -> None:
-        """Variables that later pieces read go into the environment."""
-        for name in sorted(self.program.writes(self.piece) & self.live_out):
+        """Variables that later segments read go into the environment."""
+        for name in sorted(self.program.writes(self.segment) & self.live_out):
             self.out.line(f"env[{name!r}] = {self.variable(Var(name))}")
 
     # Statements
@@ -267,7 +267,7 @@ class PieceEmitter(Expressions):
         if not text.isidentifier():
             self.out.line(text)
 
-    # Control flow inside a piece
+    # Control flow inside a segment
 
     def branch(self, stmt: If, mask: str) -> None:
         """Python's ``if`` where all lanes agree; else both sides, each under its mask."""
@@ -388,17 +388,17 @@ def _leaves(stmt: Stmt) -> bool:
 
 
 _RULES: dict[type, Callable[..., None]] = {
-    AllocBuffer: PieceEmitter.nothing,
-    DeclBuffer: PieceEmitter.nothing,
-    Attr: PieceEmitter.nothing,
-    Assume: PieceEmitter.assume,
-    Bind: PieceEmitter.bind,
-    Assign: PieceEmitter.assign,
-    Store: PieceEmitter.store,
-    Evaluate: PieceEmitter.evaluate,
-    If: PieceEmitter.branch,
-    For: PieceEmitter.counted,
-    While: PieceEmitter.loop,
-    Break: PieceEmitter.leave,
-    Continue: PieceEmitter.leave,
+    AllocBuffer: SegmentEmitter.nothing,
+    DeclBuffer: SegmentEmitter.nothing,
+    Attr: SegmentEmitter.nothing,
+    Assume: SegmentEmitter.assume,
+    Bind: SegmentEmitter.bind,
+    Assign: SegmentEmitter.assign,
+    Store: SegmentEmitter.store,
+    Evaluate: SegmentEmitter.evaluate,
+    If: SegmentEmitter.branch,
+    For: SegmentEmitter.counted,
+    While: SegmentEmitter.loop,
+    Break: SegmentEmitter.leave,
+    Continue: SegmentEmitter.leave,
 }

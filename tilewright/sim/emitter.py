@@ -32,7 +32,7 @@ class Operand:
 
 
 class Emitter(ABC):
-    """A mutable writer of one piece. at: the kernel's line that is being written."""
+    """A mutable writer of one segment. at: the kernel's line that is being written."""
 
     def __init__(self, program: Program, out: Source) -> None:
         self.program = program

@@ -1,4 +1,4 @@
-"""One run of a program: its arguments, its chunks of CTAs, and what it leaves behind."""
+"""One run of a program: its arguments, its waves of CTAs, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.batch import Batch
-from tilewright.sim.chunk import Chunk
 from tilewright.sim.counts import Counts, Line
 from tilewright.sim.facets import Facet
 from tilewright.sim.masks import Mask
 from tilewright.sim.schedule import Scheduler
+from tilewright.sim.wave import Wave
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from tilewright.sim.address import Part
     from tilewright.sim.batch import Look
     from tilewright.sim.checks import Check
-    from tilewright.sim.chunk import Storage
     from tilewright.sim.masks import Value
     from tilewright.sim.pending import Operation
     from tilewright.sim.places import Place
     from tilewright.sim.program import Program
+    from tilewright.sim.wave import Storage
 
 __all__ = ["Execution", "Run"]
 
-CHUNK_BYTES = 3 << 20  # shared memory, registers and temporaries of the CTAs that run together
+WAVE_BYTES = 3 << 20  # shared memory, registers and temporaries of the CTAs that run together
 LEAST_LANES = 16384  # fewer, and the cost of a statement is that of Python
 MOST_LANES = 1 << 17
 LANE_BYTES = 24  # of temporaries, for each lane
@@ -73,10 +73,10 @@ class Execution:
         self.output: list[str] = []
         self.steps = 0
         self.tally = [0] * len(program.tallies)
-        self.scheduler = Scheduler(self, program.pieces, program.live)
+        self.scheduler = Scheduler(self, program.segments, program.live)
         self.lines: dict[tuple[Any, ...], Line] = {}  # what asynchronous operations move
         self._next = 0
-        self.open: list[Chunk] = []  # chunks that run
+        self.open: list[Wave] = []  # waves that run
 
     @property
     def ctas(self) -> int:
@@ -86,7 +86,7 @@ class Execution:
     # Running
 
     def run(self, progress: Callable[[int, int], None] | None) -> None:
-        """The whole grid, a chunk at a time."""
+        """The whole grid, a wave at a time."""
         for check in self.checks:
             check.begin(self)
         while self.admit():
@@ -101,26 +101,26 @@ class Execution:
             check.finish(self)
 
     def admit(self) -> bool:
-        """Starts the next chunk; False where no CTA is left."""
-        size = min(self._chunk_ctas(), self.ctas - self._next)
+        """Starts the next wave; False where no CTA is left."""
+        size = min(self._wave_ctas(), self.ctas - self._next)
         if size <= 0:
             return False
-        chunk = Chunk(self, self._next, size)
-        self.open.append(chunk)
+        wave = Wave(self, self._next, size)
+        self.open.append(wave)
         for check in self.checks:
-            check.start(chunk)
+            check.start(wave)
         self._next += size
         shape = (size, self.warps, 32)
         mask = Mask(shape, None if self.exists.all() else self.exists)
-        self.scheduler.ready.append(Batch(chunk, slice(0, size, 1), slice(0, self.warps, 1), mask))
+        self.scheduler.ready.append(Batch(wave, slice(0, size, 1), slice(0, self.warps, 1), mask))
         return True
 
-    def _chunk_ctas(self) -> int:
+    def _wave_ctas(self) -> int:
         """As many CTAs as cache well, never under `LEAST_LANES`, whole clusters."""
         lanes = self.warps * 32
         registers = sum(place.nbytes for place in self.places.locals)
         each = self.shared_bytes + lanes * (registers + LANE_BYTES)
-        size = max(LEAST_LANES // lanes, min(CHUNK_BYTES // each, MOST_LANES // lanes), 1)
+        size = max(LEAST_LANES // lanes, min(WAVE_BYTES // each, MOST_LANES // lanes), 1)
         return -(-size // self.cluster_ctas) * self.cluster_ctas
 
     def thread_parts(self, warps: slice) -> dict[int, Part]:
@@ -132,7 +132,7 @@ class Execution:
     @staticmethod
     def plain(batch: Look, place: Place) -> Storage:
         """The bytes of a place themselves."""
-        return batch.chunk.storage(place)
+        return batch.wave.storage(place)
 
     def ordered(self, batch: Batch, mask: Mask, what: Sync | str, at: Span | None) -> None:
         """A fence, or the lanes of whole warps meeting where none of them can be elsewhere."""
@@ -162,9 +162,9 @@ class Execution:
 
     def fingerprint(self, polling: list[Batch]) -> int:
         """A number that changes when anything does that a poll could see."""
-        memories = [block.data for block in self.blocks.values()] + [batch.chunk.shared.data for batch in polling]
+        memories = [block.data for block in self.blocks.values()] + [batch.wave.shared.data for batch in polling]
         values = [batch.env[name] for batch in polling for name in sorted(batch.env)]
-        total = zlib.crc32(repr([(batch.piece, batch.shape) for batch in polling]).encode())
+        total = zlib.crc32(repr([(batch.segment, batch.shape) for batch in polling]).encode())
         for array in (*memories, *values):
             total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
         return total
@@ -174,7 +174,7 @@ class Execution:
         footprint, warps = operation.footprint, operation.mask.warps
         for cells, write in ((footprint.read, False), (footprint.written, True)):
             for _, lane, _ in cells:
-                self._moved(operation, (self.places.tensor.name, "tmem", write), (lane.size, 4 * lane.size, warps))
+                self._moved(operation, (self.places.tmem.name, "tmem", write), (lane.size, 4 * lane.size, warps))
         for _, address, nbytes in footprint.shared:
             name = self.places.shared_at(int(address.flat[0])).name
             self._moved(operation, (name, "shared", False), (address.size, address.size * nbytes, warps))

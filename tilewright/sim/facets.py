@@ -15,13 +15,13 @@ from tilewright.sim.masks import Bools, Mask
 from tilewright.sim.memory import SHIFT, UNITS, Block
 from tilewright.sim.places import SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.remote import OFFSET_BITS, atomic_words, on_rank
-from tilewright.sim.tensor import TensorFacet
+from tilewright.sim.tmem import TmemFacet
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.batch import Look
-    from tilewright.sim.chunk import Storage
     from tilewright.sim.places import Place
+    from tilewright.sim.wave import Storage
 
 __all__ = ["Facet", "MemoryFacet", "SharedFacet"]
 
@@ -46,14 +46,14 @@ class SharedFacet:
     def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
         mask = _lanes_of(self.mask, address.shape[-1])
         at = Address(0, Part.of_lanes(_safe(address, mask)))
-        block = self.storage(self.batch, self.batch.chunk.run.places.arena)
+        block = self.storage(self.batch, self.batch.wave.run.places.arena)
         found = np.ascontiguousarray(block.load(self.batch, at, nbytes))
         return found[..., None].view(np.uint8)
 
     def store_rows(self, address: Array, data: NDArray[np.uint8]) -> None:
         mask = _lanes_of(self.mask, address.shape[-1])
         bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
-        block = self.storage(self.batch, self.batch.chunk.run.places.arena)
+        block = self.storage(self.batch, self.batch.wave.run.places.arena)
         block.store(
             self.batch.of_lanes(mask.shape[2]),
             Address(0, Part.of_lanes(_safe(address, mask))),
@@ -75,7 +75,7 @@ class SharedFacet:
         rows = np.broadcast_to(np.array(numbers(self.batch.ctas)).reshape(-1, 1, 1), active.shape)
         given = [np.broadcast_to(each, active.shape)[active] for each in (address.astype(np.int64), *values)]
         found = np.zeros(active.shape, np.uint64)
-        found[active] = atomic_words(self.batch.chunk, rows[active], given[0], combine, tuple(given[1:]))
+        found[active] = atomic_words(self.batch.wave, rows[active], given[0], combine, tuple(given[1:]))
         return found
 
 
@@ -98,7 +98,7 @@ class MemoryFacet:
 
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
         """For each buffer: its bytes, the lanes that point there, and where."""
-        places = self.batch.chunk.run.places
+        places = self.batch.wave.run.places
         full = _safe(address, self.mask)
         found = []
         for window in np.unique(full >> WINDOW_BITS):
@@ -184,15 +184,15 @@ class Facet:
         return MemoryFacet(self.batch, self.mask, self.storage)
 
     @property
-    def tensor(self) -> TensorFacet:
-        return TensorFacet(self)
+    def tmem(self) -> TmemFacet:
+        return TmemFacet(self)
 
     @property
     def warp(self) -> Array:
         return np.array(numbers(self.batch.warps)).reshape(1, -1, 1)
 
     def on_rank(self, address: Array, rank: Array) -> Array:
-        count = self.batch.chunk.run.cluster_ctas
+        count = self.batch.wave.run.cluster_ctas
         wrong = self.active & ((rank.astype(np.int64) < 0) | (rank.astype(np.int64) >= count))
         if wrong.any():
             self.fault(f"the cluster has {count} CTAs: a rank is 0..{count - 1}", wrong)
@@ -206,11 +206,11 @@ class Facet:
         return address - (SHARED_WINDOW << WINDOW_BITS)
 
     def clock(self) -> int:
-        self.batch.chunk.run.steps += 1
-        return self.batch.chunk.run.steps
+        self.batch.wave.run.steps += 1
+        return self.batch.wave.run.steps
 
     def write_text(self, lines: list[str]) -> None:
-        self.batch.chunk.run.output += lines
+        self.batch.wave.run.output += lines
 
     def fault(self, what: str, lanes: Bools) -> None:
         """Stops the kernel, naming the first CTA and warp with such lanes."""
@@ -231,4 +231,4 @@ def where_text(batch: Look, cta: int, warp: int, lanes: Bools) -> str:
     """``CTA (0, 0, 0), warp 2, lanes 0..15``: cta and warp count in the batch."""
     row = numbers(batch.ctas)[cta]
     number = numbers(batch.warps)[warp]
-    return f"CTA {batch.chunk.cta_name(row)}, warp {number}, {lanes_text(lanes)}"
+    return f"CTA {batch.wave.cta_name(row)}, warp {number}, {lanes_text(lanes)}"

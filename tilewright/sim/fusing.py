@@ -62,7 +62,7 @@ class _Starts:
 
 
 class Fusing:
-    """Looks at statements for one emitter of a piece."""
+    """Looks at statements for one emitter of a segment."""
 
     def __init__(self, emitter: Addressing, mask: str) -> None:
         self.emitter = emitter

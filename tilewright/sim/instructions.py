@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tilewright.sim.batch import Batch, Look
     from tilewright.sim.masks import Mask, Value
     from tilewright.sim.places import Place
-    from tilewright.sim.sharing import Alike
     from tilewright.sim.sites import Site
+    from tilewright.sim.uniform import UniformWarps
 
 __all__ = ["ADDRESSES", "Instruction", "Move", "RegisterFile", "lanes", "stacked", "to_shared"]
 
@@ -84,7 +84,7 @@ class RegisterFile:
     kind: str
 
     def _check(self, batch: Batch, mask: Mask, at: Any) -> None:
-        if self.run and not at.parts and self.is_inside(at.start) and not batch.chunk.pending.loading:
+        if self.run and not at.parts and self.is_inside(at.start) and not batch.wave.pending.loading:
             return
         if self.run:
             self.sites[0].reach(batch, mask, at)
@@ -103,12 +103,12 @@ class RegisterFile:
     def load(self, batch: Batch, mask: Mask, at: Any) -> Any:
         """(CTAs, warps, registers, 32) bits, or (CTAs, warps, 32) of an operand that is no vector."""
         self._check(batch, mask, at)
-        bits = self._read(batch, at, batch.chunk.registers)
+        bits = self._read(batch, at, batch.wave.registers)
         return bits.view(FLOATS[self.kind]) if self.kind in FLOATS else bits
 
     def flags(self, batch: Batch, mask: Mask, at: Any) -> Any:
         """The flags of what `load` reads."""
-        shadows = batch.chunk.shadows
+        shadows = batch.wave.shadows
         look, _ = shadows.view(batch, mask, *self._each(at))
         return self._read(look, at, shadows.registers)
 
@@ -125,16 +125,23 @@ class RegisterFile:
         return [at.shifted(k * self.width) for k in range(self.count)] if self.run else list(at)
 
     def store(
-        self, batch: Batch, mask: Mask, at: Any, result: Any, *, checked: bool = False, alike: Alike | None = None
+        self,
+        batch: Batch,
+        mask: Mask,
+        at: Any,
+        result: Any,
+        *,
+        checked: bool = False,
+        alike: UniformWarps | None = None,
     ) -> None:
         """alike: warps that get the same, which then comes once."""
         if not checked:
             self._check(batch, mask, at)
-        self._write(batch, mask, at, result, batch.chunk.registers, alike)
+        self._write(batch, mask, at, result, batch.wave.registers, alike)
 
     def is_initialised(self, batch: Batch, at: Any) -> bool:
         """Surely so? Looked at only where that costs little."""
-        shadows = batch.chunk.shadows
+        shadows = batch.wave.shadows
         if not (self.run and self.many and self.width == 4 and shadows.is_collapsed) or at.parts:
             return False
         first = (at.start - self.places[0].start) // 4
@@ -145,10 +152,12 @@ class RegisterFile:
         if flags is None:
             shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
             flags = np.full((*shape, self.width), 1, np.uint8).view(UNITS[self.width])[..., 0]
-        look, active, flags = batch.chunk.shadows.view_to_store(batch, mask, flags, *self._each(at))
-        self._write(look, active, at, flags, batch.chunk.shadows.registers)
+        look, active, flags = batch.wave.shadows.view_to_store(batch, mask, flags, *self._each(at))
+        self._write(look, active, at, flags, batch.wave.shadows.registers)
 
-    def _write(self, batch: Look, mask: Mask, at: Any, result: Any, registers: Any, alike: Alike | None = None) -> None:
+    def _write(
+        self, batch: Look, mask: Mask, at: Any, result: Any, registers: Any, alike: UniformWarps | None = None
+    ) -> None:
         bits = np.asarray(result)
         bits = bits.view(UNITS[self.width]) if bits.dtype.itemsize == self.width else bits.astype(UNITS[self.width])
         if self.run and self.width == 4 and self.many and not at.parts:
@@ -187,7 +196,7 @@ class Instruction:
             for argument, flag, (_, data) in zip(arguments, flags or (), self._read_kinds, strict=False):
                 if self.bound.form.on == "bulk" or not data:  # what says where; it is used now, whatever comes later
                     self._sound(batch, mask, argument, flag)
-            batch.chunk.pending.issue(self, batch, mask, arguments, sinks, flags)
+            batch.wave.pending.issue(self, batch, mask, arguments, sinks, flags)
             return None
         return self.carry_out(batch, mask, arguments, sinks, flags)
 
@@ -195,7 +204,7 @@ class Instruction:
         """In which lanes it can take place now; of a form that may have to wait."""
         self._check_lanes(batch, mask, values)
         arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
-        return self._run(batch, mask, arguments, batch.chunk.run.plain, self.bound.form.ready)
+        return self._run(batch, mask, arguments, batch.wave.run.plain, self.bound.form.ready)
 
     def is_elsewhere(self, number: int, highest: int) -> bool:
         """Does it point into the shared memory of another CTA? That is no access to this one's."""
@@ -203,16 +212,16 @@ class Instruction:
 
     def _own(self, batch: Batch, mask: Mask, address: Address) -> Address:
         """Addresses of the cluster's window, for a form that reaches the own CTA alone."""
-        chunk, full = batch.chunk, lanes(address.full())
-        rank, own = full >> OFFSET_BITS, chunk.rank(batch.rows(1)) + 1
+        wave, full = batch.wave, lanes(address.full())
+        rank, own = full >> OFFSET_BITS, wave.rank(batch.rows(1)) + 1
         wrong = mask.full & (rank > 0) & (rank != own)
         if wrong.any():
             what = f"{self.bound.mnemonic} reaches the shared memory of its own CTA, and this is an address of another"
-            Facet(batch, mask, self.at, chunk.run.plain).fault(what, wrong)
+            Facet(batch, mask, self.at, wave.run.plain).fault(what, wrong)
         return Address(0, Part(np.broadcast_to(full & (1 << OFFSET_BITS) - 1, batch.shape)))
 
     def _check_elsewhere(self, batch: Batch, mask: Mask, address: Address, width: int) -> None:
-        run, full = batch.chunk.run, lanes(address.full())
+        run, full = batch.wave.run, lanes(address.full())
         rank, offset = full >> OFFSET_BITS, full & (1 << OFFSET_BITS) - 1
         wrong = mask.full & ((rank > run.cluster_ctas) | (offset + width > run.shared_bytes) | (offset % width != 0))
         if wrong.any():
@@ -232,7 +241,7 @@ class Instruction:
 
     def carry_out(self, batch: Batch, mask: Mask, arguments: Any, sinks: tuple[Any, ...], flags: Any) -> Any:
         """Do what the row says, and deliver its results."""
-        found = self._run(batch, mask, arguments, batch.chunk.run.plain)
+        found = self._run(batch, mask, arguments, batch.wave.run.plain)
         if self.bound.form.signal is not None:
             self._signal(batch, mask, arguments, found)
         for register, at, part in self._delivered(sinks, found):
@@ -250,9 +259,9 @@ class Instruction:
         if told is None or told.lanes < mask.lanes:
             cta, warp, lane = np.argwhere(mask.full & ~np.broadcast_to(found, mask.shape))[0]
             address = int(np.broadcast_to(barrier, mask.shape)[cta, warp, lane])
-            batch.chunk.unmet.append((numbers(batch.ctas)[cta], address))
+            batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
         if told is not None:
-            for check in batch.chunk.run.checks:
+            for check in batch.wave.run.checks:
                 check.signalled(batch, told, barrier, signal.kind, found)
 
     def _moves_sound_bits(self, batch: Batch, arguments: Any, sinks: tuple[Any, ...]) -> bool:
@@ -261,7 +270,7 @@ class Instruction:
         if not (form.moves and form.on == "shared" and form.asynchronous is None and self.sinks) or len(arguments) > 1:
             return False
         (number, site), *_ = self.accesses
-        return batch.chunk.shadows.is_sound(arguments[number], site.width) and all(
+        return batch.wave.shadows.is_sound(arguments[number], site.width) and all(
             register.is_initialised(batch, at) for register, at in zip(self.sinks, sinks, strict=True)
         )
 
@@ -269,7 +278,7 @@ class Instruction:
         form = self.bound.form
         shadow: Any = None
         if form.moves:
-            shadows = batch.chunk.shadows
+            shadows = batch.wave.shadows
             if form.asynchronous is not None:
                 shadows.expand()
             kinds = zip(arguments, self._read_kinds, strict=True)
@@ -320,7 +329,7 @@ class Instruction:
         if flags is not None:
             flags = np.bitwise_and.reduce(flags, axis=2) if np.ndim(flags) == 4 else flags  # of a vector
             use = f"an operand of {self.bound.instruction.name}"
-            batch.chunk.shadows.require(batch, mask, flags, use, self.at)
+            batch.wave.shadows.require(batch, mask, flags, use, self.at)
         return argument
 
     def _flags(self, argument: Any, flags: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from tilewright.ir import AddressOf, Attr, Call, DeclBuffer, Evaluate, Expr, For, Load, Stmt, const_value, walk
 from tilewright.isa import WHOLE_WARP, Form, bind
 from tilewright.sim.address import Address
-from tilewright.sim.sharing import Alike
+from tilewright.sim.uniform import UniformWarps
 
 if TYPE_CHECKING:
     from tilewright.sim.address import Ints, Part
@@ -38,7 +38,7 @@ Turn = tuple[Address, Address]  # of one load: the rows in shared memory, and it
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Plan:
+class LoadPlan:
     """What the turns of a loop load. addresses: (1, warps that are not alike * turns, 32).
 
     sinks: registers that follow each other, their address, and the turns that load them. parts: what the addresses of
@@ -46,7 +46,7 @@ class Plan:
     """
 
     addresses: Ints
-    alike: Alike
+    alike: UniformWarps
     sinks: tuple[tuple[RegisterFile, Address, slice], ...]
     parts: tuple[Part, ...]
 
@@ -56,7 +56,7 @@ class Loads:
     """One load of a kernel, in a loop: called with all turns of it, once their addresses are known."""
 
     instruction: Instruction
-    plans: dict[tuple[object, ...], Plan] = field(default_factory=dict)
+    plans: dict[tuple[object, ...], LoadPlan] = field(default_factory=dict)
 
     def __call__(self, batch: Batch, mask: Mask, turns: list[Turn]) -> None:
         if not self._at_once(batch, mask, turns):
@@ -72,21 +72,21 @@ class Loads:
             return False
         for source, _ in turns:
             self.instruction.accesses[0][1].touch(batch, mask, source)
-        rows = self.instruction.meaning(batch, mask, (plan.addresses,), batch.chunk.run.plain)
+        rows = self.instruction.meaning(batch, mask, (plan.addresses,), batch.wave.run.plain)
         words = rows.reshape(len(rows), -1, len(turns), *rows.shape[-2:])
         for sink, at, some in plan.sinks:
             part = words[:, :, some].reshape(*words.shape[:2], sink.count, 32)
             sink.store(batch, mask, at, part, alike=plan.alike)
         return True
 
-    def _is_harmless(self, batch: Batch, plan: Plan) -> bool:
+    def _is_harmless(self, batch: Batch, plan: LoadPlan) -> bool:
         """Is there nothing to say about registers, and no flag to change of any value?"""
-        if batch.chunk.pending.loading or not all(sink.is_inside(at.start) for sink, at, _ in plan.sinks):
+        if batch.wave.pending.loading or not all(sink.is_inside(at.start) for sink, at, _ in plan.sinks):
             return False
         if not self.instruction.with_shadows:
             return True
         width = self.instruction.accesses[0][1].width
-        return batch.chunk.shadows.is_sound(plan.addresses, width) and all(
+        return batch.wave.shadows.is_sound(plan.addresses, width) and all(
             sink.is_initialised(batch, at) for sink, at, _ in plan.sinks
         )
 
@@ -98,7 +98,7 @@ class Loads:
         is_kept = all(part.kept for part in source.parts) and not source.varies_by_cta
         return is_kept and not target.parts and not self.instruction.is_elsewhere(0, source.hi)
 
-    def _plan(self, batch: Batch, turns: list[Turn]) -> Plan:
+    def _plan(self, batch: Batch, turns: list[Turn]) -> LoadPlan:
         key = (batch.shape[1], *(number for source, target in turns for number in (*_key(source), target.start)))
         if key not in self.plans:
             if len(self.plans) >= MOST_PLANS:
@@ -106,13 +106,13 @@ class Loads:
             self.plans[key] = self._planned(batch, turns)
         return self.plans[key]
 
-    def _planned(self, batch: Batch, turns: list[Turn]) -> Plan:
+    def _planned(self, batch: Batch, turns: list[Turn]) -> LoadPlan:
         full = [np.broadcast_to(source.full(), (1, batch.shape[1], 32)) for source, _ in turns]
         every = np.stack(full, axis=2)
-        alike = Alike.among(every)
+        alike = UniformWarps.among(every)
         addresses = alike.once(every).reshape(1, -1, 32)
         parts = tuple(part for source, _ in turns for part in source.parts)
-        return Plan(addresses, alike, tuple(self._sinks([target.start for _, target in turns])), parts)
+        return LoadPlan(addresses, alike, tuple(self._sinks([target.start for _, target in turns])), parts)
 
     def _sinks(self, starts: list[int]) -> Iterator[tuple[RegisterFile, Address, slice]]:
         (sink,) = self.instruction.sinks

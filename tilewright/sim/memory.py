@@ -1,6 +1,6 @@
 """Byte-exact memory: a block of rows of bytes, read and written through a view of the access's width.
 
-Global buffers are blocks of one row; the shared arenas of a chunk of CTAs are one block with a row per CTA. A block is
+Global buffers are blocks of one row; the shared arenas of a wave of CTAs are one block with a row per CTA. A block is
 also what a check uses as the shadow of another one, then often with a single row that stands for all CTAs.
 A misaligned access is an error on hardware, so every access is a gather of whole units: a vector of 16 bytes is one
 item of a void type, which no arithmetic can touch. Addresses are in bounds when they come here.
@@ -59,7 +59,7 @@ class Block:
 
     @property
     def rows(self) -> int:
-        """1, or one for each CTA of the chunk."""
+        """1, or one for each CTA of the wave."""
         return len(self.data)
 
     def view(self, width: int) -> Bits:

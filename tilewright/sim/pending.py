@@ -1,6 +1,6 @@
 """Asynchronous operations between issue and completion.
 
-What is issued joins the queue of its chunk and touches nothing yet. Operations complete, oldest first, when no thread
+What is issued joins the queue of its wave and touches nothing yet. Operations complete, oldest first, when no thread
 can go on without them, so that who forgets to wait reads what was there before; a warp's own wait completes what it
 waits for. The queue keeps the order of issue, hence a commit comes after all that it reports.
 """
@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.sim.bulk import BulkFacet, Footprint, Issuers
-from tilewright.sim.tensor import INITIALISED
+from tilewright.sim.tmem import INITIALISED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.sim.batch import Batch
     from tilewright.sim.checks.poison import Shadows
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.instructions import Instruction
     from tilewright.sim.masks import Mask
+    from tilewright.sim.wave import Wave
 
 __all__ = ["Operation", "Pending"]
 
@@ -35,7 +35,7 @@ Ints = Any  # NDArray[np.int64]
 class Operation:
     """One instruction of some threads. arguments: as `execute` wants them, kept as they were at the issue.
 
-    number: counts the operations of the chunk from 1. issuers: of a bulk operation; a warp's has its batch and mask.
+    number: counts the operations of the wave from 1. issuers: of a bulk operation; a warp's has its batch and mask.
     """
 
     number: int
@@ -79,8 +79,8 @@ class Operation:
         return self.batch.rows_and_warps(self.mask.full.any(-1))
 
     def warps(self) -> NDArray[np.bool_]:
-        """(CTAs, warps) of the chunk: those that have issued it."""
-        found = np.zeros((self.batch.chunk.ctas, self.batch.chunk.run.warps), np.bool_)
+        """(CTAs, warps) of the wave: those that have issued it."""
+        found = np.zeros((self.batch.wave.ctas, self.batch.wave.run.warps), np.bool_)
         found[self.batch.ctas, self.batch.warps] = self.mask.full.any(-1)
         return found
 
@@ -88,7 +88,7 @@ class Operation:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
         if self.is_bulk:
             return self.issuers.name(actor)
-        return f"CTA {self.batch.chunk.cta_name(int(self.rows[actor]))}, warp {int(self.threads[actor]) // 32}"
+        return f"CTA {self.batch.wave.cta_name(int(self.rows[actor]))}, warp {int(self.threads[actor]) // 32}"
 
     @property
     def is_bulk(self) -> bool:
@@ -108,14 +108,14 @@ class Operation:
 
     def complete(self) -> None:
         """What the operation does, done."""
-        chunk = self.batch.chunk
+        wave = self.batch.wave
         if not self.is_bulk:
             self.instruction.carry_out(self.batch, self.mask, self.arguments, self.sinks, self.flags)
             return
         form = self.instruction.bound.form
-        self._run_bulk(chunk.run.plain, form.execute)
+        self._run_bulk(wave.run.plain, form.execute)
         if self.instruction.with_shadows:
-            self._mark(chunk.shadows)
+            self._mark(wave.shadows)
 
     def _mark(self, shadows: Shadows) -> None:
         """The flags of the cells that were written go where the bits went; what was computed is initialised."""
@@ -125,16 +125,16 @@ class Operation:
             self._run_bulk(shadows.finder, form.validity or form.execute)
             return
         for cells in self.footprint.written:
-            shadows.tensor.store(*cells, INITIALISED)
+            shadows.tmem.store(*cells, INITIALISED)
 
 
 class Pending:
-    """The queue of a chunk. last: the number of the operation that was issued last. loading: must accesses to registers
+    """The queue of a wave. last: the number of the operation that was issued last. loading: must accesses to registers
     be looked at, since some may be in flight? current: the operation that takes place now.
     """
 
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk = chunk
+    def __init__(self, wave: Wave) -> None:
+        self.wave = wave
         self.loading = False
         self.current: Operation | None = None
         self.queue: deque[Operation] = deque()
@@ -151,7 +151,7 @@ class Pending:
     ) -> None:
         """An operation joins the queue."""
         rows, warps = batch.rows_and_warps(mask.full)
-        issuers = Issuers(self.chunk, rows, warps * 32 + np.nonzero(mask.full)[2])
+        issuers = Issuers(self.wave, rows, warps * 32 + np.nonzero(mask.full)[2])
         if instruction.bound.form.on == "bulk":
             arguments = tuple(np.broadcast_to(each, mask.shape)[mask.full] for each in arguments)
         else:
@@ -160,13 +160,13 @@ class Pending:
         self.last += 1
         made = Operation(self.last, instruction, batch, mask, issuers, arguments, sinks, flags)
         made.measure()
-        self.chunk.run.moves(made)
+        self.wave.run.moves(made)
         self.queue.append(made)
-        for check in self.chunk.run.checks:
+        for check in self.wave.run.checks:
             check.issued(made)
 
     def _complete(self, operation: Operation) -> None:
-        for check in self.chunk.run.checks:
+        for check in self.wave.run.checks:
             check.completing(operation)
         self.current = operation
         operation.complete()
@@ -178,12 +178,12 @@ class Pending:
 
     def wait(self, batch: Batch, mask: Mask, group: str) -> None:
         """Completes all operations of a group that these warps have issued."""
-        mine: NDArray[np.bool_] = np.zeros((self.chunk.ctas, self.chunk.run.warps), np.bool_)
+        mine: NDArray[np.bool_] = np.zeros((self.wave.ctas, self.wave.run.warps), np.bool_)
         mine[batch.ctas, batch.warps] = mask.full.any(-1)
         for operation in [each for each in self.queue if each.group == group]:
             issuers = operation.issuers
             if mine[issuers.rows, issuers.threads // 32].any():
                 self.queue.remove(operation)
                 self._complete(operation)
-        for check in self.chunk.run.checks:
+        for check in self.wave.run.checks:
             check.awaited(batch, mask, group)

@@ -34,7 +34,7 @@ __all__ = ["LOCAL_WINDOW", "SHARED_WINDOW", "WINDOW_BITS", "Place", "Places"]
 WINDOW_BITS = 40
 LOCAL_WINDOW, SHARED_WINDOW = 126, 127
 ARENA = "shared memory"
-TENSOR_MEMORY = "tensor memory"
+TMEM_MEMORY = "tensor memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Places:
                 local = -(-(local + nbytes) // 32) * 32
         shared_bytes = kernel.launch.shared_bytes if kernel.launch else 0
         self.arena = Place(ARENA, "shared", SHARED_WINDOW, 0, shared_bytes)
-        self.tensor = Place(TENSOR_MEMORY, "tensor", -1)
+        self.tmem = Place(TMEM_MEMORY, "tmem", -1)
 
     def of(self, buffer: Buffer) -> Place | None:
         """The storage of a buffer that owns some; None for a view."""

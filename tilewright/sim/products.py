@@ -7,7 +7,7 @@ accumulators: each has a *chain*, the pairs of fragments that are added to it. A
 stand in one row of a large matrix, those with the same right fragments in one column, and a chain is a longer K: the 32
 calls of a loop nest become one product of 64 x 32 by 32 x 32 for each warp, a single ``np.matmul`` over all warps.
 Which registers make up which matrix is found once; each operand is then one gather, widened once. Where warps are known
-to hold the same fragments, they are gathered and widened for one of them (`tilewright.sim.sharing`).
+to hold the same fragments, they are gathered and widened for one of them (`tilewright.sim.uniform`).
 
 The sums stay matrices after that. Most accumulators are next looked at by the same run, a turn of the loop later; only
 when somebody else looks are they put back into registers (`Registers.hold`).
@@ -26,7 +26,7 @@ from tilewright.isa.widen import widened
 from tilewright.sim.batch import numbers
 from tilewright.sim.memory import UNITS
 from tilewright.sim.registers import Held, Spread
-from tilewright.sim.sharing import best_grid
+from tilewright.sim.uniform import best_grid
 
 if TYPE_CHECKING:
     from tilewright.isa.products import Spots
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tilewright.sim.batch import Batch
     from tilewright.sim.masks import Mask
     from tilewright.sim.places import Place
-    from tilewright.sim.sharing import Alike, Grid
+    from tilewright.sim.uniform import Grid, UniformWarps
 
 __all__ = ["Fragments", "ProductRun", "Starts"]
 
@@ -100,13 +100,13 @@ class Gather:
         packs = spots.reshape(-1, count)
         return not (packs[:, 0] % count).any() and bool((packs == packs[:, :1] + np.arange(count)).all())
 
-    def alike(self, batch: Batch) -> Alike:
+    def alike(self, batch: Batch) -> UniformWarps:
         """Which warps hold the same fragments."""
-        return batch.chunk.registers[self.name].alike(batch, self.registers)
+        return batch.wave.registers[self.name].alike(batch, self.registers)
 
-    def __call__(self, batch: Batch, ctas: slice, alike: Alike, grid: Grid) -> Floats:
+    def __call__(self, batch: Batch, ctas: slice, alike: UniformWarps, grid: Grid) -> Floats:
         """(CTAs, rows of warps, columns of warps, rows, K); of warps that are alike only the first."""
-        words = alike.in_grid(batch.chunk.registers[self.name].flat(ctas, batch.warps), grid)
+        words = alike.in_grid(batch.wave.registers[self.name].flat(ctas, batch.warps), grid)
         items = words.view(UNITS[self.width]).take(self.units, axis=-1)
         patterns = items.view(UNITS[self.itemsize]).reshape(*items.shape[:3], *self.shape)
         return widened(patterns, self.kind)
@@ -123,7 +123,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Plan:
+class ProductPlan:
     """What a run does. products: how many small ones. used: the registers of each place that it reads."""
 
     blocks: tuple[Block, ...]
@@ -140,8 +140,8 @@ class ProductRun:
     total: Fragments
     with_shadows: bool
     tally: int
-    plans: dict[tuple[int, ...], Plan | None] = field(default_factory=dict)  # by what the starts depend on
-    known: dict[tuple[Starts, ...], Plan | None] = field(default_factory=dict)  # by the starts themselves
+    plans: dict[tuple[int, ...], ProductPlan | None] = field(default_factory=dict)  # by what the starts depend on
+    known: dict[tuple[Starts, ...], ProductPlan | None] = field(default_factory=dict)  # by the starts themselves
 
     def __call__(
         self, batch: Batch, mask: Mask, key: tuple[int, ...], starts: Callable[[], tuple[Starts, ...]]
@@ -157,14 +157,14 @@ class ProductRun:
             return False
         for block in plan.blocks:
             self._multiply(block, batch, mask)
-        batch.chunk.run.tally[self.tally] += plan.products * mask.warps
+        batch.wave.run.tally[self.tally] += plan.products * mask.warps
         return True
 
     # Doing it
 
     @staticmethod
-    def _is_initialised(plan: Plan, batch: Batch, mask: Mask) -> bool:
-        shadows = batch.chunk.shadows
+    def _is_initialised(plan: ProductPlan, batch: Batch, mask: Mask) -> bool:
+        shadows = batch.wave.shadows
         look, _ = shadows.view(batch, mask)
         return all(shadows.registers[place.name].all_set(look, which) for place, which in plan.used)
 
@@ -187,7 +187,7 @@ class ProductRun:
 
     def _sums(self, block: Block, batch: Batch) -> Floats:
         """The accumulators as a matrix: the one that this run has left, or made from the registers."""
-        registers = batch.chunk.registers[self.total.place.name]
+        registers = batch.wave.registers[self.total.place.name]
         key = (block, batch.key)
         held = registers.held(key)
         if held is None:
@@ -198,7 +198,7 @@ class ProductRun:
 
     # Deciding
 
-    def _planned(self, key: tuple[int, ...], starts: tuple[Starts, ...]) -> Plan | None:
+    def _planned(self, key: tuple[int, ...], starts: tuple[Starts, ...]) -> ProductPlan | None:
         if len(self.plans) >= MOST_PLANS:
             self.plans.clear()
         if starts not in self.known:
@@ -206,7 +206,7 @@ class ProductRun:
         self.plans[key] = self.known[starts]
         return self.known[starts]
 
-    def plan(self, every: tuple[Starts, ...]) -> Plan | None:
+    def plan(self, every: tuple[Starts, ...]) -> ProductPlan | None:
         """The large products of a run; None where some product needs what another one has written."""
         chains: dict[int, list[tuple[int, int]]] = {}
         for left, right, before, after in every:
@@ -219,7 +219,7 @@ class ProductRun:
             rows.setdefault(lefts, {})[rights] = total
         if sum(map(len, rows.values())) < len(chains) or not self._is_free(every):
             return None
-        return Plan(tuple(self._blocks(rows)), len(every), self._used(every))
+        return ProductPlan(tuple(self._blocks(rows)), len(every), self._used(every))
 
     def _firsts(self, starts: tuple[Starts, ...]) -> tuple[tuple[Fragments, set[int]], ...]:
         lefts, rights, _, totals = map(set, zip(*starts, strict=True))

@@ -32,12 +32,12 @@ from tilewright.sim.axes import ALL, UNIFORM, Axes
 from tilewright.sim.batch import Batch
 from tilewright.sim.checks import checks_of
 from tilewright.sim.checks.bounds import Bounds
-from tilewright.sim.codegen import NAMESPACE, PieceEmitter
+from tilewright.sim.codegen import NAMESPACE, SegmentEmitter
 from tilewright.sim.execution import Execution, Run
 from tilewright.sim.memory import Block
-from tilewright.sim.pieces import Ask, Branch, Done, Meet, Piece, cut
 from tilewright.sim.places import Place, Places
 from tilewright.sim.prepare import calls_of, prepared
+from tilewright.sim.segments import Branch, Done, Poll, Segment, Synchronise, cut
 from tilewright.sim.sites import Hook, Site
 from tilewright.sim.source import Source
 
@@ -45,7 +45,7 @@ __all__ = ["Program"]
 
 
 class Program:
-    """``run`` executes the kernel on arrays. Compiling generates one Python function per piece; `source` shows them.
+    """``run`` executes the kernel on arrays. Compiling generates one Python function per segment; `source` shows them.
 
     kernel: of stage "lowered". checks: names out of `CHECKS`.
     """
@@ -71,7 +71,7 @@ class Program:
         self.own_checks = checks_of(checks, self)
         self.shadowed = self._shadowed()
         self.cut = cut(kernel, self.axes)
-        self.spans = {piece.index: piece.end.at for piece in self.cut}
+        self.spans = {segment.index: segment.end.at for segment in self.cut}
         self._reads: dict[int, frozenset[str]] = {}
         self.live_in = self._liveness()
         self.live = [self._axes_of(names) for names in self.live_in]
@@ -130,7 +130,7 @@ class Program:
             return int(known)
         assert isinstance(value, Expr)
         out = Source(dict(NAMESPACE))
-        emitter = PieceEmitter(self, out, Piece(0, (), Done()), frozenset())
+        emitter = SegmentEmitter(self, out, Segment(0, (), Done()), frozenset())
         text = emitter.value(value, "m0").text
         names = {emitter.variable(Var(name)): number for name, number in scalars.items()}
         return int(eval(text, out.namespace, names))
@@ -168,55 +168,55 @@ class Program:
 
     def _compile(self) -> None:
         self._out = Source(dict(NAMESPACE))
-        for piece in self.cut:
-            live_out = frozenset().union(*(self.live_in[k] for k in piece.successors()))
-            PieceEmitter(self, self._out, piece, live_out).emit()
+        for segment in self.cut:
+            live_out = frozenset().union(*(self.live_in[k] for k in segment.successors()))
+            SegmentEmitter(self, self._out, segment, live_out).emit()
         self.source = self._out.text
-        exec(compile(self.source, f"<pieces of {self.kernel.name}>", "exec"), self._out.namespace)
-        self.pieces: list[Callable[[Batch], int | None]] = [
-            self._out.namespace[f"piece_{piece.index}"] for piece in self.cut
+        exec(compile(self.source, f"<segments of {self.kernel.name}>", "exec"), self._out.namespace)
+        self.segments: list[Callable[[Batch], int | None]] = [
+            self._out.namespace[f"segment_{segment.index}"] for segment in self.cut
         ]
 
     # Which variables matter where
 
-    def reads(self, piece: Piece) -> frozenset[str]:
-        """Variables that a piece takes from outside: parameters and live values, with their flags."""
-        if piece.index not in self._reads:
-            self._reads[piece.index] = self._with_flags(self._mentioned(piece) - self._bound(piece))
-        return self._reads[piece.index]
+    def reads(self, segment: Segment) -> frozenset[str]:
+        """Variables that a segment takes from outside: parameters and live values, with their flags."""
+        if segment.index not in self._reads:
+            self._reads[segment.index] = self._with_flags(self._mentioned(segment) - self._bound(segment))
+        return self._reads[segment.index]
 
-    def writes(self, piece: Piece) -> frozenset[str]:
-        """Variables that a piece leaves changed."""
-        assigned = {s.var.name for s in statements(piece.body) if isinstance(s, (Bind, Assign))}
+    def writes(self, segment: Segment) -> frozenset[str]:
+        """Variables that a segment leaves changed."""
+        assigned = {s.var.name for s in statements(segment.body) if isinstance(s, (Bind, Assign))}
         return self._with_flags(frozenset(assigned))
 
-    def _mentioned(self, piece: Piece) -> frozenset[str]:
-        names = {s.var.name for s in statements(piece.body) if isinstance(s, Assign)}
-        exprs = [expr for stmt in statements(piece.body) for expr in expressions(stmt)]
-        if isinstance(piece.end, Branch):
-            exprs += walk(piece.end.cond)
-        elif isinstance(piece.end, (Meet, Ask)):
-            exprs += walk(piece.end.call)
+    def _mentioned(self, segment: Segment) -> frozenset[str]:
+        names = {s.var.name for s in statements(segment.body) if isinstance(s, Assign)}
+        exprs = [expr for stmt in statements(segment.body) for expr in expressions(stmt)]
+        if isinstance(segment.end, Branch):
+            exprs += walk(segment.end.cond)
+        elif isinstance(segment.end, (Synchronise, Poll)):
+            exprs += walk(segment.end.call)
         return frozenset(names | {expr.name for expr in exprs if isinstance(expr, Var)})
 
-    def _bound(self, piece: Piece) -> frozenset[str]:
-        return frozenset(s.var.name for s in statements(piece.body) if isinstance(s, (Bind, For)))
+    def _bound(self, segment: Segment) -> frozenset[str]:
+        return frozenset(s.var.name for s in statements(segment.body) if isinstance(s, (Bind, For)))
 
     def _with_flags(self, names: frozenset[str]) -> frozenset[str]:
         return names | {f"{name}_s" for name in names if name in self.shadowed}
 
     def _liveness(self) -> list[frozenset[str]]:
-        """For each piece the variables whose values it, or what follows it, may read."""
+        """For each segment the variables whose values it, or what follows it, may read."""
         live: list[frozenset[str]] = [frozenset() for _ in self.cut]
         changed = True
         while changed:
             changed = False
-            for piece in reversed(self.cut):
-                after = frozenset().union(*(live[k] for k in piece.successors()))
-                own = self.reads(piece) | (after - self._with_flags(self._bound(piece)))
+            for segment in reversed(self.cut):
+                after = frozenset().union(*(live[k] for k in segment.successors()))
+                own = self.reads(segment) | (after - self._with_flags(self._bound(segment)))
                 now = frozenset(own - self.parameters)
-                changed |= now != live[piece.index]
-                live[piece.index] = now
+                changed |= now != live[segment.index]
+                live[segment.index] = now
         return live
 
     def _axes_of(self, names: frozenset[str]) -> dict[str, int]:

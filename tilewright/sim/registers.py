@@ -1,4 +1,4 @@
-"""Registers: a local buffer of every thread of a chunk, register-major.
+"""Registers: a local buffer of every thread of a wave, register-major.
 
 Word k of all lanes of a warp lie side by side, so that what a matrix instruction deals out to its registers is stored
 as it comes. The unit that is kept together is a 32-bit word, or as wide as the widest copy in or out of the buffer.
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.sim.batch import numbers
 from tilewright.sim.memory import UNITS, Bits
-from tilewright.sim.sharing import Alike
+from tilewright.sim.uniform import UniformWarps
 
 if TYPE_CHECKING:
     from tilewright.sim.address import Address, Ints
@@ -66,7 +66,7 @@ class Held:
         return both and not self.numbers.isdisjoint(other.numbers)
 
 
-def _fill(place: Bits, words: Bits, alike: Alike | None) -> None:
+def _fill(place: Bits, words: Bits, alike: UniformWarps | None) -> None:
     """Write words to all of a place, (CTAs, warps, ...)."""
     if alike is None:
         place[...] = words
@@ -87,7 +87,7 @@ class Registers:
         self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
         self._views: dict[int, Bits] = {}
         self._held: dict[object, Held] = {}
-        self._alike: dict[int, tuple[object, Alike]] = {}  # by register: in which batch, and which of its warps
+        self._alike: dict[int, tuple[object, UniformWarps]] = {}  # by register: in which batch, and which of its warps
 
     @property
     def rows(self) -> int:
@@ -164,7 +164,7 @@ class Registers:
             return view
         return np.stack([self.slot(batch, start + 4 * k, 4) for k in range(count)], axis=2)
 
-    def store_words(self, batch: Look, start: int, words: Bits, mask: Mask, alike: Alike | None = None) -> None:
+    def store_words(self, batch: Look, start: int, words: Bits, mask: Mask, alike: UniformWarps | None = None) -> None:
         """Write (..., count, 32) words to neighbouring registers.
 
         alike: warps to which the same words go, all lanes of them; they then come once.
@@ -185,9 +185,9 @@ class Registers:
             else:
                 np.copyto(place, words[..., k, :], where=mask.array)
 
-    def alike(self, batch: Look, registers: Iterable[int]) -> Alike:
+    def alike(self, batch: Look, registers: Iterable[int]) -> UniformWarps:
         """Which warps of the batch surely hold the same in these registers, by their numbers."""
-        nobody = Alike.nobody(batch.shape[1])
+        nobody = UniformWarps.nobody(batch.shape[1])
         (key, alike), *others = {self._alike.get(number, (batch.key, nobody)) for number in registers}
         return nobody if others or key != batch.key else alike
 

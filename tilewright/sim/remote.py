@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from tilewright.sim.chunk import Chunk
+    from tilewright.sim.wave import Wave
 
 __all__ = ["OFFSET_BITS", "atomic_words", "on_rank", "split"]
 
@@ -28,19 +28,19 @@ def on_rank(address: Ints, rank: Ints) -> Ints:
     return made
 
 
-def split(chunk: Chunk, rows: Ints, address: Ints) -> tuple[Ints, Ints]:
-    """Row in the chunk and offset of each address that a thread of CTA ``rows`` gives."""
+def split(wave: Wave, rows: Ints, address: Ints) -> tuple[Ints, Ints]:
+    """Row in the wave and offset of each address that a thread of CTA ``rows`` gives."""
     rank = (address >> OFFSET_BITS) - 1
-    return np.where(rank >= 0, rows - chunk.rank(rows) + rank, rows), address & (1 << OFFSET_BITS) - 1
+    return np.where(rank >= 0, rows - wave.rank(rows) + rank, rows), address & (1 << OFFSET_BITS) - 1
 
 
 def atomic_words(
-    chunk: Chunk, rows: Ints, address: Ints, combine: Callable[..., Any], values: tuple[NDArray[Any], ...]
+    wave: Wave, rows: Ints, address: Ints, combine: Callable[..., Any], values: tuple[NDArray[Any], ...]
 ) -> NDArray[Any]:
     """`Memory.atomic` on places of 8 bytes in the shared memory of the CTAs ``rows``, one after the other."""
-    words = chunk.shared.view(8)
+    words = wave.shared.view(8)
     olds = np.zeros(len(rows), np.uint64)
-    for k, (row, offset) in enumerate(zip(*split(chunk, rows, address), strict=True)):
+    for k, (row, offset) in enumerate(zip(*split(wave, rows, address), strict=True)):
         one = slice(k, k + 1)
         olds[one] = words[row, offset >> 3]
         words[row, offset >> 3] = np.asarray(combine(olds[one], *(value[one] for value in values)))[0]

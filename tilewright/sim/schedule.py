@@ -1,9 +1,9 @@
 """Who runs next. Batches are plain data here: they go on, wait, split and merge.
 
-The batch at the lowest piece goes first, so that lanes which parted meet again where their ways do; batches that arrive
-at one piece with equal uniform values become one. A batch of which only some warps may pass a barrier stays whole while
-anything else can run. A poll (a loop that reads memory until somebody changes it) yields at each turn; when nothing is
-left but polls and a full round of them changes nothing, nothing ever will.
+The batch at the lowest segment goes first, so that lanes which parted meet again where their ways do; batches that
+arrive at one segment with equal uniform values become one. A batch of which only some warps may pass a barrier stays
+whole while anything else can run. A poll (a loop that reads memory until somebody changes it) yields at each turn; when
+nothing is left but polls and a full round of them changes nothing, nothing ever will.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.sim.batch import Batch, merged, numbers
 from tilewright.sim.masks import Mask, Value
 from tilewright.sim.stuck import stuck
-from tilewright.sim.sync import Asking, Crossing, MeetingPlace
+from tilewright.sim.sync import BarrierSite, Crossing, Polling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,11 +29,13 @@ LIVELOCK = "livelock: every thread that is left polls, and nothing changes"
 
 
 class Scheduler:
-    """The batches of a run. pieces: the generated functions; live: for each piece the axes of its live variables."""
+    """The batches of a run. segments: the generated functions; live: for each the axes of its live variables."""
 
-    def __init__(self, run: Execution, pieces: list[Callable[[Batch], int | None]], live: list[dict[str, int]]) -> None:
+    def __init__(
+        self, run: Execution, segments: list[Callable[[Batch], int | None]], live: list[dict[str, int]]
+    ) -> None:
         self.run = run
-        self.pieces = pieces
+        self.segments = segments
         self.live = live
         self.ready: list[Batch] = []
         self.waiting: list[Batch] = []  # arrived at a barrier
@@ -63,29 +65,29 @@ class Scheduler:
     def _next(self) -> Batch:
         if len(self.ready) == 1:
             return self.ready.pop()
-        lowest = min(batch.piece for batch in self.ready)
-        here = [batch for batch in self.ready if batch.piece == lowest]
+        lowest = min(batch.segment for batch in self.ready)
+        here = [batch for batch in self.ready if batch.segment == lowest]
         first = here[0]
         self.ready.remove(first)
         for other in here[1:]:
-            if other.chunk is first.chunk and (both := merged(first, other, self.live[lowest])) is not None:
+            if other.wave is first.wave and (both := merged(first, other, self.live[lowest])) is not None:
                 self.ready.remove(other)
                 first = both
         return first
 
     def _step(self, batch: Batch) -> None:
-        """Runs pieces until the batch waits, parts, ends, or somebody else is further behind."""
+        """Runs segments until the batch waits, parts, ends, or somebody else is further behind."""
         while True:
             self.run.steps += 1
-            to = self.pieces[batch.piece](batch)
+            to = self.segments[batch.segment](batch)
             if to is None:
                 return
-            batch.piece = to
+            batch.segment = to
             if self.ready:
                 self.ready.append(batch)
                 return
 
-    # What pieces end with
+    # What segments end with
 
     def branch(self, batch: Batch, cond: Value, then: int, orelse: int) -> int | None:
         """Each lane its way; the batch as a whole where all agree."""
@@ -100,7 +102,7 @@ class Scheduler:
 
     def poll(self, batch: Batch, to: int) -> int | None:
         """The back edge of a loop that may be waiting for somebody's store."""
-        batch.piece = to
+        batch.segment = to
         self.polling.append(batch)
         return None
 
@@ -108,21 +110,21 @@ class Scheduler:
         self,
         batch: Batch,
         passed: Value,
-        place: MeetingPlace,
+        place: BarrierSite,
         mbarrier: Address | None,
         tally: int | None,
         to: int,
         again: int,
     ) -> int | None:
-        """Each lane goes on with piece ``to`` once it gets the answer yes, the others ask again at piece ``again``; the
-        batch stays whole for as long as that can be. See `Asking` for the rest.
+        """Each lane goes on with segment ``to`` once it gets the answer yes, the others ask again at ``again``; the
+        batch stays whole for as long as that can be. See `Polling` for the rest.
         """
         yes = batch.mask.narrowed(passed)
         if yes is not None and yes.lanes == batch.mask.lanes:
             self._count(tally, yes)
             return to
-        batch.piece = again
-        batch.meeting = Asking(place, np.broadcast_to(passed, batch.shape), to, mbarrier, tally)
+        batch.segment = again
+        batch.meeting = Polling(place, np.broadcast_to(passed, batch.shape), to, mbarrier, tally)
         self.asking.append(batch)
         self.refused += 1
         return None
@@ -131,9 +133,9 @@ class Scheduler:
         if tally is not None:
             self.run.tally[tally] += mask.warps
 
-    def meet(self, batch: Batch, place: MeetingPlace, to: int, *operands: Value) -> int | None:
+    def meet(self, batch: Batch, place: BarrierSite, to: int, *operands: Value) -> int | None:
         """Arrive where lanes meet, whole warps at a time."""
-        batch.piece = to
+        batch.segment = to
         batch.env |= {f"meeting.{k}": operand for k, operand in enumerate(operands)}
         batch.meeting = Crossing(place)
         if self._is_whole(batch):
@@ -144,34 +146,34 @@ class Scheduler:
     def _is_whole(self, batch: Batch) -> bool:
         if batch.mask.has_whole_warps:
             return True
-        there = batch.chunk.run.exists[:, batch.warps]
+        there = batch.wave.run.exists[:, batch.warps]
         active = batch.mask.full
         return bool((active == (there & active.any(-1, keepdims=True))).all())
 
     def _arrive(self, batch: Batch) -> int | None:
-        place: MeetingPlace = batch.meeting.place
+        place: BarrierSite = batch.meeting.place
         operands = [batch.env.pop(f"meeting.{k}", 0) for k in range(2)]
         batch.meeting = None
         if not place.is_barrier:
             if place.sync is not None:
                 for check in self.run.checks:
                     check.warps_met(batch, batch.mask)
-            return batch.piece
-        crossing = batch.chunk.barriers.arrive(batch, place, *operands)
+            return batch.segment
+        crossing = batch.wave.barriers.arrive(batch, place, *operands)
         if crossing is None:
-            return batch.piece
+            return batch.segment
         batch.meeting = crossing
-        if not batch.chunk.barriers.ready(batch)[batch.mask.full.any(-1)].all():
+        if not batch.wave.barriers.ready(batch)[batch.mask.full.any(-1)].all():
             self.waiting.append(batch)
             return None
         batch.meeting = None
-        return batch.piece
+        return batch.segment
 
     # When nothing is ready
 
     def _release(self) -> bool:
         """Whole batches whose barriers are complete."""
-        passed = [b for b in self.waiting if b.chunk.barriers.ready(b)[b.mask.full.any(-1)].all()]
+        passed = [b for b in self.waiting if b.wave.barriers.ready(b)[b.mask.full.any(-1)].all()]
         for batch in passed:
             self._go_on(batch)
         return bool(passed)
@@ -193,14 +195,14 @@ class Scheduler:
         return True
 
     def _complete(self) -> bool:
-        """The oldest asynchronous operation of a chunk."""
-        for chunk in self.run.open:
-            if not chunk.pending.queue:
+        """The oldest asynchronous operation of a wave."""
+        for wave in self.run.open:
+            if not wave.pending.queue:
                 continue
             batches = (*self.waiting, *self.gathering, *self.polling, *self.asking)
-            for check in self.run.checks if all(batch.chunk is not chunk for batch in batches) else ():
-                check.outlived(chunk.pending.queue[0])
-            chunk.pending.complete_oldest()
+            for check in self.run.checks if all(batch.wave is not wave for batch in batches) else ():
+                check.outlived(wave.pending.queue[0])
+            wave.pending.complete_oldest()
             self.run.steps += 1
             return True
         return False
@@ -208,15 +210,15 @@ class Scheduler:
     def _split_asking(self) -> bool:
         """The lanes that got a yes, without the others."""
         for batch in self.asking:
-            answer: Asking = batch.meeting
+            answer: Polling = batch.meeting
             yes = batch.mask.narrowed(answer.passed)
             if yes is None:
                 continue
             self.asking.remove(batch)
             self._count(answer.tally, yes)
             self.ready.append(batch.narrowed(yes, answer.to))
-            rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~yes.full), batch.piece)
-            rest.meeting = Asking(
+            rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~yes.full), batch.segment)
+            rest.meeting = Polling(
                 answer.place, np.zeros(rest.shape, np.bool_), answer.to, answer.mbarrier, answer.tally
             )
             self.asking.append(rest)
@@ -227,8 +229,8 @@ class Scheduler:
         """Lanes at one place that belong together; warps that are whole then go on."""
         for k, batch in enumerate(self.gathering):
             for other in self.gathering[k + 1 :]:
-                if other.chunk is batch.chunk and other.meeting.place is batch.meeting.place:
-                    axes = self.live[batch.piece] | batch.meeting.place.axes
+                if other.wave is batch.wave and other.meeting.place is batch.meeting.place:
+                    axes = self.live[batch.segment] | batch.meeting.place.axes
                     both = merged(batch, other, axes)
                     if both is not None:
                         self.gathering.remove(batch)
@@ -241,7 +243,7 @@ class Scheduler:
         if not self._is_whole(batch):
             self.gathering.append(batch)
         elif (to := self._arrive(batch)) is not None:
-            batch.piece = to
+            batch.segment = to
             self.ready.append(batch)
 
     def _part_whole_warps(self) -> bool:
@@ -253,7 +255,7 @@ class Scheduler:
             if whole.any():
                 self.gathering.remove(batch)
                 for mask in (whole, active & ~whole):
-                    part = batch.narrowed(Mask(batch.shape, mask), batch.piece)
+                    part = batch.narrowed(Mask(batch.shape, mask), batch.segment)
                     part.meeting = batch.meeting
                     self._gathered(part)
                 return True
@@ -262,11 +264,11 @@ class Scheduler:
     def _split(self) -> bool:
         """The warps of a waiting batch that may go on, without the others."""
         for batch in self.waiting:
-            free = batch.chunk.barriers.ready(batch)[..., None] & batch.mask.full
+            free = batch.wave.barriers.ready(batch)[..., None] & batch.mask.full
             if free.any():
                 self.waiting.remove(batch)
-                self.ready.append(batch.narrowed(Mask(batch.shape, free), batch.piece))
-                rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~free), batch.piece)
+                self.ready.append(batch.narrowed(Mask(batch.shape, free), batch.segment))
+                rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~free), batch.segment)
                 old: Crossing = batch.meeting
                 rest.meeting = Crossing(old.place, *_rest_of(batch, rest, old))
                 self.waiting.append(rest)
@@ -290,8 +292,8 @@ class Scheduler:
                 return False
             self._stuck(LIVELOCK, self.polling)
         self.ready, self.polling = self.polling, []
-        for chunk in self.run.open:
-            chunk.unmet.clear()
+        for wave in self.run.open:
+            wave.unmet.clear()
         return True
 
     def _force_gathering(self) -> bool:
@@ -317,9 +319,9 @@ class Scheduler:
 
     def _waits_for_lanes_that_wait(self, batch: Batch) -> bool:
         """Are the other lanes of each of its warps at an m-barrier, or do they poll? They would come otherwise."""
-        coming = np.zeros((batch.chunk.ctas, self.run.warps), np.bool_)
+        coming = np.zeros((batch.wave.ctas, self.run.warps), np.bool_)
         for other in (*self.asking, *self.polling):
-            if other.chunk is batch.chunk:
+            if other.wave is batch.wave:
                 coming[other.ctas, other.warps] |= other.mask.full.any(-1)
         return bool(coming[batch.ctas, batch.warps][batch.mask.full.any(-1)].all())
 

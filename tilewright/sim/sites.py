@@ -82,7 +82,7 @@ class Site:
     def _size(self, batch: Batch) -> int:
         """Bytes of the buffer."""
         assert self.place is not None
-        return self.place.nbytes if self.place.nbytes >= 0 else batch.chunk.run.blocks[self.place.name].nbytes
+        return self.place.nbytes if self.place.nbytes >= 0 else batch.wave.run.blocks[self.place.name].nbytes
 
     def _within(self, batch: Batch, mask: Mask, at: Address, size: int) -> Mask:
         """``mask`` without the lanes outside of the buffer; whoever checks bounds hears of them."""
@@ -122,7 +122,7 @@ class Site:
         if self.place is None:
             return self._resolved_load(batch, mask, at)
         mask, guarded = self.reach(batch, mask, at)
-        return batch.chunk.storage(self.place).load(batch, at, self.width, mask if guarded else None)
+        return batch.wave.storage(self.place).load(batch, at, self.width, mask if guarded else None)
 
     def store(self, batch: Batch, mask: Mask, at: Address, bits: Bits) -> None:
         """Each active lane writes its ``bits``."""
@@ -135,12 +135,12 @@ class Site:
         self.pending = None
         if guarded and mask.lanes == 0:
             return
-        batch.chunk.storage(self.place).store(batch, harmless(at, mask) if guarded else at, self.width, bits, mask)
+        batch.wave.storage(self.place).store(batch, harmless(at, mask) if guarded else at, self.width, bits, mask)
 
     def peek(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """What stands at an address that is about to be written; not an access of the kernel's."""
         return self._joined(
-            (batch.chunk.storage(site.place).load(batch, harmless(there, lanes), self.width), lanes)
+            (batch.wave.storage(site.place).load(batch, harmless(there, lanes), self.width), lanes)
             for site, lanes, there in self._everywhere(batch, mask, at)
             if site.place is not None
         )
@@ -184,7 +184,7 @@ class Site:
     def shadow_bits(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """The flags at addresses of this buffer; arguments of the kernel are initialised."""
         assert self.place is not None
-        shadows = batch.chunk.shadows
+        shadows = batch.wave.shadows
         if self.place.space == "global":
             return shadows.valid(self.width)
         look, lanes = shadows.view(batch, mask, at)
@@ -198,9 +198,9 @@ class Site:
             assert site.place is not None
             if site.place.space == "global":
                 use = f"a store to {site.place.name}"
-                batch.chunk.shadows.require(batch, lanes, flags, use, self.at, "a value", *origin)
+                batch.wave.shadows.require(batch, lanes, flags, use, self.at, "a value", *origin)
                 continue
-            shadows = batch.chunk.shadows
+            shadows = batch.wave.shadows
             look, active, own = shadows.view_to_store(batch, lanes, np.atleast_3d(flags), there)
             there = harmless(there, active) if active.array is not None else there
             shadows.storage(site.place).store(look, there, self.width, own, active)
@@ -210,7 +210,7 @@ class Site:
         at = Address(0, Part(np.asarray(address).astype(np.int64)))
         for site, lanes, there in self._everywhere(batch, mask, at):
             if site.place is not None and site.place.space != "global":
-                site.store_flags(batch, lanes, there, batch.chunk.shadows.valid(self.width))
+                site.store_flags(batch, lanes, there, batch.wave.shadows.valid(self.width))
 
     # Pointers of run time
 
@@ -228,7 +228,7 @@ class Site:
 
     def inside(self, batch: Batch, window: int, at: Address, mask: Mask) -> Site:
         """This site as it touches the buffer at a window's address."""
-        places = batch.chunk.run.places
+        places = batch.wave.run.places
         if not places.has_window(window):
             raise SimulationError(
                 f"{self.op} through a pointer to nowhere",

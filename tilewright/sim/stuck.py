@@ -10,13 +10,13 @@ from tilewright.errors import SimulationError
 from tilewright.isa import phase_state
 from tilewright.sim.batch import lanes_text, numbers
 from tilewright.sim.checks.coordinates import element_text
-from tilewright.sim.sync import Asking
+from tilewright.sim.sync import Polling
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.batch import Batch
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.execution import Execution
+    from tilewright.sim.wave import Wave
 
 __all__ = ["stuck"]
 
@@ -26,17 +26,17 @@ MOST_LINES = 32
 def stuck(run: Execution, what: str, batches: list[Batch], others: list[Batch]) -> SimulationError:
     """The error: ``batches`` are to blame, the others wait as well."""
     lines = [line for batch in (*batches, *others) for line in _places(run, batch)]
-    first = min(batches, key=lambda batch: batch.piece)
+    first = min(batches, key=lambda batch: batch.segment)
     ordered = [first, *batches]
-    missing, hint = next(filter(None, map(_tensor_memory, ordered)), (_missing(ordered), None))
+    missing, hint = next(filter(None, map(_tmem, ordered)), (_missing(ordered), None))
     if hint is None:
-        ideas = (check.stuck(batch.chunk) for batch in batches for check in run.checks)
+        ideas = (check.stuck(batch.wave) for batch in batches for check in run.checks)
         hint = next(filter(None, ideas), None)
     return SimulationError(what, given="\n".join(lines[:MOST_LINES]), allowed=missing, hint=hint, at=_at(run, first))
 
 
 def _at(run: Execution, batch: Batch) -> Span | None:
-    return batch.meeting.place.at if batch.meeting else run.program.spans.get(batch.piece)
+    return batch.meeting.place.at if batch.meeting else run.program.spans.get(batch.segment)
 
 
 def _places(run: Execution, batch: Batch) -> list[str]:
@@ -57,7 +57,7 @@ def _who(batch: Batch, cta: int, ctas: int) -> str:
     warps = ", ".join(map(str, own[active.any(-1)]))
     some = active[active.any(-1)][0]
     more = f" and {ctas - 1} more CTAs" if ctas > 1 else ""
-    return f"CTA {batch.chunk.cta_name(row)}{more}, warp {warps}, {lanes_text(some)}"
+    return f"CTA {batch.wave.cta_name(row)}{more}, warp {warps}, {lanes_text(some)}"
 
 
 def _missing(batches: list[Batch]) -> str | None:
@@ -66,21 +66,21 @@ def _missing(batches: list[Batch]) -> str | None:
         if batch.meeting and batch.meeting.has_arrived:
             number = int(batch.meeting.barrier[0, 0])
             row = batch.ctas.start
-            state = batch.chunk.barriers
+            state = batch.wave.barriers
             expected, arrived = int(state.expected[row, number]), int(state.arrived[row, number])
             return f"{expected} threads at barrier {number}; {arrived} have arrived"
-        if isinstance(batch.meeting, Asking) and batch.meeting.mbarrier is not None:
-            return _phase_text(batch.chunk, *_asked(batch))
-        if batch.chunk.unmet:
-            return _phase_text(batch.chunk, *batch.chunk.unmet[0])
+        if isinstance(batch.meeting, Polling) and batch.meeting.mbarrier is not None:
+            return _phase_text(batch.wave, *_asked(batch))
+        if batch.wave.unmet:
+            return _phase_text(batch.wave, *batch.wave.unmet[0])
     return None
 
 
-def _tensor_memory(batch: Batch) -> tuple[str, str] | None:
+def _tmem(batch: Batch) -> tuple[str, str] | None:
     """What a batch that asks for tensor memory waits for, and what to do about it."""
-    if not isinstance(batch.meeting, Asking) or batch.meeting.mbarrier is not None:
+    if not isinstance(batch.meeting, Polling) or batch.meeting.mbarrier is not None:
         return None
-    return batch.chunk.columns.waited_for()
+    return batch.wave.columns.waited_for()
 
 
 def _asked(batch: Batch) -> tuple[int, int]:
@@ -90,14 +90,14 @@ def _asked(batch: Batch) -> tuple[int, int]:
     return numbers(batch.ctas)[cta], int(address)
 
 
-def _phase_text(chunk: Chunk, row: int, address: int) -> str:
+def _phase_text(wave: Wave, row: int, address: int) -> str:
     """What an m-barrier still waits for."""
-    program = chunk.run.program
+    program = wave.run.program
     name = element_text(program, program.places.shared_at(address), address)
-    state = phase_state(chunk.shared.view(8)[row, address >> 3])
+    state = phase_state(wave.shared.view(8)[row, address >> 3])
     bytes_too = f", {int(state.tx)} bytes to come" if state.tx else ""
     return (
-        f"the end of a phase of the m-barrier {name} of CTA {chunk.cta_name(row)}: "
+        f"the end of a phase of the m-barrier {name} of CTA {wave.cta_name(row)}: "
         f"{int(state.pending)} of {int(state.expected)} arrivals are missing"
         f"{bytes_too}; the running phase has parity {int(state.phase) % 2}"
     )

@@ -1,4 +1,4 @@
-"""Where threads meet: the barriers of a chunk's CTAs, and what a batch that waits there is waiting for."""
+"""Where threads meet: the barriers of a wave's CTAs, and what a batch that waits there is waiting for."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.address import Address
     from tilewright.sim.batch import Batch
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.masks import Bools, Value
+    from tilewright.sim.wave import Wave
 
-__all__ = ["Asking", "Barriers", "Crossing", "MeetingPlace"]
+__all__ = ["BarrierSite", "Barriers", "Crossing", "Polling"]
 
 NAMED = 16  # barriers of a CTA; one more stands for the cluster's
 # What is told at a cluster's barrier is kept under NAMED or NAMED + 1, by turns: who arrived at one meeting may wait
@@ -30,7 +30,7 @@ WARP = 32
 
 
 @dataclass(frozen=True, eq=False)
-class MeetingPlace:
+class BarrierSite:
     """A statement where lanes wait. sync: None for a collective that only needs the lanes of its warp together."""
 
     name: str
@@ -48,7 +48,7 @@ class MeetingPlace:
 class Crossing:
     """A batch at a meeting place. barrier, generation: per (CTA, warp) of the batch, once it has arrived."""
 
-    place: MeetingPlace
+    place: BarrierSite
     barrier: NDArray[np.int64] | None = None
     generation: NDArray[np.int64] | None = None
 
@@ -59,15 +59,15 @@ class Crossing:
 
 
 @dataclass(eq=False)
-class Asking:
+class Polling:
     """A batch at a place where each lane goes on once it gets the answer yes.
 
-    passed: those that have it now. to: the piece that they go on with. mbarrier: shared addresses of the m-barriers
+    passed: those that have it now. to: the segment that they go on with. mbarrier: shared addresses of the m-barriers
     that they wait for; None for those who wait for tensor memory. tally: where the call is counted once it is over;
     None where that is done elsewhere.
     """
 
-    place: MeetingPlace
+    place: BarrierSite
     passed: Bools
     to: int
     mbarrier: Address | None
@@ -80,18 +80,18 @@ class Asking:
 
 
 class Barriers:
-    """The state of the barriers of a chunk: one row per CTA (per cluster: its first CTA's)."""
+    """The state of the barriers of a wave: one row per CTA (per cluster: its first CTA's)."""
 
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk = chunk
-        size = (chunk.ctas, NAMED + 1)
+    def __init__(self, wave: Wave) -> None:
+        self.wave = wave
+        size = (wave.ctas, NAMED + 1)
         self.arrived = np.zeros(size, np.int64)
         self.expected = np.zeros(size, np.int64)
         self.generation = np.zeros(size, np.int64)
-        self.waiting = np.zeros((*size, chunk.run.warps), np.bool_)  # of the row's own CTA
-        self.arrived_in = np.zeros((chunk.ctas, chunk.run.warps), np.int64)  # generation of the cluster's barrier
+        self.waiting = np.zeros((*size, wave.run.warps), np.bool_)  # of the row's own CTA
+        self.arrived_in = np.zeros((wave.ctas, wave.run.warps), np.int64)  # generation of the cluster's barrier
 
-    def arrive(self, batch: Batch, place: MeetingPlace, number: Value, count: Value) -> Crossing | None:
+    def arrive(self, batch: Batch, place: BarrierSite, number: Value, count: Value) -> Crossing | None:
         """The batch, whole warps, arrives. None where it may go on at once."""
         sync = place.sync
         assert sync is not None
@@ -114,7 +114,7 @@ class Barriers:
             self._count(batch, place, rows, int(one), here, int(wanted[0]))
         return None if sync.arrive_only else Crossing(place, barrier, generation)
 
-    def _arrived_before(self, batch: Batch, place: MeetingPlace) -> Crossing:
+    def _arrived_before(self, batch: Batch, place: BarrierSite) -> Crossing:
         """Waiting for the meeting at which these warps have arrived already."""
         assert place.sync is not None
         own, rows, warps = np.array(numbers(batch.ctas)), self._rows(batch, place.sync), batch.mask.full.any(-1)
@@ -122,17 +122,17 @@ class Barriers:
         complete = self.generation[rows, NAMED][:, None] != generation
         self.waiting[own, NAMED, batch.warps] |= warps & ~complete
         for turn in range(2):
-            late = np.zeros((len(own), self.chunk.run.warps), np.bool_)
+            late = np.zeros((len(own), self.wave.run.warps), np.bool_)
             late[:, batch.warps] = warps & complete & (generation % 2 == turn)
-            for check in self.chunk.run.checks:
-                check.acquired(self.chunk, own, late, NAMED + turn, rows)
+            for check in self.wave.run.checks:
+                check.acquired(self.wave, own, late, NAMED + turn, rows)
         return Crossing(place, np.full(batch.shape[:2], NAMED), generation)
 
     def _ids(self, sync: Sync, number: Value, count: Value) -> tuple[Any, Any]:
         """The barrier's number and how many threads meet there, ints or (CTAs or 1, warps or 1)."""
-        threads = self.chunk.run.warps * WARP
+        threads = self.wave.run.warps * WARP
         if sync.scope == "cluster":
-            return NAMED, threads * self.chunk.run.cluster_ctas
+            return NAMED, threads * self.wave.run.cluster_ctas
         if sync.scope == "cta":
             return 0, threads
         ids = number if isinstance(number, int) else number[..., 0]
@@ -144,21 +144,21 @@ class Barriers:
         """Are these all threads that meet, with nobody there yet? Then nothing need be kept."""
         if not isinstance(ids, int) or not isinstance(counts, int) or sync.scope == "cluster":
             return False
-        whole = batch.mask.warps == batch.shape[0] * self.chunk.run.warps and counts == self.chunk.run.warps * WARP
+        whole = batch.mask.warps == batch.shape[0] * self.wave.run.warps and counts == self.wave.run.warps * WARP
         if not whole or not 0 <= ids < NAMED or self.arrived[batch.ctas, ids].any():
             return False
-        for check in self.chunk.run.checks:
-            check.all_met(self.chunk, batch.ctas, None)
+        for check in self.wave.run.checks:
+            check.all_met(self.wave, batch.ctas, None)
         return True
 
     def _rows(self, batch: Batch, sync: Sync) -> NDArray[np.int64]:
         """For each CTA of a batch the row that keeps the barrier: its own, or that of its cluster's first CTA."""
         rows = np.array(numbers(batch.ctas))
         if sync.scope == "cluster":
-            rows = rows - self.chunk.rank(rows)
+            rows = rows - self.wave.rank(rows)
         return rows
 
-    def _check(self, place: MeetingPlace, number: int, wanted: NDArray[np.int64]) -> None:
+    def _check(self, place: BarrierSite, number: int, wanted: NDArray[np.int64]) -> None:
         if not 0 <= number <= NAMED or (number == NAMED and place.sync and place.sync.scope != "cluster"):
             raise SimulationError(
                 f"{place.name}: there is no barrier {number}", given=str(number), allowed="0..15", at=place.at
@@ -172,7 +172,7 @@ class Barriers:
             )
 
     def _count(
-        self, batch: Batch, place: MeetingPlace, rows: NDArray[np.int64], number: int, here: Bools, wanted: int
+        self, batch: Batch, place: BarrierSite, rows: NDArray[np.int64], number: int, here: Bools, wanted: int
     ) -> None:
         arriving = here.sum(1) * WARP
         pending = self.arrived[rows, number] > 0
@@ -188,8 +188,8 @@ class Barriers:
         own = np.array(numbers(batch.ctas))
         assert place.sync is not None
         for barrier, those in self._meetings(number, rows) if place.sync.orders else ():
-            for check in self.chunk.run.checks:
-                check.released(self.chunk, own, batch.warps, here & those[:, None], barrier, rows)
+            for check in self.wave.run.checks:
+                check.released(self.wave, own, batch.warps, here & those[:, None], barrier, rows)
         if not place.sync.arrive_only:
             self.waiting[own, number, batch.warps] |= here
         touched = np.unique(rows[arriving > 0])
@@ -205,15 +205,15 @@ class Barriers:
     def _complete(self, rows: NDArray[np.int64], number: int, sync: Sync) -> None:
         if not len(rows):
             return
-        size = self.chunk.run.cluster_ctas if sync.scope == "cluster" else 1
+        size = self.wave.run.cluster_ctas if sync.scope == "cluster" else 1
         for barrier, those in self._meetings(number, rows):
             first = np.repeat(rows[those], size)
             members = first + np.tile(np.arange(size), int(those.sum()))
             # Who has arrived at the cluster's barrier has waited for the meeting before: that one is over for everyone.
             over = barrier if number < NAMED else 2 * NAMED + 1 - barrier
-            for check in self.chunk.run.checks:
-                check.acquired(self.chunk, members, self.waiting[members, number], barrier, first)
-                check.forgotten(self.chunk, rows[those], over)
+            for check in self.wave.run.checks:
+                check.acquired(self.wave, members, self.waiting[members, number], barrier, first)
+                check.forgotten(self.wave, rows[those], over)
             self.waiting[members, number] = False
         self.generation[rows, number] += 1
         self.arrived[rows, number] = 0

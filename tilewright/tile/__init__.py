@@ -9,7 +9,7 @@ In the order in which to read:
     walks, partition    tables of addresses, and the way back from a table to an expression
     owners              who holds which register
     matrices            what the variants with ldmatrix and stmatrix share
-    cells, tensor_copies, tensor_sources
+    cells, tmem_copies, tmem_sources
                         what those with tensor memory share
     builder             writing the statements
 """

@@ -20,7 +20,7 @@ from tilewright.tile.walks import Ints
 if TYPE_CHECKING:
     from tilewright.tile.call import Side
 
-__all__ = ["COLUMN_BITS", "WHOLE_COLUMNS", "Cells", "replicas_of", "tensor_cells"]
+__all__ = ["COLUMN_BITS", "WHOLE_COLUMNS", "Cells", "replicas_of", "tmem_cells"]
 
 COLUMN_BITS = 32
 WHOLE_COLUMNS = "a region that begins at a multiple of 32 bits in each lane"
@@ -39,7 +39,7 @@ class Cells:
     bit_base: Value = 0
 
 
-def tensor_cells(side: Side) -> Cells:
+def tmem_cells(side: Side) -> Cells:
     """The cells of a side in tensor memory, all replicas. Raises Decline where no table describes them."""
     if side.swizzle is not None:
         raise Decline(f"{side.name} is swizzled", allowed="no swizzle: tensor memory has no banks")

@@ -20,7 +20,7 @@ __all__ = [
     "one_place_each",
     "plain_registers",
     "single_thread",
-    "tensor_address",
+    "tmem_address",
     "whole_warps",
     "within_a_cta",
 ]
@@ -91,7 +91,7 @@ def one_place_each(call: TileCall) -> str | None:
 
 
 @condition("the tensor memory has an address: allocated_addr=")
-def tensor_address(call: TileCall) -> str | None:
+def tmem_address(call: TileCall) -> str | None:
     side = call.side("tmem")
     return f"{side.name} has no allocated_addr" if side.buffer.allocated_addr is None else None
 

@@ -24,7 +24,7 @@ from tilewright.tile.owners import Owners, owners, rank_among, registers_of
 from tilewright.tile.partition import Places, misaligned, places, tracked
 from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
 
-__all__ = ["Kind", "Plan", "emit_matrices", "fitting", "plan_matrices"]
+__all__ = ["Kind", "MatrixPlan", "emit_matrices", "fitting", "plan_matrices"]
 
 ROW_BITS = 128
 LANE = special("laneid")
@@ -118,7 +118,7 @@ def _dealt(shape: str, trans: bool) -> Dealt:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MatrixPlan:
     """kind, num: the instruction. rounds: how often it is executed.
 
     slots: the place of each register operand, round by round. rows: the address that a lane supplies; by round, or
@@ -144,7 +144,7 @@ class Plan:
         return plus(times(round, self.num), LANE // self.kind.height % self.num) if self.by_matrix else round
 
 
-def plan_matrices(call: TileCall, kinds: Sequence[Kind], num: int | None = None) -> Plan:
+def plan_matrices(call: TileCall, kinds: Sequence[Kind], num: int | None = None) -> MatrixPlan:
     """The copy by the first of ``kinds`` that serves all registers, as many matrices at a time as divide them.
 
     num: exactly so many. Raises Decline.
@@ -171,7 +171,7 @@ def plan_matrices(call: TileCall, kinds: Sequence[Kind], num: int | None = None)
         for matrix in range(width)
         for each in range(members.shape[1])
     )
-    return Plan(kind, width, count // width, slots, offset, by_matrix, held.guard(storing=not loading))
+    return MatrixPlan(kind, width, count // width, slots, offset, by_matrix, held.guard(storing=not loading))
 
 
 # Registers and rows
@@ -300,7 +300,7 @@ def slots_of(held: Owners, starts: Ints) -> Offset:
 # Code
 
 
-def emit_matrices(plan: Plan, call: TileCall, out: Builder) -> None:
+def emit_matrices(plan: MatrixPlan, call: TileCall, out: Builder) -> None:
     """A loop over the rounds: a pointer to the lane's row, and the instruction."""
     local, shared = call.side("local"), call.side("shared")
     registers, storage, kind = local.buffer.flat(), shared.buffer.flat(), plan.kind

@@ -25,7 +25,7 @@ __all__ = ["memory_grid"]
 
 CELL_BITS = 32  # a cell of tensor memory, a bank of shared memory
 BANKS = 32
-TENSOR_LANES = 128
+TMEM_LANES = 128
 
 
 def memory_grid(layout: Layout, shape: Sequence[int], kind: DType) -> Grid:
@@ -45,10 +45,10 @@ def memory_grid(layout: Layout, shape: Sequence[int], kind: DType) -> Grid:
             given=f"{layout}, with the axis {threads[0]}",
             allowed="a layout on m, or on TLane and TCol",
         )
-    is_tensor = not table.keys() <= {"m"}
-    row, bit = _tensor_places(table, kind) if is_tensor else _shared_places(table, kind)
+    is_tmem = not table.keys() <= {"m"}
+    row, bit = _tmem_places(table, kind) if is_tmem else _shared_places(table, kind)
     column = bit // CELL_BITS
-    heights, widths = (TENSOR_LANES, int(column.max()) + 1) if is_tensor else (int(row.max()) + 1, BANKS)
+    heights, widths = (TMEM_LANES, int(column.max()) + 1) if is_tmem else (int(row.max()) + 1, BANKS)
     if int(row.max()) >= heights or row.min() < 0 or bit.min() < 0 or heights * widths > MOST_CELLS:
         raise LayoutError(
             "the layout reaches beyond the memory",
@@ -56,18 +56,18 @@ def memory_grid(layout: Layout, shape: Sequence[int], kind: DType) -> Grid:
             allowed=f"{heights} rows, {MOST_CELLS // heights} columns",
         )
     cells = _cells(row, bit, shape)
-    names = tuple(str(line if is_tensor else line * BANKS * CELL_BITS // 8) for line in range(heights))
+    names = tuple(str(line if is_tmem else line * BANKS * CELL_BITS // 8) for line in range(heights))
     return Grid(
         str(layout),
         tuple(tuple(cells.get((r, c), Cell("-")) for c in range(widths)) for r in range(heights)),
         tuple(map(str, range(widths))),
         names,
-        corner="lane / column" if is_tensor else "byte / bank",
+        corner="lane / column" if is_tmem else "byte / bank",
         key_name="row",
     )
 
 
-def _tensor_places(table: Table, kind: DType) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _tmem_places(table: Table, kind: DType) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Lane, and bit within the lane, of each element and replica."""
     zero = np.zeros_like(next(iter(table.values())))
     return table.get("TLane", zero), table.get("TCol", zero) * kind.bits

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.batch import Batch
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Bools, Mask
     from tilewright.sim.pending import Operation
     from tilewright.sim.program import Program
     from tilewright.sim.sites import Hook, Site
-    from tilewright.sim.tensor import Taken
+    from tilewright.sim.tmem import Taken
+    from tilewright.sim.wave import Wave
 
 __all__ = ["CHECKS", "Check", "checks_of", "parse_checks", "register"]
 
@@ -35,7 +35,7 @@ DEFAULT = ("bounds", "alignment", "deadlock")
 
 
 class Check:
-    """The events of a run. A check overrides those it needs; it keeps what it knows of a chunk in ``chunk.checks``."""
+    """The events of a run. A check overrides those it needs; it keeps what it knows of a wave in ``wave.checks``."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -47,19 +47,19 @@ class Check:
     def begin(self, run: Execution) -> None:
         """A run starts."""
 
-    def start(self, chunk: Chunk) -> None:
-        """A chunk of CTAs starts."""
+    def start(self, wave: Wave) -> None:
+        """A wave of CTAs starts."""
 
-    def released(self, chunk: Chunk, ctas: NDArray, warps: slice, here: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
+    def released(self, wave: Wave, ctas: NDArray, warps: slice, here: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
         """The warps ``here`` (CTAs, warps) have arrived at a barrier, kept in ``rows``."""
 
-    def acquired(self, chunk: Chunk, ctas: NDArray, waiting: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
+    def acquired(self, wave: Wave, ctas: NDArray, waiting: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
         """A barrier is complete: the warps ``waiting`` (CTAs, all warps) go on."""
 
-    def forgotten(self, chunk: Chunk, rows: NDArray, barrier: int) -> None:  # type: ignore[type-arg]
+    def forgotten(self, wave: Wave, rows: NDArray, barrier: int) -> None:  # type: ignore[type-arg]
         """Nobody will wait any more for what was released at a barrier, kept in ``rows``."""
 
-    def all_met(self, chunk: Chunk, ctas: slice, warps: slice | None) -> None:
+    def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
         """All warps of these CTAs have met at once."""
 
     def warps_met(self, batch: Batch, mask: Mask) -> None:
@@ -83,18 +83,18 @@ class Check:
     def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
         """Warps have waited for all that they issued to a group."""
 
-    def freed(self, chunk: Chunk, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
+    def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
         """A warp, ``place`` is its row and number, is about to give columns of tensor memory back."""
 
-    def stuck(self, chunk: Chunk) -> str:
+    def stuck(self, wave: Wave) -> str:
         """What might be missing where nobody can go on; empty for no idea."""
         return ""
 
     def outlived(self, operation: Operation) -> None:
-        """An operation is still under way though all threads of its chunk have ended."""
+        """An operation is still under way though all threads of its wave have ended."""
 
-    def ended(self, chunk: Chunk) -> None:
-        """All CTAs of a chunk are done."""
+    def ended(self, wave: Wave) -> None:
+        """All CTAs of a wave are done."""
 
     def finish(self, run: Execution) -> None:
         """The run is over."""

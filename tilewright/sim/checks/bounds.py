@@ -30,7 +30,7 @@ class Bounds(Check):
         cta, warp = map(int, np.argwhere(lanes.any(-1))[0])
         lane = int(np.flatnonzero(lanes[cta, warp])[0])
         address = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
-        size = site.place.nbytes if site.place.nbytes >= 0 else batch.chunk.run.blocks[site.place.name].nbytes
+        size = site.place.nbytes if site.place.nbytes >= 0 else batch.wave.run.blocks[site.place.name].nbytes
         verb = "writes" if site.write else "reads"
         raise SimulationError(
             f"{site.op} {verb} outside of {site.place.name}",

@@ -60,8 +60,8 @@ def missing_link(
     if not fences:
         return f"a meeting with the warp that has waited, {between}"
     if not known.knows(*place, earlier, HEARD):
-        return f"{_fence('tensor.before')}() by the warp that has waited, and a barrier after it, {between}"
-    return f"{_fence('tensor.after')}() after the wait or the barrier, {between}"
+        return f"{_fence('tmem.before')}() by the warp that has waited, and a barrier after it, {between}"
+    return f"{_fence('tmem.after')}() after the wait or the barrier, {between}"
 
 
 def _how_to_see(known: Knowledge, earlier: Part, place: tuple[int, int], between: str) -> str:

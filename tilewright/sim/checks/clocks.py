@@ -3,7 +3,7 @@
 Each warp has an epoch, which grows at every meeting, and knows the latest epoch of every other warp that lies before
 it. An access is remembered as a tag, a 32-bit number: epoch, two flags, thread of the CTA. It is ordered before a later
 one of warp w when w has seen its epoch; two of one warp are when it has met in between; two of one thread always are.
-While all CTAs of a chunk do the same, one row of clocks stands for all of them. Of the other CTAs of its cluster a warp
+While all CTAs of a wave do the same, one row of clocks stands for all of them. Of the other CTAs of its cluster a warp
 knows what it heard at the cluster's barrier, or at an m-barrier that they told.
 """
 
@@ -18,8 +18,8 @@ from tilewright.sim.batch import numbers
 
 if TYPE_CHECKING:
     from tilewright.sim.batch import Look
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.masks import Bools
+    from tilewright.sim.wave import Wave
 
 __all__ = ["ATOMIC", "COLLECTIVE", "EPOCH", "THREAD_BITS", "Clocks", "Tags", "warp_of"]
 
@@ -43,11 +43,11 @@ class Clocks:
     CTA is alone. Knowledge that is handed on is such a row of ``width`` numbers, with those of the own CTA.
     """
 
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk = chunk
-        self.warps = warps = chunk.run.warps
-        self.width = chunk.run.cluster_ctas * warps
-        self.heard = np.zeros((chunk.ctas, warps, self.width), np.int64) if self.width > warps else None
+    def __init__(self, wave: Wave) -> None:
+        self.wave = wave
+        self.warps = warps = wave.run.warps
+        self.width = wave.run.cluster_ctas * warps
+        self.heard = np.zeros((wave.ctas, warps, self.width), np.int64) if self.width > warps else None
         self.epoch = np.ones((1, warps), np.int64)
         self.seen = np.zeros((1, warps, warps), np.int64)
         self.arriving: dict[int, Numbers] = {}  # by barrier: what is released there, in the row that keeps it
@@ -65,9 +65,9 @@ class Clocks:
 
     def expand(self) -> None:
         """From now on every CTA has clocks of its own."""
-        if self.is_collapsed and self.chunk.ctas > 1:
-            self.epoch = np.repeat(self.epoch, self.chunk.ctas, axis=0)
-            self.seen = np.repeat(self.seen, self.chunk.ctas, axis=0)
+        if self.is_collapsed and self.wave.ctas > 1:
+            self.epoch = np.repeat(self.epoch, self.wave.ctas, axis=0)
+            self.seen = np.repeat(self.seen, self.wave.ctas, axis=0)
             self._changed()
 
     # What an access asks
@@ -125,8 +125,8 @@ class Clocks:
         """Which accesses of other CTAs, by their numbers in the grid, does a warp know of that were made before?"""
         if self.heard is None:
             return np.zeros(tags.shape, np.bool_)
-        size = self.chunk.run.cluster_ctas
-        mine = (look.rows(1) + self.chunk.first)[..., None]
+        size = self.wave.run.cluster_ctas
+        mine = (look.rows(1) + self.wave.first)[..., None]
         warp = np.minimum(warp_of(tags).astype(np.int64), self.warps - 1)
         known = np.broadcast_to(self.heard[look.ctas, look.warps][:, :, None], (*tags.shape[:3], self.width))
         epoch = np.take_along_axis(known, other % size * self.warps + warp, axis=-1)
@@ -140,7 +140,7 @@ class Clocks:
 
     def all_met(self, ctas: slice) -> None:
         """All warps of these CTAs."""
-        if len(numbers(ctas)) < self.chunk.ctas:
+        if len(numbers(ctas)) < self.wave.ctas:
             self.expand()
         rows = slice(0, 1) if self.is_collapsed else ctas
         latest = self.epoch[rows].max(-1)
@@ -169,7 +169,7 @@ class Clocks:
         which, own = np.nonzero(here)
         told = np.zeros((*here.shape, self.width), np.int64)
         told[which, own] = self.published(ctas[which], np.arange(self.warps)[warps][own])
-        known = self.arriving.setdefault(barrier, np.zeros((self.chunk.ctas, self.width), np.int64))
+        known = self.arriving.setdefault(barrier, np.zeros((self.wave.ctas, self.width), np.int64))
         np.maximum.at(known, rows, told.max(1))
 
     def acquired(self, ctas: Numbers, waiting: Bools, barrier: int, rows: Numbers) -> None:
@@ -207,7 +207,7 @@ class Clocks:
         self._changed()
 
     def _own(self, rows: Numbers) -> Numbers:
-        """Where in a piece of knowledge the own warps of CTAs are, (n, warps)."""
-        first = (rows + self.chunk.first) * self.warps % self.width
+        """Where in a segment of knowledge the own warps of CTAs are, (n, warps)."""
+        first = (rows + self.wave.first) * self.warps % self.width
         found: Numbers = first[:, None] + np.arange(self.warps)
         return found

@@ -35,7 +35,7 @@ from tilewright.sim.checks.knowledge import (
 )
 from tilewright.sim.checks.phases import arrivals_of, signals_of
 from tilewright.sim.masks import spread
-from tilewright.sim.tensor import cell_number, cells_text
+from tilewright.sim.tmem import cell_number, cells_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.address import Address
     from tilewright.sim.batch import Batch, Look
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.masks import Bools, Mask
     from tilewright.sim.pending import Operation
     from tilewright.sim.sites import Hook, Site
-    from tilewright.sim.tensor import Taken
+    from tilewright.sim.tmem import Taken
+    from tilewright.sim.wave import Wave
 
 __all__ = ["Completion"]
 
@@ -55,20 +55,20 @@ __all__ = ["Completion"]
 class Completion(Check):
     """The part of the race check that is about asynchronous operations."""
 
-    def start(self, chunk: Chunk) -> None:
+    def start(self, wave: Wave) -> None:
         if self.program.has_asynchronous:
-            chunk.checks["completion"] = Knowledge(chunk)
+            wave.checks["completion"] = Knowledge(wave)
 
     @staticmethod
-    def of(chunk: Chunk) -> Knowledge | None:
-        """What is known in a chunk, if any operation was issued there."""
-        found: Knowledge | None = chunk.checks.get("completion")
+    def of(wave: Wave) -> Knowledge | None:
+        """What is known in a wave, if any operation was issued there."""
+        found: Knowledge | None = wave.checks.get("completion")
         return found if found is not None and found.parts else None
 
     # What warps learn
 
     def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
-        known = self.of(batch.chunk)
+        known = self.of(batch.wave)
         if known is None:
             return
         waiting = np.zeros(known.flags.shape[:2], np.bool_)
@@ -83,41 +83,41 @@ class Completion(Check):
             if loading.operation.group == group:
                 loading.warps &= ~waiting
         known.loading = [each for each in known.loading if each.warps.any()]
-        batch.chunk.pending.loading = bool(known.loading)
+        batch.wave.pending.loading = bool(known.loading)
 
     def fenced(self, batch: Batch, mask: Mask, reach: str) -> None:
-        known = self.of(batch.chunk)
-        if known is None or not reach.startswith("tensor"):
+        known = self.of(batch.wave)
+        if known is None or not reach.startswith("tmem"):
             return
-        from_there = {"tensor.before": SEEN, "tensor.after": HEARD}[reach]
+        from_there = {"tmem.before": SEEN, "tmem.after": HEARD}[reach]
         rows, warps = batch.rows_and_warps(mask.full.any(-1))
         own = known.flags[rows, warps]
         known.learns(rows, warps, (own & from_there) << 1)  # what is seen is offered, what was heard is ordered
 
-    def released(self, chunk: Chunk, ctas: NDArray, warps: slice, here: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
-        known = self.of(chunk)
+    def released(self, wave: Wave, ctas: NDArray, warps: slice, here: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
+        known = self.of(wave)
         if known is not None:
             each = np.where(here[..., None], told(known.flags[ctas, warps]), 0)
             known.tells(barrier, rows, np.bitwise_or.reduce(each, axis=1))
 
-    def acquired(self, chunk: Chunk, ctas: NDArray, waiting: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
-        known = self.of(chunk)
+    def acquired(self, wave: Wave, ctas: NDArray, waiting: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
+        known = self.of(wave)
         if known is not None and barrier in known.meetings:
             meeting = known.meetings[barrier]
             known.flags[ctas] |= np.where(waiting[..., None], meeting[rows][:, None], 0)
 
-    def forgotten(self, chunk: Chunk, rows: NDArray, barrier: int) -> None:  # type: ignore[type-arg]
-        known = self.of(chunk)
+    def forgotten(self, wave: Wave, rows: NDArray, barrier: int) -> None:  # type: ignore[type-arg]
+        known = self.of(wave)
         if known is not None and barrier in known.meetings:
             known.meetings[barrier][rows] = 0
 
-    def all_met(self, chunk: Chunk, ctas: slice, warps: slice | None) -> None:
-        known = self.of(chunk)
+    def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
+        known = self.of(wave)
         if known is not None:
             known.flags[ctas] |= np.bitwise_or.reduce(told(known.flags[ctas]), axis=1)[:, None]
 
     def signalled(self, batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) -> None:
-        known = self.of(batch.chunk)
+        known = self.of(batch.wave)
         if known is None or kind not in ("init", "arrive", "wait"):
             return
         signals = signals_of(batch, mask, barrier, kind, found)
@@ -131,17 +131,17 @@ class Completion(Check):
 
     def completing(self, operation: Operation) -> None:
         """A commit reports, to whoever sees the phase over, all that its thread had issued before."""
-        known = self.of(operation.batch.chunk)
+        known = self.of(operation.batch.wave)
         if known is None or operation.number not in known.commits:
             return
         published = known.commits.pop(operation.number)
         for issuer, rows, address in operation.footprint.arrivals:
-            known.mbarriers.arrived(arrivals_of(known.chunk, rows, address), published[issuer])
+            known.mbarriers.arrived(arrivals_of(known.wave, rows, address), published[issuer])
 
     # What operations touch
 
     def issued(self, operation: Operation) -> None:
-        known: Knowledge | None = operation.batch.chunk.checks.get("completion")
+        known: Knowledge | None = operation.batch.wave.checks.get("completion")
         if known is None:
             return
         if operation.is_commit:
@@ -159,7 +159,7 @@ class Completion(Check):
             for stretch in loading.stretches():
                 self._check_in_flight(known, stretch, operation.batch, operation.mask, operation.instruction.at)
             known.loading.append(loading)
-            operation.batch.chunk.pending.loading = True
+            operation.batch.wave.pending.loading = True
 
     @staticmethod
     def _reports(known: Knowledge, commit: Operation) -> None:
@@ -172,7 +172,7 @@ class Completion(Check):
         mine = np.where(known.of_threads(rows, threads, commit.group), SEEN, 0).astype(np.uint8)
         known.commits[commit.number] = told(flags | mine | (flags | mine) << 1 & 2 * SEEN)
         _, homes, address = commit.footprint.arrivals[0]
-        parity = int(arrivals_of(known.chunk, homes[:1], address[:1]).phase[0]) % 2
+        parity = int(arrivals_of(known.wave, homes[:1], address[:1]).phase[0]) % 2
         who = frozenset(zip(rows.tolist(), threads.tolist(), strict=True))
         known.reports.append(Report(commit.number, commit.group, commit.instruction.at, who, parity))
 
@@ -251,8 +251,8 @@ class Completion(Check):
             for byte in range(0, nbytes, UNIT):
                 known.holders_of(warp)[rows[of_warp], address[of_warp] + byte >> 4] = now
 
-    def freed(self, chunk: Chunk, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
-        known = self.of(chunk)
+    def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
+        known = self.of(wave)
         if known is None:
             return
         row, warp = place
@@ -264,15 +264,15 @@ class Completion(Check):
                 earlier = known.parts[int(before[~complete].min())]
                 raise SimulationError(
                     f"tensor memory is given back that {earlier.operation.name} may still not have {did}",
-                    given=f"{at}: CTA {chunk.cta_name(row)}, warp {warp}\n{did} at {earlier.at}: {earlier.who(row)}",
+                    given=f"{at}: CTA {wave.cta_name(row)}, warp {warp}\n{did} at {earlier.at}: {earlier.who(row)}",
                     allowed="dealloc after everyone has waited for their operations, and met",
                     hint=missing_link(known, earlier, (row, warp), at, fences=False),
                     at=at,
                 )
             before[...] = 0
 
-    def stuck(self, chunk: Chunk) -> str:
-        known = self.of(chunk)
+    def stuck(self, wave: Wave) -> str:
+        known = self.of(wave)
         if known is None:
             return ""
         ideas = (missing_commit(known, part, int(part.operation.rows[0])) for part in known.parts.values())
@@ -291,7 +291,7 @@ class Completion(Check):
         return None
 
     def _check_registers(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        known = self.of(batch.chunk)
+        known = self.of(batch.wave)
         assert site.place is not None
         if known is not None and known.loading:
             self._check_in_flight(known, Stretch(site.place.name, at, site.width), batch, mask, site.at)
@@ -299,7 +299,7 @@ class Completion(Check):
     def _check_in_flight(self, known: Knowledge, used: Stretch, batch: Look, mask: Mask, at: Span | None) -> None:
         for loading in known.loading:
             waiting = loading.warps[batch.ctas, batch.warps] & mask.full.any(-1)
-            current = known.chunk.pending.current is loading.operation
+            current = known.wave.pending.current is loading.operation
             if current or not waiting.any() or not any(map(used.overlaps, loading.stretches())):
                 continue
             rows, warps = batch.rows_and_warps(waiting)
@@ -307,14 +307,14 @@ class Completion(Check):
             earlier = next(p for p in loading.parts if p.warp == warp and p.rank == known.ranks[row])
             raise SimulationError(
                 f"{used.name} is used while {earlier.operation.name} may not have filled it",
-                given=f"{at}: CTA {known.chunk.cta_name(row)}, warp {warp}\nloaded at {earlier.at}",
+                given=f"{at}: CTA {known.wave.cta_name(row)}, warp {warp}\nloaded at {earlier.at}",
                 allowed="registers after the warp has waited for its loads",
                 hint=missing_link(known, earlier, (row, warp), at),
                 at=at,
             )
 
     def _check_held(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        known = self.of(batch.chunk)
+        known = self.of(batch.wave)
         if known is None or not known.holders:
             return
         rows, warps = batch.rows_and_warps(mask.full)
@@ -332,7 +332,7 @@ class Completion(Check):
     def _overwrites(known: Knowledge, site: Site, earlier: Part, place: tuple[int, int]) -> None:
         raise SimulationError(
             f"{site.op} overwrites shared memory that {earlier.operation.name} may still be reading",
-            given=f"{site.at}: CTA {known.chunk.cta_name(place[0])}, warp {place[1]}\n"
+            given=f"{site.at}: CTA {known.wave.cta_name(place[0])}, warp {place[1]}\n"
             f"read at {earlier.at}: {earlier.who(place[0])}",
             allowed="a store after that copy is known to be complete",
             hint=missing_link(known, earlier, place, site.at, fences=False),

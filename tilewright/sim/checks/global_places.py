@@ -51,8 +51,8 @@ class GlobalPlaces:
         self._check(touch, self.writers)
         for block in self.readers if site.write else ():
             self._check(touch, block)
-        clocks: Clocks = batch.chunk.checks["races"].clocks
-        ctas = (batch.rows(1) + (batch.chunk.first + 1)).astype(np.uint64) << CTA
+        clocks: Clocks = batch.wave.checks["races"].clocks
+        ctas = (batch.rows(1) + (batch.wave.first + 1)).astype(np.uint64) << CTA
         tags = ctas | clocks.tags(batch, flags)
         if site.write:
             touch.store(self.writers, tags)
@@ -78,10 +78,10 @@ class GlobalPlaces:
         In a cluster that is what its barriers and m-barriers say, elsewhere fences and atomics.
         """
         batch = touch.batch
-        clocks: Clocks = batch.chunk.checks["races"].clocks
+        clocks: Clocks = batch.wave.checks["races"].clocks
         tags = np.broadcast_to(tags, (*batch.shape, tags.shape[-1]))
         other = (tags >> CTA).astype(np.int64) - 1
-        mine = (batch.rows(1) + batch.chunk.first)[..., None]
+        mine = (batch.rows(1) + batch.wave.first)[..., None]
         inside = tags.astype(np.uint32)
         near = (other == mine) & (inside >= clocks.bound(batch)[..., None])
         if near.any():

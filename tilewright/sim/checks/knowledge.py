@@ -1,4 +1,4 @@
-"""What the warps of a chunk know of its asynchronous operations, and what those have touched last.
+"""What the warps of a wave know of its asynchronous operations, and what those have touched last.
 
 What one thread or warp has issued of an operation is a *part*, and parts have numbers: the same one in all CTAs that
 issue together, as CTAs never look at each other's tensor memory outside of their cluster. A byte for each warp and
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.sim.checks.phases import Phases, widened
-from tilewright.sim.tensor import table_of_cells
+from tilewright.sim.tmem import table_of_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.address import Address
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.masks import Bools
     from tilewright.sim.pending import Operation
+    from tilewright.sim.wave import Wave
 
 __all__ = ["HEARD", "ORDERED", "SEEN", "UNIT", "Knowledge", "Loading", "Part", "Report", "Stretch", "told"]
 
@@ -75,12 +75,12 @@ class Part:
 
     def row(self, near: int) -> int:
         """The CTA that issued it, in the cluster of the CTA ``near``."""
-        chunk = self.operation.batch.chunk
-        return near - int(chunk.rank(near)) + self.rank
+        wave = self.operation.batch.wave
+        return near - int(wave.rank(near)) + self.rank
 
     def who(self, near: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
-        cta = self.operation.batch.chunk.cta_name(self.row(near))
+        cta = self.operation.batch.wave.cta_name(self.row(near))
         return f"CTA {cta}, warp {self.warp}" + (f", lane {self.thread % 32}" if self.is_alone else "")
 
 
@@ -126,7 +126,7 @@ class Loading:
 
 
 class Knowledge:
-    """All that is known in a chunk.
+    """All that is known in a wave.
 
     flags: (CTAs, warps, numbers); everything is known of number 0, which nobody has. writers, readers: (CTAs, columns,
     lanes), who wrote a cell last, and who in each warpgroup has read it since. holders: for each warp that copies,
@@ -134,16 +134,16 @@ class Knowledge:
     and in which CTAs. commits: what those under way will publish.
     """
 
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk = chunk
+    def __init__(self, wave: Wave) -> None:
+        self.wave = wave
         self.parts: dict[int, Part] = {}
-        self.flags: Flags = np.zeros((chunk.ctas, chunk.run.warps, NUMBERS), np.uint8)
+        self.flags: Flags = np.zeros((wave.ctas, wave.run.warps, NUMBERS), np.uint8)
         self.flags[..., 0] = SEEN | OFFERED | HEARD | ORDERED
-        self.ranks: Ints = chunk.rank(np.arange(chunk.ctas))
+        self.ranks: Ints = wave.rank(np.arange(wave.ctas))
         self.meetings: dict[int, Flags] = {}
-        self.mbarriers = Phases(chunk, NUMBERS, np.bitwise_or, np.uint8)
-        self.writers = table_of_cells(chunk.ctas, np.int32)
-        self.readers = [table_of_cells(chunk.ctas, np.int32) for _ in range(-(-chunk.run.warps // 4))]
+        self.mbarriers = Phases(wave, NUMBERS, np.bitwise_or, np.uint8)
+        self.writers = table_of_cells(wave.ctas, np.int32)
+        self.readers = [table_of_cells(wave.ctas, np.int32) for _ in range(-(-wave.run.warps // 4))]
         self.holders: dict[int, Ints] = {}
         self.loading: list[Loading] = []
         self.unseen: list[tuple[Part, Bools]] = []
@@ -159,8 +159,8 @@ class Knowledge:
     def holders_of(self, warp: int) -> Ints:
         """Who reads each unit of shared memory last, of what a warp has issued."""
         if warp not in self.holders:
-            units = -(-max(self.chunk.run.shared_bytes, 1) // UNIT)
-            self.holders[warp] = np.zeros((self.chunk.ctas, units), np.int32)
+            units = -(-max(self.wave.run.shared_bytes, 1) // UNIT)
+            self.holders[warp] = np.zeros((self.wave.ctas, units), np.int32)
         return self.holders[warp]
 
     def knows(self, row: int, warp: int, part: Part, what: int) -> bool:
@@ -180,7 +180,7 @@ class Knowledge:
         self.parts |= {part.number: part for part in parts}
         for k, part in enumerate(parts):
             if not part.is_alone:
-                issued = np.zeros(self.chunk.ctas, np.bool_)
+                issued = np.zeros(self.wave.ctas, np.bool_)
                 issued[rows[which == k]] = True
                 self.unseen.append((part, issued))
         return parts, np.array([part.number for part in parts])[which]
@@ -197,14 +197,14 @@ class Knowledge:
     def _make_room(self) -> None:
         """Numbers that mean nothing any more are free again; where most still do, there are twice as many."""
         used = np.zeros(self.flags.shape[-1], np.bool_)
-        taken = self.chunk.columns.holder.any(0)
+        taken = self.wave.columns.holder.any(0)
         for table, _ in self.touched:
             used[table[:, taken]] = True
         for holders in self.holders.values():
             used[holders] = True
         used[[part.number for part, _ in self.unseen]] = True
         used[[part.number for loading in self.loading for part in loading.parts]] = True
-        under_way = {operation.number for operation in self.chunk.pending.queue}
+        under_way = {operation.number for operation in self.wave.pending.queue}
         used[[number for number, part in self.parts.items() if part.operation.number in under_way]] = True
         self._forget([number for number in self.parts if not used[number]])
         if 2 * len(self.parts) > len(used):
@@ -218,7 +218,7 @@ class Knowledge:
             known[..., gone] = 0
         self.mbarriers.without(gone)
         self._free += sorted(gone, reverse=True)
-        oldest = min((part.operation.number for part in self.parts.values()), default=self.chunk.pending.last)
+        oldest = min((part.operation.number for part in self.parts.values()), default=self.wave.pending.last)
         self.reports = [report for report in self.reports if report.number > oldest]
 
     def _widen(self, width: int) -> None:
@@ -237,5 +237,5 @@ class Knowledge:
     def tells(self, barrier: int, rows: Ints, known: Flags) -> None:
         """What those who arrive at a barrier tell, each at the barrier of a row."""
         if barrier not in self.meetings:
-            self.meetings[barrier] = np.zeros((self.chunk.ctas, self.flags.shape[-1]), np.uint8)
+            self.meetings[barrier] = np.zeros((self.wave.ctas, self.flags.shape[-1]), np.uint8)
         np.bitwise_or.at(self.meetings[barrier], rows, known)

@@ -8,8 +8,8 @@ from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
 
 if TYPE_CHECKING:
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.pending import Operation
+    from tilewright.sim.wave import Wave
 
 __all__ = ["Leaks"]
 
@@ -23,14 +23,14 @@ class Leaks(Check):
             at=operation.instruction.at,
         )
 
-    def ended(self, chunk: Chunk) -> None:
-        if "columns" not in vars(chunk):
+    def ended(self, wave: Wave) -> None:
+        if "columns" not in vars(wave):
             return
-        for row in range(chunk.ctas):
-            for taken in chunk.columns.held(row):
+        for row in range(wave.ctas):
+            for taken in wave.columns.held(row):
                 raise SimulationError(
                     "the CTA ends with tensor memory that it has not given back",
-                    given=f"{taken.columns} columns from column {taken.first}, CTA {chunk.cta_name(row)}",
+                    given=f"{taken.columns} columns from column {taken.first}, CTA {wave.cta_name(row)}",
                     allowed="a dealloc for every alloc",
                     at=taken.at,
                 )

@@ -1,7 +1,7 @@
 """What arrivals at m-barriers have published, phase by phase.
 
 A phase that is over publishes what its arrivals knew to whoever finds it over; arrivals at the running phase publish
-nothing yet. Knowledge is a row of numbers, and two pieces of it are joined number by number.
+nothing yet. Knowledge is a row of numbers, and two segments of it are joined number by number.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tilewright.sim.remote import split
 
 if TYPE_CHECKING:
     from tilewright.sim.batch import Batch
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.masks import Mask
+    from tilewright.sim.wave import Wave
 
 __all__ = ["Phases", "Signals", "arrivals_of", "signals_of", "widened"]
 
@@ -53,8 +53,8 @@ def signals_of(batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) ->
     """
     active = mask.full
     rows, warps = batch.rows_and_warps(active)
-    home, offset = split(batch.chunk, rows, np.broadcast_to(barrier, active.shape)[active].astype(np.int64))
-    words = batch.chunk.shared.view(8)[home, offset >> 3]
+    home, offset = split(batch.wave, rows, np.broadcast_to(barrier, active.shape)[active].astype(np.int64))
+    words = batch.wave.shared.view(8)[home, offset >> 3]
     if kind == "arrive":
         words = np.broadcast_to(found, active.shape)[active]
     each = np.stack((rows, warps, home, offset, phase_state(words).phase))
@@ -63,10 +63,10 @@ def signals_of(batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) ->
     return Signals(*each[:, differs])
 
 
-def arrivals_of(chunk: Chunk, rows: Ints, address: Ints) -> Signals:
+def arrivals_of(wave: Wave, rows: Ints, address: Ints) -> Signals:
     """Arrivals of asynchronous units, on behalf of CTAs ``rows``, at shared addresses."""
-    home, offset = split(chunk, rows, address)
-    phase = phase_state(chunk.shared.view(8)[home, offset >> 3]).phase
+    home, offset = split(wave, rows, address)
+    phase = phase_state(wave.shared.view(8)[home, offset >> 3]).phase
     return Signals(rows, np.zeros_like(rows), home, offset, phase)
 
 
@@ -80,10 +80,10 @@ class _Barriers:
 
 
 class Phases:
-    """join: a ufunc that makes one of two pieces of knowledge; zero knows nothing. width: numbers of a piece."""
+    """join: a ufunc that makes one of two segments of knowledge; zero knows nothing. width: numbers of a segment."""
 
-    def __init__(self, chunk: Chunk, width: int, join: np.ufunc, kind: Any) -> None:
-        self.rows = chunk.ctas
+    def __init__(self, wave: Wave, width: int, join: np.ufunc, kind: Any) -> None:
+        self.rows = wave.ctas
         self.width = width
         self.join = join
         self.kind = kind
@@ -133,7 +133,7 @@ class Phases:
             state.running[:, columns], state.over[:, columns] = 0, 0
 
     def widen(self, width: int) -> None:
-        """Pieces of knowledge are longer from now on."""
+        """Segments of knowledge are longer from now on."""
         self.width = width
         for state in self._at.values():
             state.running, state.over = widened(state.running, width), widened(state.over, width)

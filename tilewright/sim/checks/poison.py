@@ -1,7 +1,7 @@
 """Values that nobody has written. Memories start poisoned; moves carry poison along; looking at it is the error.
 
 Each byte of shared memory and of registers has a flag, 1 once it is initialised, in memory of the same kind: a
-*shadow*. What copies bits copies flags in the same way, by the same code. While all CTAs of a chunk do the same at the
+*shadow*. What copies bits copies flags in the same way, by the same code. While all CTAs of a wave do the same at the
 same places, one row of flags stands for all of them; it is expanded at the first statement that tells them apart.
 Arrays from the host are initialised.
 """
@@ -22,33 +22,33 @@ from tilewright.sim.checks.coordinates import coordinate_text
 from tilewright.sim.facets import where_text
 from tilewright.sim.memory import UNITS, Bits, Block
 from tilewright.sim.registers import Registers
-from tilewright.sim.tensor import Cells
+from tilewright.sim.tmem import Cells
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.address import Address
     from tilewright.sim.batch import Batch, Look
-    from tilewright.sim.chunk import Chunk, Storage
     from tilewright.sim.masks import Bools, Mask
     from tilewright.sim.places import Place
     from tilewright.sim.sites import Hook, Site
+    from tilewright.sim.wave import Storage, Wave
 
 __all__ = ["Need", "Poison", "Shadows"]
 
 
 class Shadows:
-    """The flags of a chunk's shared memory and registers."""
+    """The flags of a wave's shared memory and registers."""
 
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk = chunk
-        self.shared = Block.zeros(1, chunk.run.shared_bytes)
-        places = chunk.run.places.locals
-        self.registers = {p.name: Registers(1, chunk.run.warps, p.nbytes, p.unit, p.start) for p in places}
+    def __init__(self, wave: Wave) -> None:
+        self.wave = wave
+        self.shared = Block.zeros(1, wave.run.shared_bytes)
+        places = wave.run.places.locals
+        self.registers = {p.name: Registers(1, wave.run.warps, p.nbytes, p.unit, p.start) for p in places}
 
     @cached_property
-    def tensor(self) -> Cells:
+    def tmem(self) -> Cells:
         """The flags of tensor memory, a row for every CTA."""
-        return Cells(self.chunk.ctas)
+        return Cells(self.wave.ctas)
 
     @staticmethod
     def valid(width: int) -> Bits:
@@ -67,10 +67,10 @@ class Shadows:
 
     def view(self, batch: Batch, mask: Mask, *at: Address) -> tuple[Look, Mask]:
         """How to look at the flags: as one CTA while that stands for all, else as the batch itself."""
-        alike = batch.is_whole_chunk and not mask.varies_by_cta and not any(address.varies_by_cta for address in at)
+        alike = batch.is_whole_wave and not mask.varies_by_cta and not any(address.varies_by_cta for address in at)
         if self.is_collapsed and alike:
             return batch.single, mask.single
-        if self.is_collapsed and self.chunk.ctas > 1:
+        if self.is_collapsed and self.wave.ctas > 1:
             self.expand()
         return batch, mask
 
@@ -87,13 +87,13 @@ class Shadows:
         """From now on every CTA has flags of its own."""
         if not self.is_collapsed:
             return
-        self.shared = self.shared.expanded(self.chunk.ctas)
-        self.registers = {name: r.expanded(self.chunk.ctas) for name, r in self.registers.items()}
+        self.shared = self.shared.expanded(self.wave.ctas)
+        self.registers = {name: r.expanded(self.wave.ctas) for name, r in self.registers.items()}
 
     def storage(self, place: Place) -> Storage:
         """The flags of the bytes of a place."""
-        if place.space == "tensor":
-            return self.tensor  # type: ignore[return-value]  # who asks for it wants cells
+        if place.space == "tmem":
+            return self.tmem  # type: ignore[return-value]  # who asks for it wants cells
         return self.shared if place.space == "shared" else self.registers[place.name]
 
     def finder(self, look: Look, place: Place) -> Storage:
@@ -121,7 +121,7 @@ class Shadows:
         cta, warp, lane = map(int, np.argwhere(bad)[0])
         if site is not None and site.place is not None:
             byte = int(np.broadcast_to(address.full(), batch.shape)[cta, warp, lane])
-            what = coordinate_text(batch.chunk.run.program, site, byte)
+            what = coordinate_text(batch.wave.run.program, site, byte)
         raise SimulationError(
             f"{what} is uninitialised",
             given=f"{use}, in {where_text(batch, cta, warp, bad[cta, warp])}",
@@ -150,12 +150,12 @@ class Need:
     at: Span | None
 
     def __call__(self, batch: Batch, mask: Mask, flags: Bits, *origin: Any) -> None:
-        batch.chunk.shadows.require(batch, mask, flags, self.use, self.at, self.what, *origin)
+        batch.wave.shadows.require(batch, mask, flags, self.use, self.at, self.what, *origin)
 
 
 class Poison(Check):
-    def start(self, chunk: Chunk) -> None:
-        chunk.shadows = Shadows(chunk)
+    def start(self, wave: Wave) -> None:
+        wave.shadows = Shadows(wave)
 
     def watch(self, site: Site) -> Hook | None:
         """Instructions that look at memory, such as atomics, need it initialised."""
@@ -164,7 +164,7 @@ class Poison(Check):
 
         def look(batch: Batch, mask: Mask, at: Address) -> None:
             flags = site.shadow_bits(batch, mask, at)
-            batch.chunk.shadows.require(batch, mask, flags, f"an operand of {site.op}", site.at, "memory", site, at)
+            batch.wave.shadows.require(batch, mask, flags, f"an operand of {site.op}", site.at, "memory", site, at)
 
         return look
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from tilewright.sim.address import Address
     from tilewright.sim.batch import Batch
     from tilewright.sim.checks.clocks import Clocks
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Mask
     from tilewright.sim.pending import Operation
     from tilewright.sim.program import Program
     from tilewright.sim.sites import Hook, Site
+    from tilewright.sim.wave import Wave
 
 __all__ = ["Proxies"]
 
@@ -42,10 +42,10 @@ class Stored:
     made: (CTAs, words), m-barriers that were made since the last fence.
     """
 
-    def __init__(self, chunk: Chunk) -> None:
-        units = -(-max(chunk.run.shared_bytes, 1) // UNIT)
-        self.since = np.zeros((chunk.ctas, chunk.run.warps, units), np.int64)
-        self.made = np.zeros((chunk.ctas, 2 * units), np.bool_)
+    def __init__(self, wave: Wave) -> None:
+        units = -(-max(wave.run.shared_bytes, 1) // UNIT)
+        self.since = np.zeros((wave.ctas, wave.run.warps, units), np.int64)
+        self.made = np.zeros((wave.ctas, 2 * units), np.bool_)
 
 
 class Proxies(Check):
@@ -58,13 +58,13 @@ class Proxies(Check):
     def begin(self, run: Execution) -> None:
         self.warned = set()
 
-    def start(self, chunk: Chunk) -> None:
+    def start(self, wave: Wave) -> None:
         if self.program.has_asynchronous:
-            chunk.checks["proxies"] = Stored(chunk)
+            wave.checks["proxies"] = Stored(wave)
 
     @staticmethod
-    def _epochs(chunk: Chunk) -> Clocks:
-        clocks: Clocks = chunk.checks["races"].clocks
+    def _epochs(wave: Wave) -> Clocks:
+        clocks: Clocks = wave.checks["races"].clocks
         return clocks
 
     def watch(self, site: Site) -> Hook | None:
@@ -73,11 +73,11 @@ class Proxies(Check):
             return None
 
         def store(batch: Batch, mask: Mask, at: Address) -> None:
-            since = batch.chunk.checks["proxies"].since
+            since = batch.wave.checks["proxies"].since
             active = mask.full
             rows, own = batch.rows_and_warps(active)
             units = spread(at.full(), batch.shape)[active] // UNIT
-            clocks = self._epochs(batch.chunk)
+            clocks = self._epochs(batch.wave)
             inside = units < since.shape[-1]
             epochs = clocks.epoch[0 if clocks.is_collapsed else rows, own]
             since[rows[inside], own[inside], units[inside]] = epochs[inside]
@@ -85,28 +85,28 @@ class Proxies(Check):
         return store
 
     def signalled(self, batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) -> None:
-        if kind == "init" and (stored := batch.chunk.checks.get("proxies")) is not None:
+        if kind == "init" and (stored := batch.wave.checks.get("proxies")) is not None:
             signals = signals_of(batch, mask, barrier, kind, found)
             stored.made[signals.home, signals.offset >> 3] = True
 
     def fenced(self, batch: Batch, mask: Mask, reach: str) -> None:
-        if reach not in ("async", *WIDE) or "proxies" not in batch.chunk.checks:
+        if reach not in ("async", *WIDE) or "proxies" not in batch.wave.checks:
             return
-        stored = batch.chunk.checks["proxies"]
+        stored = batch.wave.checks["proxies"]
         rows, own = batch.rows_and_warps(mask.full.any(-1))
         stored.made[rows] = False
         if reach == "async":
-            clocks = self._epochs(batch.chunk)
+            clocks = self._epochs(batch.wave)
             stored.since[rows, own] = 0
             for row, known in zip(rows, clocks.seen[0 if clocks.is_collapsed else rows, own], strict=True):
                 since = stored.since[row]
                 since[since <= known[:, None]] = 0
 
     def issued(self, operation: Operation) -> None:
-        chunk = operation.batch.chunk
-        if "proxies" not in chunk.checks or operation.instruction.at in self.warned:
+        wave = operation.batch.wave
+        if "proxies" not in wave.checks or operation.instruction.at in self.warned:
             return
-        stored = chunk.checks["proxies"]
+        stored = wave.checks["proxies"]
         for rows, address, _ in operation.footprint.shared:
             unfenced = stored.since.transpose(0, 2, 1)[rows, address // UNIT]
             if unfenced.any():
@@ -115,7 +115,7 @@ class Proxies(Check):
                 what = f"reads {source}, stored by warp {warp} without a proxy fence"
                 self._warn(operation, what, "the stores", "async")
         for _, rows, address in operation.footprint.arrivals if not self.warned else ():
-            home, offset = split(chunk, rows, address)
+            home, offset = split(wave, rows, address)
             if (made := stored.made[home, offset >> 3]).any():
                 byte = int(offset[made][0])
                 what = element_text(self.program, self.program.places.shared_at(byte), byte)
@@ -124,6 +124,6 @@ class Proxies(Check):
     def _warn(self, operation: Operation, what: str, after: str, reach: str) -> None:
         fence = next(name for name, row in INSTRUCTIONS.items() if row.forms[0].fence == reach)
         self.warned.add(operation.instruction.at)
-        operation.batch.chunk.run.warnings.append(
+        operation.batch.wave.run.warnings.append(
             f"{operation.instruction.at}: {operation.name} {what}; T.{fence}() belongs between {after} and the barrier"
         )

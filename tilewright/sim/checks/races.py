@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.sim.batch import Batch
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Bools, Mask
     from tilewright.sim.pending import Operation
     from tilewright.sim.program import Program
     from tilewright.sim.sites import Hook
+    from tilewright.sim.wave import Wave
 
 __all__ = ["Races"]
 
@@ -57,11 +57,11 @@ class Races(Check):
         self.acquires: dict[int, int] = {}
         self.fences: set[int] = set()
 
-    def start(self, chunk: Chunk) -> None:
-        clocks = Clocks(chunk)
-        chunk.checks["mbarriers"] = Phases(chunk, clocks.width, np.maximum, np.int64)
-        chunk.checks["commits"] = {}
-        chunk.checks["races"] = SharedPlaces(chunk, clocks, self._grain("shared", ""))
+    def start(self, wave: Wave) -> None:
+        clocks = Clocks(wave)
+        wave.checks["mbarriers"] = Phases(wave, clocks.width, np.maximum, np.int64)
+        wave.checks["commits"] = {}
+        wave.checks["races"] = SharedPlaces(wave, clocks, self._grain("shared", ""))
 
     def _grain(self, space: str, name: str) -> int:
         """The narrowest access that may touch a place, in bytes."""
@@ -79,7 +79,7 @@ class Races(Check):
         flags = (ATOMIC if site.atomic else 0) | (COLLECTIVE if site.collective else 0)
 
         def shared(batch: Batch, mask: Mask, at: Address) -> None:
-            batch.chunk.checks["races"].touch(self, site, batch, mask, at, flags)
+            batch.wave.checks["races"].touch(self, site, batch, mask, at, flags)
 
         def everywhere(batch: Batch, mask: Mask, at: Address) -> None:
             name = site.place.name if site.place else ""
@@ -88,7 +88,7 @@ class Races(Check):
             if site.atomic and site.write:
                 self._atomic(batch, mask)
             if name not in self.globals:
-                self.globals[name] = GlobalPlaces(batch.chunk.run.blocks[name].nbytes, self._grain("global", name))
+                self.globals[name] = GlobalPlaces(batch.wave.run.blocks[name].nbytes, self._grain("global", name))
             self.globals[name].touch(self, site, batch, mask, at, flags)
 
         return shared if site.place.space == "shared" else everywhere
@@ -97,13 +97,13 @@ class Races(Check):
 
     def fenced(self, batch: Batch, mask: Mask, reach: str) -> None:
         if reach in ("gpu", "sys"):
-            self.fences |= {batch.chunk.first + int(row) for row in _active_rows(batch, mask)}
+            self.fences |= {batch.wave.first + int(row) for row in _active_rows(batch, mask)}
 
     def _atomic(self, batch: Batch, mask: Mask) -> None:
         """An atomic after a fence publishes what its CTA did; it also takes over what others have published."""
-        clocks: Clocks = batch.chunk.checks["races"].clocks
+        clocks: Clocks = batch.wave.checks["races"].clocks
         for row in _active_rows(batch, mask):
-            cta = batch.chunk.first + int(row)
+            cta = batch.wave.first + int(row)
             self.order += 1
             self.acquires[cta] = self.order
             if cta in self.fences:
@@ -117,25 +117,25 @@ class Races(Check):
 
     # Meetings
 
-    def released(self, chunk: Chunk, ctas: NDArray, warps: slice, here: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
-        chunk.checks["races"].expand()
-        chunk.checks["races"].clocks.released(ctas, warps, here, barrier, rows)
+    def released(self, wave: Wave, ctas: NDArray, warps: slice, here: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
+        wave.checks["races"].expand()
+        wave.checks["races"].clocks.released(ctas, warps, here, barrier, rows)
 
-    def acquired(self, chunk: Chunk, ctas: NDArray, waiting: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
-        chunk.checks["races"].clocks.acquired(ctas, waiting, barrier, rows)
+    def acquired(self, wave: Wave, ctas: NDArray, waiting: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
+        wave.checks["races"].clocks.acquired(ctas, waiting, barrier, rows)
 
-    def forgotten(self, chunk: Chunk, rows: NDArray, barrier: int) -> None:  # type: ignore[type-arg]
-        chunk.checks["races"].clocks.forgotten(barrier, rows)
+    def forgotten(self, wave: Wave, rows: NDArray, barrier: int) -> None:  # type: ignore[type-arg]
+        wave.checks["races"].clocks.forgotten(barrier, rows)
 
-    def all_met(self, chunk: Chunk, ctas: slice, warps: slice | None) -> None:
-        places: SharedPlaces = chunk.checks["races"]
-        if len(numbers(ctas)) < chunk.ctas:
+    def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
+        places: SharedPlaces = wave.checks["races"]
+        if len(numbers(ctas)) < wave.ctas:
             places.expand()
         places.clocks.all_met(ctas)
 
     def warps_met(self, batch: Batch, mask: Mask) -> None:
-        places: SharedPlaces = batch.chunk.checks["races"]
-        alike = batch.is_whole_chunk and not mask.varies_by_cta
+        places: SharedPlaces = batch.wave.checks["races"]
+        alike = batch.is_whole_wave and not mask.varies_by_cta
         if not alike:
             places.expand()
         places.clocks.warps_met(batch, mask.full, alike=alike)
@@ -143,8 +143,8 @@ class Races(Check):
     # m-barriers
 
     def signalled(self, batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) -> None:
-        places: SharedPlaces = batch.chunk.checks["races"]
-        phases: Phases = batch.chunk.checks["mbarriers"]
+        places: SharedPlaces = batch.wave.checks["races"]
+        phases: Phases = batch.wave.checks["mbarriers"]
         if kind not in ("init", "arrive", "wait"):
             return
         places.expand()
@@ -159,12 +159,12 @@ class Races(Check):
 
     def issued(self, operation: Operation) -> None:
         """Copies read shared memory for their thread; a commit publishes what its thread did before."""
-        chunk = operation.batch.chunk
-        places: SharedPlaces = chunk.checks["races"]
+        wave = operation.batch.wave
+        places: SharedPlaces = wave.checks["races"]
         if operation.is_commit:
             places.expand()
             published = places.clocks.published(operation.rows, operation.threads // 32)
-            chunk.checks["commits"][operation.number] = published
+            wave.checks["commits"][operation.number] = published
         for rows, address, nbytes in operation.footprint.shared:
             self._read_for(places, operation, rows, address, nbytes)
 
@@ -185,10 +185,10 @@ class Races(Check):
             places.touch(self, site, batch, mask, Address(0, Part(full)), 0)
 
     def completing(self, operation: Operation) -> None:
-        chunk = operation.batch.chunk
-        for known in [chunk.checks["commits"].pop(operation.number)] if operation.is_commit else ():
+        wave = operation.batch.wave
+        for known in [wave.checks["commits"].pop(operation.number)] if operation.is_commit else ():
             for issuer, rows, address in operation.footprint.arrivals:
-                chunk.checks["mbarriers"].arrived(arrivals_of(chunk, rows, address), known[issuer])
+                wave.checks["mbarriers"].arrived(arrivals_of(wave, rows, address), known[issuer])
 
     # What was found
 
@@ -198,7 +198,7 @@ class Races(Check):
             key = (str(clash.site.at), clash.site.line.buffer)
             if key not in self.warned:
                 self.warned.add(key)
-                clash.batch.chunk.run.warnings.append(warning(self.program, clash))
+                clash.batch.wave.run.warnings.append(warning(self.program, clash))
             return
         raise report(self.program, clash)
 

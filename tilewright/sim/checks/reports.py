@@ -31,7 +31,7 @@ class Earlier:
     def __init__(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         self.site = site
         self.rows, self.warps = numbers(batch.ctas), numbers(batch.warps)
-        self.first = batch.chunk.first
+        self.first = batch.wave.first
         self.mask = mask
         self.at = Address(at.start, *at.parts)
 
@@ -71,7 +71,7 @@ class Clash:
     @property
     def cta(self) -> int:
         """Of the grid, this access's."""
-        return self.batch.chunk.first + numbers(self.batch.ctas)[self.lane[0]]
+        return self.batch.wave.first + numbers(self.batch.ctas)[self.lane[0]]
 
     @property
     def warp(self) -> int:
@@ -139,9 +139,9 @@ def warning(program: Program, clash: Clash) -> str:
 
 
 def _who(clash: Clash, cta: int, thread: int) -> str:
-    chunk = clash.batch.chunk
-    inside = chunk.first <= cta < chunk.first + chunk.ctas
-    name = chunk.cta_name(cta - chunk.first) if inside else f"number {cta}"
+    wave = clash.batch.wave
+    inside = wave.first <= cta < wave.first + wave.ctas
+    name = wave.cta_name(cta - wave.first) if inside else f"number {cta}"
     return f"CTA {name}, warp {thread // 32}, lane {thread % 32}"
 
 
@@ -151,7 +151,7 @@ def _other(clash: Clash) -> str:
 
 
 def _missing(clash: Clash, other: Site | None) -> str:
-    size = clash.batch.chunk.run.cluster_ctas
+    size = clash.batch.wave.run.cluster_ctas
     if clash.other_cta // size != clash.cta // size:
         return "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
     barrier = "T.cuda.warp_sync()" if clash.is_inside_warp() else "T.cuda.cta_sync()"

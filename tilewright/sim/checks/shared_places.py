@@ -23,9 +23,9 @@ from tilewright.sim.sites import harmless
 if TYPE_CHECKING:
     from tilewright.sim.batch import Batch, Look
     from tilewright.sim.checks.races import Races
-    from tilewright.sim.chunk import Chunk
     from tilewright.sim.masks import Bools, Mask
     from tilewright.sim.sites import Site
+    from tilewright.sim.wave import Wave
 
 __all__ = ["REMEMBERED", "TAG", "SharedPlaces"]
 
@@ -35,17 +35,17 @@ TAG = np.dtype(np.uint32)
 
 
 class SharedPlaces:
-    """The tags of a chunk's shared memory, and its clocks. grain: bytes that share a tag."""
+    """The tags of a wave's shared memory, and its clocks. grain: bytes that share a tag."""
 
-    def __init__(self, chunk: Chunk, clocks: Clocks, grain: int) -> None:
-        self.chunk = chunk
+    def __init__(self, wave: Wave, clocks: Clocks, grain: int) -> None:
+        self.wave = wave
         self.clocks = clocks
         self.grain = grain
-        self.row = -(-max(chunk.run.shared_bytes, 1) // (64 * grain)) * 64 * TAG.itemsize  # bytes of tags of one warp
+        self.row = -(-max(wave.run.shared_bytes, 1) // (64 * grain)) * 64 * TAG.itemsize  # bytes of tags of one warp
         self.writers = Block.zeros(1, self.row)
-        self.readers = Block.zeros(1, self.row * chunk.run.warps)
+        self.readers = Block.zeros(1, self.row * wave.run.warps)
         self.written: dict[str, int] = {}  # the last epoch in which a buffer was written
-        self.read: dict[int, dict[str, int]] = {warp: {} for warp in range(chunk.run.warps)}  # the same for reads
+        self.read: dict[int, dict[str, int]] = {warp: {} for warp in range(wave.run.warps)}  # the same for reads
         self.log: deque[Earlier] = deque(maxlen=REMEMBERED)
         self._late: list[tuple[int, Touch, Tags]] = []  # reads to write down: the epoch, the access, its tags
         self._rows: dict[tuple[int, int, int], Part] = {}
@@ -54,14 +54,14 @@ class SharedPlaces:
         """From now on every CTA has tags and clocks of its own."""
         self._write_down()
         self.clocks.expand()
-        if self.writers.rows == 1 and self.chunk.ctas > 1:
-            self.writers = self.writers.expanded(self.chunk.ctas)
-            self.readers = self.readers.expanded(self.chunk.ctas)
+        if self.writers.rows == 1 and self.wave.ctas > 1:
+            self.writers = self.writers.expanded(self.wave.ctas)
+            self.readers = self.readers.expanded(self.wave.ctas)
 
     def _view(self, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
-        if self.chunk.ctas == 1 or self.writers.rows > 1:
+        if self.wave.ctas == 1 or self.writers.rows > 1:
             return batch, mask
-        if batch.is_whole_chunk and not mask.varies_by_cta and not at.varies_by_cta:
+        if batch.is_whole_wave and not mask.varies_by_cta and not at.varies_by_cta:
             return batch.single, mask.single
         self.expand()
         return batch, mask
@@ -85,7 +85,7 @@ class SharedPlaces:
 
     def _latest(self, epochs: dict[str, int], site: Site) -> int:
         """Of one buffer; pointers of run time may have touched any."""
-        arena, name = self.chunk.run.places.arena.name, site.line.buffer
+        arena, name = self.wave.run.places.arena.name, site.line.buffer
         return max(epochs.values(), default=0) if name == arena else max(epochs.get(name, 0), epochs.get(arena, 0))
 
     def _clash(self, touch: Touch, tags: Tags, *, with_writer: bool) -> Clash | None:

@@ -90,7 +90,7 @@ class Touch:
         """Does memory hold already what the racing lanes are about to write?"""
         if self.site.pending is None or self.site.place is None:
             return False
-        old = self.batch.chunk.storage(self.site.place).load(self.batch, self.at, self.site.width)
+        old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
         same: Any = np.broadcast_to(old == self.site.pending, self.batch.shape)
         return bool(same[np.broadcast_to(racing, self.batch.shape)].all())
 

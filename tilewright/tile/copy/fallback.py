@@ -33,7 +33,7 @@ def addressable(call: TileCall) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ElementPlan:
     """extents: of the loops over the elements. replicas: of the destination, further loops. guard: holds in the threads
     that may copy; elements in registers are copied by the threads that hold them. size: elements, None if symbolic.
     """
@@ -49,7 +49,7 @@ class Plan:
 
 
 @variant("copy", priority=0, when=[addressable, within_a_cta])
-def fallback(call: TileCall) -> Plan:
+def fallback(call: TileCall) -> ElementPlan:
     """Element by element: by the scope's first thread, or by the thread whose register holds the element."""
     for side in (call.dst, call.src):
         if side.space == "local":
@@ -66,7 +66,7 @@ def fallback(call: TileCall) -> Plan:
     if replicas and dst.swizzle is not None:
         raise Decline(f"{dst.name} is swizzled and holds each element in several places")
     extents = tuple(extent for extent in dst.extents if const_value(extent) != 1)
-    return Plan(extents, tuple(replicas), _guard(call), dst.size)
+    return ElementPlan(extents, tuple(replicas), _guard(call), dst.size)
 
 
 def _axes(side: Side) -> set[str]:
@@ -110,7 +110,7 @@ def _guard(call: TileCall) -> Expr | None:
 
 
 @fallback.emit
-def _(plan: Plan, call: TileCall, out: Builder) -> None:
+def _(plan: ElementPlan, call: TileCall, out: Builder) -> None:
     warn(f"copy/fallback copies element by element: {call.text}", call.at)
     with ExitStack() as inside:
         inside.enter_context(out.when(plan.guard))

@@ -19,7 +19,7 @@ __all__ = ["gmem_smem"]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CoalescedPlan:
     """vector: elements of one access. rounds: accesses of a thread. there, shared: where each access starts.
 
     spread: the offsets follow a thread and its rounds; else the number of the access, ``round * threads + thread``.
@@ -55,13 +55,13 @@ class Plan:
 
 
 @variant("copy", priority=10, when=[between("global", "shared"), within_a_cta, constant_extents, one_place_each])
-def gmem_smem(call: TileCall) -> Plan:
+def gmem_smem(call: TileCall) -> CoalescedPlan:
     """Neighbouring threads copy neighbouring runs of global memory, in accesses of up to 128 bits."""
     plan = _plan(call)
     return replace(plan, widened=wider(call, plan, _plan)) if plan.limit else plan
 
 
-def _plan(call: TileCall) -> Plan:
+def _plan(call: TileCall) -> CoalescedPlan:
     there, shared = call.side("global"), call.side("shared")
     sides = ((there, places(there, call.facts)), (shared, places(shared, call.facts)))
     order = in_memory_order(there)
@@ -75,7 +75,7 @@ def _plan(call: TileCall) -> Plan:
         if found[0] is not None and found[1] is not None:
             partial = len(starts) if len(starts) < rounds * threads else 0
             nbytes = vector * call.dtype.bits // 8
-            return Plan(vector, nbytes, threads, rounds, found[0], found[1], spread, partial, limit)
+            return CoalescedPlan(vector, nbytes, threads, rounds, found[0], found[1], spread, partial, limit)
     raise Decline(f"the addresses of {there.name} and {shared.name} follow no common pattern")
 
 
@@ -90,7 +90,7 @@ def in_memory_order(side: Side) -> Ints:
 
 
 @gmem_smem.emit
-def _(plan: Plan, call: TileCall, out: Builder) -> None:
+def _(plan: CoalescedPlan, call: TileCall, out: Builder) -> None:
     there, shared = call.side("global"), call.side("shared")
     thread = call.scope.index
     g_storage, s_storage = there.buffer.flat(), shared.buffer.flat()

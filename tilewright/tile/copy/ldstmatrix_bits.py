@@ -18,7 +18,7 @@ from tilewright.tile.conditions import (
     within_a_cta,
 )
 from tilewright.tile.dispatch import Decline, condition, variant
-from tilewright.tile.matrices import Kind, Plan, emit_matrices, plan_matrices
+from tilewright.tile.matrices import Kind, MatrixPlan, emit_matrices, plan_matrices
 from tilewright.tile.owners import accesses
 
 __all__ = ["ldstmatrix_bits"]
@@ -52,7 +52,7 @@ def narrow_accesses(call: TileCall) -> str | None:
         narrow_accesses,
     ],
 )
-def ldstmatrix_bits(call: TileCall) -> Plan:
+def ldstmatrix_bits(call: TileCall) -> MatrixPlan:
     """ldmatrix or stmatrix for other elements: words and bytes as parts of 16-bit matrices, bytes also transposed."""
     op = "ptx.ldmatrix" if call.dst.space == "local" else "ptx.stmatrix"
     return plan_matrices(call, [WORDS[op], BYTES[op]] if call.dtype.bits == 8 else [WORDS[op]])

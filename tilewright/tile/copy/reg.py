@@ -25,7 +25,7 @@ def one_side_in_registers(call: TileCall) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class VectorPlan:
     """vector: elements of one access. rounds: accesses of a thread. slots, memory: where each round starts on either
     side. guard: holds in the threads that take part. limit: why no access has 16 bytes. widened: what would make them
     wider.
@@ -49,13 +49,13 @@ class Plan:
 @variant(
     "copy", priority=10, when=[one_side_in_registers, within_a_cta, constant_extents, plain_registers, one_place_each]
 )
-def reg(call: TileCall) -> Plan:
+def reg(call: TileCall) -> VectorPlan:
     """Each thread copies the elements it holds, in accesses of up to 128 bits."""
     plan = _plan(call)
     return replace(plan, widened=wider(call, plan, _plan)) if plan.limit else plan
 
 
-def _plan(call: TileCall) -> Plan:
+def _plan(call: TileCall) -> VectorPlan:
     local = call.side("local")
     memory = call.other(local)
     held, where, vector, limit = accesses(call, local)
@@ -64,7 +64,7 @@ def _plan(call: TileCall) -> Plan:
     offset = tracked(call, memory, where, starts, [held.rank])
     if slots is None or offset is None:
         raise Decline(f"the registers of {local.name} and the addresses of {memory.name} follow no common pattern")
-    return Plan(
+    return VectorPlan(
         vector,
         vector * call.dtype.bits // 8,
         starts.shape[1],
@@ -76,7 +76,7 @@ def _plan(call: TileCall) -> Plan:
 
 
 @reg.emit
-def _(plan: Plan, call: TileCall, out: Builder) -> None:
+def _(plan: VectorPlan, call: TileCall, out: Builder) -> None:
     local = call.side("local")
     memory = call.other(local)
     registers, storage = local.buffer.flat(), memory.buffer.flat()

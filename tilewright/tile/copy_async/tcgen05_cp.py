@@ -14,7 +14,7 @@ from tilewright.layout import Iter, TileLayout, TLane
 from tilewright.tile.call import TileCall, side_of
 from tilewright.tile.cells import replicas_of
 from tilewright.tile.dispatch import Change, Variant, by_name, condition, variant
-from tilewright.tile.tensor_copies import FROM_SHARED, Plan, Shape, emit_copies, plan_copies
+from tilewright.tile.tmem_copies import FROM_SHARED, Shape, TmemCopyPlan, emit_copies, plan_copies
 
 __all__ = ["tcgen05_cp"]
 
@@ -42,7 +42,7 @@ def one_copy_per_warp(call: TileCall) -> str | None:
 
 
 @variant("copy_async", priority=10, when=[*FROM_SHARED, one_copy_per_warp])
-def tcgen05_cp(call: TileCall) -> Plan:
+def tcgen05_cp(call: TileCall) -> TmemCopyPlan:
     """tcgen05.cp 32x128b.warpx4: one thread copies 32 rows of 16 bytes to the lanes of all four warps."""
     return plan_copies(call, [Shape("32x128b", "warpx4")])
 

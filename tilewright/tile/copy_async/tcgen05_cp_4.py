@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from tilewright.tile.call import TileCall
 from tilewright.tile.dispatch import variant
-from tilewright.tile.tensor_copies import FROM_SHARED, Plan, Shape, emit_copies, plan_copies
+from tilewright.tile.tmem_copies import FROM_SHARED, Shape, TmemCopyPlan, emit_copies, plan_copies
 
 __all__ = ["tcgen05_cp_4"]
 
 
 @variant("copy_async", priority=9, when=FROM_SHARED)
-def tcgen05_cp_4(call: TileCall) -> Plan:
+def tcgen05_cp_4(call: TileCall) -> TmemCopyPlan:
     """tcgen05.cp 4x256b: one thread copies 4 rows of 32 bytes, one to a lane of each warp."""
     return plan_copies(call, [Shape("4x256b")])
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from tilewright.tile.call import TileCall
 from tilewright.tile.dispatch import variant
-from tilewright.tile.tensor_copies import FROM_SHARED, Plan, Shape, emit_copies, plan_copies
+from tilewright.tile.tmem_copies import FROM_SHARED, Shape, TmemCopyPlan, emit_copies, plan_copies
 
 __all__ = ["tcgen05_cp_64"]
 
 
 @variant("copy_async", priority=10, when=FROM_SHARED)
-def tcgen05_cp_64(call: TileCall) -> Plan:
+def tcgen05_cp_64(call: TileCall) -> TmemCopyPlan:
     """tcgen05.cp 64x128b.warpx2: one thread copies 64 rows of 16 bytes, each to a lane of two warps."""
     return plan_copies(call, [Shape("64x128b", f"warpx2::{pairs}") for pairs in ("02_13", "01_23")])
 

@@ -16,12 +16,12 @@ import numpy as np
 from tilewright import isa
 from tilewright.errors import LayoutError
 from tilewright.ir import AddressOf, Expr, Region, Value, as_expr, const_value, special
-from tilewright.isa import TENSOR_SHAPES, cells_of
+from tilewright.isa import TMEM_SHAPES, cells_of
 from tilewright.layout import THREADS_IN, tcgen05_atom_layout
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall, side_of
-from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, Cells, tensor_cells
-from tilewright.tile.conditions import between, constant_extents, element_bits, plain_registers, tensor_address
+from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, Cells, tmem_cells
+from tilewright.tile.conditions import between, constant_extents, element_bits, plain_registers, tmem_address
 from tilewright.tile.dispatch import Change, Decline, condition, variant
 from tilewright.tile.hints import check_target
 from tilewright.tile.owners import Owners, owners, registers_of
@@ -33,7 +33,7 @@ __all__ = ["tcgen05_ldst"]
 QUARTER = 32  # lanes that a warp reaches
 SPLIT_SHAPE = "16x32bx2"  # its two halves of a warp find their columns a free distance apart
 NUMS = (128, 64, 32, 16, 8, 4, 2, 1)
-FRAGMENTS = f"registers as tcgen05_atom_layout has them for {', '.join(TENSOR_SHAPES)}"
+FRAGMENTS = f"registers as tcgen05_atom_layout has them for {', '.join(TMEM_SHAPES)}"
 OWN_LANES = "warp w of a warpgroup holds what is in lanes 32w to 32w + 31"
 
 
@@ -48,7 +48,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LdstPlan:
     """shape, num, split: the instruction. halves: it has two columns' low halves in each register. quarter: the first
     lane that the warp reaches. column, slot: where columns and slots count from. guard: holds in the warps that take
     part.
@@ -98,14 +98,14 @@ def warps_of_a_group(call: TileCall) -> str | None:
     priority=10,
     when=[
         between("local", "tmem"),
-        tensor_address,
+        tmem_address,
         warps_of_a_group,
         element_bits(4, 8, 16, 32),
         constant_extents,
         plain_registers,
     ],
 )
-def tcgen05_ldst(call: TileCall) -> Plan:
+def tcgen05_ldst(call: TileCall) -> LdstPlan:
     """tcgen05.ld or tcgen05.st: each warp moves columns of the 32 lanes of tensor memory that it reaches."""
     try:
         return _plan(call)
@@ -119,7 +119,7 @@ def _fragments(call: TileCall) -> Iterator[Change]:
     local = call.side("local")
     known = [const_value(extent) for extent in local.buffer.shape]
     shape = [extent for extent in known if isinstance(extent, int)]
-    for name in TENSOR_SHAPES:
+    for name in TMEM_SHAPES:
         try:
             layout = tcgen05_atom_layout(name, shape, local.dtype)
         except LayoutError:
@@ -129,20 +129,20 @@ def _fragments(call: TileCall) -> Iterator[Change]:
         yield Change(text, call.with_side(local, changed))
 
 
-def _plan(call: TileCall) -> Plan:
+def _plan(call: TileCall) -> LdstPlan:
     local, tensor = call.side("local"), call.side("tmem")
     op = "ptx.tcgen05.ld" if call.dst is local else "ptx.tcgen05.st"
     check_target(call, op.removeprefix("ptx."), isa.lookup(op).forms[0])
     held = owners(call, local, loading=True)
     registers = registers_of(call, local, held, local.dtype.bits)
-    cells = tensor_cells(tensor)
+    cells = tmem_cells(tensor)
     lane, bit = _of_warps(call, cells, held, registers)
     column, halves = _columns(call, cells, lane, bit)
     shape, num, split, found = _served(call, lane[..., 0], column, halves)
     slots = held.slots[:: registers.shape[3]]
     base = quotient(cells.bit_base, COLUMN_BITS, call.facts)
     guard = held.guard(storing=False)
-    return Plan(op, shape, num, split, halves, _quarter(call), base, held.base, guard, _runs(found, slots))
+    return LdstPlan(op, shape, num, split, halves, _quarter(call), base, held.base, guard, _runs(found, slots))
 
 
 # Cells of registers
@@ -238,7 +238,7 @@ Found = list[tuple[int, int, Ints]]  # row, column, and the registers of one ins
 
 def _served(call: TileCall, lane: Ints, column: Ints, halves: bool) -> tuple[str, int, int | None, Found]:
     """The shape and number of the instruction, and where each begins: the most columns at a time."""
-    for shape, form in TENSOR_SHAPES.items():
+    for shape, form in TMEM_SHAPES.items():
         split = int(column[16, 0] - column[0, 0]) if shape == SPLIT_SHAPE else None
         for num in NUMS:
             if num <= form.most and (found := _tiled(shape, num, split, halves, lane, column)):
@@ -263,7 +263,7 @@ def _tiled(shape: str, num: int, split: int | None, halves: bool, lane: Ints, co
         if (mine - mine[0] != pattern).any():
             return []
     steps = list(zip((own_lane[:, 0]).tolist(), own_column[:, 0].tolist(), strict=True))
-    rows = range(0, QUARTER, TENSOR_SHAPES[shape].height)
+    rows = range(0, QUARTER, TMEM_SHAPES[shape].height)
     left = {place: register for register, place in enumerate(zip(column[0].tolist(), lane[0].tolist(), strict=True))}
     found: Found = []
     for first_column, row in sorted(left):
@@ -294,7 +294,7 @@ def _runs(found: Found, slots: Ints) -> tuple[Run, ...]:
 
 
 @tcgen05_ldst.emit
-def _(plan: Plan, call: TileCall, out: Builder) -> None:
+def _(plan: LdstPlan, call: TileCall, out: Builder) -> None:
     with out.when(plan.guard):
         for run in plan.runs:
             if run.count == 1:
@@ -304,7 +304,7 @@ def _(plan: Plan, call: TileCall, out: Builder) -> None:
                 _issue(plan, run, group, call, out)
 
 
-def _issue(plan: Plan, run: Run, group: Value, call: TileCall, out: Builder) -> None:
+def _issue(plan: LdstPlan, run: Run, group: Value, call: TileCall, out: Builder) -> None:
     address, registers = call.side("tmem").buffer.allocated_addr, call.side("local").buffer.flat()
     slots = [AddressOf(registers, (as_expr(plus(plan.slot, slot.at(group))),)) for slot in run.slots]
     words: dict[str, object] = {"pack" if plan.op.endswith("ld") else "unpack": True} if plan.halves else {}

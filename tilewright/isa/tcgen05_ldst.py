@@ -37,14 +37,14 @@ from tilewright.isa.table import (
     reads,
     writes,
 )
-from tilewright.isa.tensor_alloc import PLACE, SOURCE, TENSOR_ARCHS
+from tilewright.isa.tcgen05_alloc import PLACE, SOURCE, TMEM_ARCHS
 
-__all__ = ["TENSOR_SHAPES", "TensorShape", "cells_of"]
+__all__ = ["TMEM_SHAPES", "TmemShape", "cells_of"]
 
 Cells = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-class TensorShape(NamedTuple):
+class TmemShape(NamedTuple):
     """How a load or store deals cells out.
 
     registers: of each lane for num = 1. most: the greatest num. height: lanes of tensor memory that it spans.
@@ -59,12 +59,12 @@ class TensorShape(NamedTuple):
     splits: bool = False
 
 
-TENSOR_SHAPES = {
-    "32x32b": TensorShape(1, 128, 32, lambda t, j: (t, j)),
-    "16x64b": TensorShape(1, 128, 16, lambda t, j: (t // 4 + 8 * (t % 2), 2 * j + t // 2 % 2)),
-    "16x128b": TensorShape(2, 64, 16, lambda t, j: (t // 4 + 8 * (j % 2), t % 4 + 4 * (j // 2))),
-    "16x256b": TensorShape(4, 32, 16, lambda t, j: (t // 4 + 8 * (j // 2 % 2), 2 * (t % 4) + j % 2 + 8 * (j // 4))),
-    "16x32bx2": TensorShape(1, 128, 16, lambda t, j: (t % 16, j), splits=True),
+TMEM_SHAPES = {
+    "32x32b": TmemShape(1, 128, 32, lambda t, j: (t, j)),
+    "16x64b": TmemShape(1, 128, 16, lambda t, j: (t // 4 + 8 * (t % 2), 2 * j + t // 2 % 2)),
+    "16x128b": TmemShape(2, 64, 16, lambda t, j: (t // 4 + 8 * (j % 2), t % 4 + 4 * (j // 2))),
+    "16x256b": TmemShape(4, 32, 16, lambda t, j: (t // 4 + 8 * (j // 2 % 2), 2 * (t % 4) + j % 2 + 8 * (j // 4))),
+    "16x32bx2": TmemShape(1, 128, 16, lambda t, j: (t % 16, j), splits=True),
 }
 
 
@@ -77,7 +77,7 @@ def cells_of(shape: str, num: int, *, split: int = 0, packed: bool = False) -> C
     >>> [(int(lane[j, 5]), int(column[j, 5])) for j in range(4)]  # the accumulator c0 to c3 of an m16n8 product
     [(1, 2), (1, 3), (9, 2), (9, 3)]
     """
-    form = TENSOR_SHAPES[shape]
+    form = TMEM_SHAPES[shape]
     thread, register = np.arange(32), np.arange(form.registers * num)[:, None]
     lane, column = np.broadcast_arrays(*form.cell(thread, register))
     if packed:
@@ -87,7 +87,7 @@ def cells_of(shape: str, num: int, *, split: int = 0, packed: bool = False) -> C
 
 def _cells(machine: Machine, taddr: Lanes, shape: str, num: int, split: Lanes | None, packed: bool) -> Cells:
     """The cells of each warp, (..., registers, 32), or with two for each register (..., 2 * registers, 32)."""
-    _check_address(machine, taddr, TENSOR_SHAPES[shape].height)
+    _check_address(machine, taddr, TMEM_SHAPES[shape].height)
     first = taddr[..., None, :].astype(np.int64)
     offset = 0 if split is None else int(split.flat[0])
     lane, column = cells_of(shape, num, split=offset, packed=packed)
@@ -109,7 +109,7 @@ def _check_address(machine: Machine, taddr: Lanes, height: int) -> None:
 
 def load(machine: Machine, taddr: Lanes, split: Lanes | None = None, *, shape: str, num: int, pack: bool) -> Lanes:
     """Each register gets its cell; with pack the low halves of two, which are neighbours in a row."""
-    words = machine.tensor.cells(*_cells(machine, taddr, shape, num, split, pack))
+    words = machine.tmem.cells(*_cells(machine, taddr, shape, num, split, pack))
     if not pack:
         return words
     low, high = words[..., 0::2, :], words[..., 1::2, :]
@@ -139,12 +139,12 @@ def _store(
     if unpack:
         halves = np.stack((registers & np.uint32(0xFFFF), registers >> np.uint32(16)), axis=-2)
         words = halves.reshape(*registers.shape[:-2], -1, 32)
-    machine.tensor.store_cells(lane, column, words)
+    machine.tmem.store_cells(lane, column, words)
 
 
-def tensor_registers(mods: Mods) -> int:
+def tmem_registers(mods: Mods) -> int:
     """Registers of each lane."""
-    return TENSOR_SHAPES[str(mods["shape"])].registers * int(mods["num"])  # type: ignore[arg-type]  # a key of _num
+    return TMEM_SHAPES[str(mods["shape"])].registers * int(mods["num"])  # type: ignore[arg-type]  # a key of _num
 
 
 UNCONFIRMED = {
@@ -154,25 +154,25 @@ UNCONFIRMED = {
 
 
 def _num(shape: str) -> Spellings:
-    return {num: f".x{num}" for num in (1, 2, 4, 8, 16, 32, 64, 128) if num <= TENSOR_SHAPES[shape].most}
+    return {num: f".x{num}" for num in (1, 2, 4, 8, 16, 32, 64, 128) if num <= TMEM_SHAPES[shape].most}
 
 
 def _forms(opcode: str, half: Spellings, executes: tuple[Callable[..., object], ...], pattern: str) -> Iterator[Form]:
     """A form for each shape; 16x32bx2 says in the instruction how far its two halves are apart."""
     name = {"ld": "pack", "st": "unpack"}[opcode]
-    for shape in TENSOR_SHAPES:
-        halves = TENSOR_SHAPES[shape].splits
+    for shape in TMEM_SHAPES:
+        halves = TMEM_SHAPES[shape].splits
         yield Form(
             f"tcgen05.{opcode}.sync.aligned{{shape}}{{num}}{{{name}}}.b32",
-            TENSOR_ARCHS,
+            TMEM_ARCHS,
             f"{SOURCE.format(f'tcgen05.{opcode}')}{UNCONFIRMED[opcode]}",
             {"shape": {shape: f".{shape}"}, "num": _num(shape), name: half, "split": GIVEN if halves else LEFT_OUT},
             executes[halves],
             on="machine",
             passes=("shape", "num", name),
-            registers=tensor_registers,
+            registers=tmem_registers,
             moves=True,
-            asynchronous=Async({"ld": "tensor.load", "st": "tensor.store"}[opcode]),
+            asynchronous=Async({"ld": "tmem.load", "st": "tmem.store"}[opcode]),
             pattern=pattern.format(split=", {split}" if halves else ""),
         )
 
@@ -181,7 +181,7 @@ instruction(
     "ptx.tcgen05.ld",
     params=("taddr", "*r"),
     keywords={"shape": REQUIRED, "num": REQUIRED, "pack": False, "split": None, "row": 0, "col": 0},
-    operands=(writes("*r", "b32"), reads("taddr", "tensor"), reads("split", "imm")),
+    operands=(writes("*r", "b32"), reads("taddr", "tmem"), reads("split", "imm")),
     lanes=WHOLE_WARP,
     folds=PLACE,
     doc="A warp loads cells of its quarter of tensor memory; its registers have them after `wait.ld`.",
@@ -191,7 +191,7 @@ instruction(
     "ptx.tcgen05.st",
     params=("taddr", "*r"),
     keywords={"shape": REQUIRED, "num": REQUIRED, "unpack": False, "split": None, "row": 0, "col": 0},
-    operands=(reads("taddr", "tensor"), reads("split", "imm"), reads("*r", "b32")),
+    operands=(reads("taddr", "tmem"), reads("split", "imm"), reads("*r", "b32")),
     lanes=WHOLE_WARP,
     folds=PLACE,
     doc="A warp stores its registers to its quarter of tensor memory; the cells have them after `wait.st`.",

@@ -17,11 +17,11 @@ from tilewright.isa.arch import only
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import WHOLE_WARP, Access, Bound, Form, Spellings, counts, instruction, reads
 
-__all__ = ["CTA_GROUP", "PLACE", "TENSOR_ARCHS", "TENSOR_COLUMNS", "TENSOR_LANES"]
+__all__ = ["CTA_GROUP", "PLACE", "TMEM_ARCHS", "TMEM_COLUMNS", "TMEM_LANES"]
 
-TENSOR_LANES, TENSOR_COLUMNS = 128, 512
+TMEM_LANES, TMEM_COLUMNS = 128, 512
 LEAST_COLUMNS = 32
-TENSOR_ARCHS = only("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
+TMEM_ARCHS = only("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
 CTA_GROUP: Spellings = {1: ".cta_group::1", 2: ".cta_group::2"}
 SOURCE = 'PTX ISA, "TensorCore 5th Generation: {}"'
 PLACE = {"row": ("taddr", 16), "col": ("taddr", 0)}  # keywords that move an address of tensor memory
@@ -35,16 +35,16 @@ def _uniform(machine: Machine, name: str, value: Lanes) -> None:
 
 def _check_columns(machine: Machine, columns: Lanes) -> None:
     _uniform(machine, "n_cols", columns)
-    wrong = machine.active & ((columns < LEAST_COLUMNS) | (columns > TENSOR_COLUMNS) | (columns & (columns - 1) != 0))
+    wrong = machine.active & ((columns < LEAST_COLUMNS) | (columns > TMEM_COLUMNS) | (columns & (columns - 1) != 0))
     if wrong.any():
         given = np.broadcast_to(columns, wrong.shape)[wrong][0]
-        machine.fault(f"n_cols is a power of two from {LEAST_COLUMNS} to {TENSOR_COLUMNS}, not {given}", wrong)
+        machine.fault(f"n_cols is a power of two from {LEAST_COLUMNS} to {TMEM_COLUMNS}, not {given}", wrong)
 
 
 def reserve(machine: Machine, ptr: Lanes, n_cols: Lanes, requested: Lanes, *, cta_group: int) -> Lanes:
     """Asks for columns; true in warps that have got them. The others wait until somebody gives some back."""
     _check_columns(machine, n_cols)
-    return machine.tensor.reserve(n_cols, np.where(requested == 0, n_cols, requested), cta_group == 2)
+    return machine.tmem.reserve(n_cols, np.where(requested == 0, n_cols, requested), cta_group == 2)
 
 
 def allocate(machine: Machine, ptr: Lanes, n_cols: Lanes, requested: Lanes, *, cta_group: int) -> None:
@@ -55,7 +55,7 @@ def allocate(machine: Machine, ptr: Lanes, n_cols: Lanes, requested: Lanes, *, c
     _uniform(machine, "ptr", ptr)
     _check_columns(machine, n_cols)
     asked = np.where(requested == 0, n_cols, requested)
-    address = machine.tensor.allocate(n_cols, asked, cta_group == 2)
+    address = machine.tmem.allocate(n_cols, asked, cta_group == 2)
     words = np.ascontiguousarray(address[..., :1].astype(np.uint32))
     machine.shared.store_rows(ptr[..., :1], words[..., None].view(np.uint8))
 
@@ -64,29 +64,29 @@ def deallocate(machine: Machine, addr: Lanes, n_cols: Lanes, *, cta_group: int) 
     """Gives back what one `alloc` took, all of it."""
     _uniform(machine, "addr", addr)
     _check_columns(machine, n_cols)
-    machine.tensor.free(addr, n_cols, cta_group == 2)
+    machine.tmem.free(addr, n_cols, cta_group == 2)
 
 
 def relinquish(machine: Machine, *, cta_group: int) -> None:
     """The CTA will take no more columns, so that another CTA on the same processor may."""
-    machine.tensor.relinquish(cta_group == 2)
+    machine.tmem.relinquish(cta_group == 2)
 
 
 def _check_constant(bound: Bound) -> None:
     """A constant beyond the hardware is told at once; one that is too small or no power of two is rounded up later."""
     known = const_value(bound.operands["n_cols"][0])
-    if known is not None and not 0 < known <= TENSOR_COLUMNS:
+    if known is not None and not 0 < known <= TMEM_COLUMNS:
         raise InstructionError(
             f"T.{bound.instruction.name}: n_cols",
             given=f"{known} columns",
-            allowed=f"a power of two from {LEAST_COLUMNS} to {TENSOR_COLUMNS}",
+            allowed=f"a power of two from {LEAST_COLUMNS} to {TMEM_COLUMNS}",
         )
 
 
 def _form(text: str, execute: object, *accesses: Access, ready: Callable[..., object] | None = None) -> Form:
     return Form(
         text,
-        TENSOR_ARCHS,
+        TMEM_ARCHS,
         SOURCE.format("Tensor Memory Allocation and Management Instructions"),
         {"cta_group": CTA_GROUP},
         execute,  # type: ignore[arg-type]  # one of the functions above
@@ -120,7 +120,7 @@ instruction(
     "ptx.tcgen05.dealloc",
     params=("addr", "n_cols"),
     keywords={"cta_group": 1},
-    operands=(reads("addr", "tensor"), counts("n_cols")),
+    operands=(reads("addr", "tmem"), counts("n_cols")),
     pattern="{addr}, {n_cols}",
     lanes=WHOLE_WARP,
     check=_check_constant,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.sim.tensor_kernels import IN_EVERY_QUARTER, TILE, give_back, line, refusal, simulate, take
+from tests.sim.tmem_kernels import IN_EVERY_QUARTER, TILE, give_back, line, refusal, simulate, take
 from tilewright import T, Tx
 from tilewright.sim.checks import knowledge
 

@@ -8,13 +8,13 @@ from tilewright import isa
 from tilewright.errors import InstructionError, Span, warn
 from tilewright.ir import Argument, Body, Call, Evaluate, Stmt, const_value, expressions, map_body, statements
 
-__all__ = ["LEAST_COLUMNS", "settle_tensor_memory"]
+__all__ = ["LEAST_COLUMNS", "settle_tmem"]
 
 LEAST_COLUMNS = 32  # an allocation takes 32, 64, 128, 256 or 512 columns
 NAMESPACE = "ptx.tcgen05."
 
 
-def settle_tensor_memory(body: Body) -> Body:
+def settle_tmem(body: Body) -> Body:
     """``body`` with the constant sizes of allocations rounded up, in alloc and dealloc alike, and one warning about it.
 
     The kernel's own number stays with the allocation, so that the simulator knows which columns nobody asked for. A

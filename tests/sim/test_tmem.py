@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.sim.tensor_kernels import TARGET, give_back, line, refusal, simulate, take
+from tests.sim.tmem_kernels import TARGET, give_back, line, refusal, simulate, take
 from tilewright import T
 from tilewright.errors import InstructionError
 

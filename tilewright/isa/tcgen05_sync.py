@@ -28,7 +28,7 @@ from tilewright.isa.table import (
     instruction,
     reads,
 )
-from tilewright.isa.tensor_alloc import CTA_GROUP, SOURCE, TENSOR_ARCHS
+from tilewright.isa.tcgen05_alloc import CTA_GROUP, SOURCE, TMEM_ARCHS
 
 __all__: list[str] = []
 
@@ -64,14 +64,14 @@ instruction(
     forms=tuple(
         Form(
             f"tcgen05.commit{{cta_group}}.mbarrier::arrive::one.shared::cluster{multicast}.b64",
-            TENSOR_ARCHS,
+            TMEM_ARCHS,
             SOURCE.format("tcgen05.commit"),
             {"cta_group": CTA_GROUP, "cta_mask": given},
             execute,
             on="bulk",
             accesses=read_and_written("ptr", "shared", 8),
             signal=Signal("ptr", "arrive"),
-            asynchronous=Async("tensor", "commit"),
+            asynchronous=Async("tmem", "commit"),
             pattern=pattern,
         )
         for multicast, given, execute, pattern in (
@@ -82,8 +82,8 @@ instruction(
 )
 
 for _name, _group, _doc in (
-    ("ld", "tensor.load", "Waits until the warp's loads from tensor memory are in its registers."),
-    ("st", "tensor.store", "Waits until the warp's stores to tensor memory are in its cells."),
+    ("ld", "tmem.load", "Waits until the warp's loads from tensor memory are in its registers."),
+    ("st", "tmem.store", "Waits until the warp's stores to tensor memory are in its cells."),
 ):
     instruction(
         f"ptx.tcgen05.wait.{_name}",
@@ -94,7 +94,7 @@ for _name, _group, _doc in (
         forms=(
             Form(
                 f"tcgen05.wait::{_name}.sync.aligned",
-                TENSOR_ARCHS,
+                TMEM_ARCHS,
                 SOURCE.format("tcgen05.wait"),
                 asynchronous=Async(_group, "wait"),
             ),
@@ -104,12 +104,12 @@ for _name, _group, _doc in (
 for _name, _fence, _doc in (
     (
         "before",
-        "tensor.before",
+        "tmem.before",
         "What the thread did to tensor memory before comes before what others do after they meet it.",
     ),
     (
         "after",
-        "tensor.after",
+        "tmem.after",
         "What the thread does to tensor memory from now on comes after what others did before it met them.",
     ),
 ):
@@ -118,7 +118,5 @@ for _name, _fence, _doc in (
         params=(),
         operands=(),
         doc=_doc,
-        forms=(
-            Form(f"tcgen05.fence::{_name}_thread_sync", TENSOR_ARCHS, SOURCE.format("tcgen05.fence"), fence=_fence),
-        ),
+        forms=(Form(f"tcgen05.fence::{_name}_thread_sync", TMEM_ARCHS, SOURCE.format("tcgen05.fence"), fence=_fence),),
     )

@@ -32,7 +32,7 @@ from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
 from tilewright.isa.ldmatrix import FOUR_BITS, SIX_BITS, UNPACK, VALID, Unpack
 from tilewright.isa.machine import Bulk, Lanes
 from tilewright.isa.table import REQUIRED, Async, Form, counts, instruction, reads
-from tilewright.isa.tensor_alloc import CTA_GROUP, PLACE, SOURCE, TENSOR_ARCHS
+from tilewright.isa.tcgen05_alloc import CTA_GROUP, PLACE, SOURCE, TMEM_ARCHS
 
 __all__ = ["COPY_SHAPES", "CopyShape", "copied_lanes"]
 
@@ -158,7 +158,7 @@ instruction(
     "ptx.tcgen05.cp",
     params=("taddr", "desc"),
     keywords={"shape": REQUIRED, "cta_group": 1, "multicast": "", "fmt": "", "row": 0, "col": 0},
-    operands=(reads("taddr", "tensor"), counts("desc", "b64")),
+    operands=(reads("taddr", "tmem"), counts("desc", "b64")),
     pattern="[{taddr}], {desc}",
     folds=PLACE,
     agrees="cta_group",
@@ -166,7 +166,7 @@ instruction(
     forms=tuple(
         Form(
             "tcgen05.cp{cta_group}{shape}{multicast}{fmt}",
-            TENSOR_ARCHS,
+            TMEM_ARCHS,
             f"{SOURCE.format('tcgen05.cp')}; unconfirmed: {UNCONFIRMED}",
             {
                 "shape": {shape: f".{shape}"},
@@ -179,7 +179,7 @@ instruction(
             passes=("shape", "multicast", "cta_group", "fmt"),
             moves=True,
             validity=copy_valid,
-            asynchronous=Async("tensor", in_order_after=("ptx.tcgen05.shift",) if shape == "4x256b" else ()),
+            asynchronous=Async("tmem", in_order_after=("ptx.tcgen05.shift",) if shape == "4x256b" else ()),
         )
         for shape, form in COPY_SHAPES.items()
     ),
@@ -188,7 +188,7 @@ instruction(
     "ptx.tcgen05.shift",
     params=("taddr",),
     keywords={"cta_group": 1, "row": 0, "col": 0},
-    operands=(reads("taddr", "tensor"),),
+    operands=(reads("taddr", "tmem"),),
     pattern="[{taddr}]",
     folds=PLACE,
     agrees="cta_group",
@@ -203,7 +203,7 @@ instruction(
             on="bulk",
             passes=("cta_group",),
             moves=True,
-            asynchronous=Async("tensor"),
+            asynchronous=Async("tmem"),
         ),
     ),
 )

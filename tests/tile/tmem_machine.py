@@ -77,7 +77,7 @@ def half_cells_of(shape: str, register: int, lane: int, split: int = 0) -> Itera
 
 
 @dataclass
-class TensorMachine(Machine):
+class TmemMachine(Machine):
     """`Machine` with tensor memory. base: the address that the allocation gave. arena: where shared buffers begin.
 
     written: (lane, byte) of tensor memory -> what was put there. issued: the instructions, as (name, modifiers).

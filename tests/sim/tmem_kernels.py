@@ -1,4 +1,4 @@
-"""What the tests of tensor memory and m-barriers share: pieces of kernels, and how a refusal is read.
+"""What the tests of tensor memory and m-barriers share: segments of kernels, and how a refusal is read.
 
 A line of a kernel that a test wants to find in a message ends in a comment, and `line` finds it by that.
 """

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tests.isa.assembling import every_form
 from tests.isa.descriptor_oracles import byte_address
-from tests.isa.tensor_machines import PlainBulk
-from tests.isa.tensor_oracles import SIZES, expanded, lanes_of_row
+from tests.isa.tmem_machines import PlainBulk
+from tests.isa.tmem_oracles import SIZES, expanded, lanes_of_row
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError

@@ -16,7 +16,7 @@ from tilewright.tile.dispatch import Change
 from tilewright.tile.walks import walk_of
 
 if TYPE_CHECKING:
-    from tilewright.tile.tensor_copies import Shape
+    from tilewright.tile.tmem_copies import Shape
 
 __all__ = ["UNIT", "aligned", "other_layouts"]
 

@@ -1,9 +1,9 @@
-"""Cutting a kernel into pieces, each of which runs from its first to its last statement without waiting.
+"""Cutting a kernel into segments, each of which runs from its first to its last statement without waiting.
 
 Cuts are at every place that may wait, and at every branch or loop that has such a place inside. What is left of control
-flow inside a piece is masked execution; between pieces it is a `Branch`, a `Goto` or a `Meet`. Loops that are cut
-become plain statements on their counter. Pieces are numbered in the order of the kernel's text, so that running the
-lowest number first brings lanes that parted together again.
+flow inside a segment is masked execution; between segments it is a `Branch`, a `Goto` or a `Synchronise`. Loops that
+are cut become plain statements on their counter. Segments are numbered in the order of the kernel's text, so that
+running the lowest number first brings lanes that parted together again.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from tilewright.sim.prepare import calls_of, is_collective
 if TYPE_CHECKING:
     from tilewright.errors import Span
 
-__all__ = ["Ask", "Branch", "Done", "Goto", "Meet", "Piece", "cut"]
+__all__ = ["Branch", "Done", "Goto", "Poll", "Segment", "Synchronise", "cut"]
 
 
 @dataclass(frozen=True, slots=True)
 class Goto:
-    """On with piece ``to``. polls: the back edge of a loop that reads memory until somebody changes it."""
+    """On with segment ``to``. polls: the back edge of a loop that reads memory until somebody changes it."""
 
     to: int
     polls: bool = False
@@ -60,8 +60,8 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Meet:
-    """Arrive at ``call``'s barrier, wait as it says, then on with piece ``to``.
+class Synchronise:
+    """Arrive at ``call``'s barrier, wait as it says, then on with segment ``to``.
 
     A call that is no barrier is a collective of a warp whose lanes may have parted: they gather first.
     """
@@ -72,8 +72,8 @@ class Meet:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Lanes for which ``call`` is true, or ready, go on with ``to``, the others ask again at piece ``again``."""
+class Poll:
+    """Lanes for which ``call`` is true, or ready, go on with ``to``, the others ask again at segment ``again``."""
 
     call: Call
     to: int
@@ -88,11 +88,11 @@ class Done:
     at: Span | None = None
 
 
-End = Goto | Branch | Meet | Ask | Done
+End = Goto | Branch | Synchronise | Poll | Done
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Segment:
     """Statements without a wait, and what comes after them."""
 
     index: int
@@ -100,16 +100,16 @@ class Piece:
     end: End
 
     def successors(self) -> tuple[int, ...]:
-        """The pieces that its lanes may go on with."""
+        """The segments that its lanes may go on with."""
         if isinstance(self.end, Branch):
             return (self.end.then, self.end.orelse)
-        if isinstance(self.end, Ask):
+        if isinstance(self.end, Poll):
             return (self.end.to, self.end.again)
         return () if isinstance(self.end, Done) else (self.end.to,)
 
 
-def cut(kernel: Kernel, axes: Axes) -> tuple[Piece, ...]:
-    """The pieces of a lowered kernel whose body is `prepared`; the first one is entered first."""
+def cut(kernel: Kernel, axes: Axes) -> tuple[Segment, ...]:
+    """The segments of a lowered kernel whose body is `prepared`; the first one is entered first."""
     waits = _Waits(kernel, axes)
     cutter = _Cutter(waits)
     cutter.start(0)
@@ -119,7 +119,7 @@ def cut(kernel: Kernel, axes: Axes) -> tuple[Piece, ...]:
 
 
 class _Waits:
-    """Which statements may wait. Collectives of a warp do once its lanes can be in different pieces."""
+    """Which statements may wait. Collectives of a warp do once its lanes can be in different segments."""
 
     def __init__(self, kernel: Kernel, axes: Axes) -> None:
         self.axes = axes
@@ -172,30 +172,30 @@ def _loop_of(around: tuple[Stmt, ...]) -> Stmt | None:
 
 
 class _Cutter:
-    """Lays out pieces under labels, and numbers them at the end."""
+    """Lays out segments under labels, and numbers them at the end."""
 
     def __init__(self, waits: _Waits) -> None:
         self.waits = waits
         self.labels = 0
         self.order: list[int] = []  # labels as they are started
-        self.pieces: dict[int, Piece] = {}
+        self.segments: dict[int, Segment] = {}
         self.statements: list[Stmt] = []
         self.loops: list[tuple[int, int]] = []  # labels of (continue, break)
 
     def label(self) -> int:
-        """A new name for a piece that is yet to come."""
+        """A new name for a segment that is yet to come."""
         self.labels += 1
         return self.labels
 
     def start(self, label: int) -> None:
-        """The statements from here on are those of the piece ``label``."""
+        """The statements from here on are those of the segment ``label``."""
         self.order.append(label)
         self.statements = []
 
     def finish(self, end: End) -> None:
-        """The piece ends here."""
+        """The segment ends here."""
         label = self.order[-1]
-        self.pieces[label] = Piece(label, tuple(self.statements), end)
+        self.segments[label] = Segment(label, tuple(self.statements), end)
 
     def body(self, body: Body) -> None:
         """Statements one after the other; those that wait, or have a wait inside, are cut."""
@@ -214,7 +214,7 @@ class _Cutter:
                 self.meet(stmt)
 
     def then(self, end: End, label: int) -> None:
-        """The piece ends here, and the next one starts."""
+        """The segment ends here, and the next one starts."""
         self.finish(end)
         self.start(label)
 
@@ -226,11 +226,11 @@ class _Cutter:
         asks = bound.form.ready is not None or (sync is not None and sync.scope == "poll")
         if not asks or (bound.instruction.lanes == WHOLE_WARP and self.waits.lanes_part):
             gathered = self.label() if asks else after
-            self.then(Meet(call, gathered, stmt.at), gathered)
+            self.then(Synchronise(call, gathered, stmt.at), gathered)
         if asks:
             again = self.label()
             self.then(Goto(again), again)
-            self.then(Ask(call, after, again, stmt.at), after)
+            self.then(Poll(call, after, again, stmt.at), after)
         if not (isinstance(stmt, Evaluate) and sync):
             self.statements.append(stmt)
 
@@ -264,8 +264,8 @@ class _Cutter:
             self.statements.append(onward)
         self.then(Goto(head, polls=polls(stmt), at=stmt.at), leave)
 
-    def numbered(self) -> tuple[Piece, ...]:
-        """The pieces that can be reached, with the numbers of their order instead of labels, empty ones skipped."""
+    def numbered(self) -> tuple[Segment, ...]:
+        """The segments that can be reached, with the numbers of their order instead of labels, empty ones skipped."""
         reachable = self._reachable()
         kept = [label for label in self.order if label in reachable]
         number = {label: index for index, label in enumerate(kept)}
@@ -273,19 +273,21 @@ class _Cutter:
         def renamed(end: End) -> End:
             if isinstance(end, Done):
                 return end
-            if isinstance(end, Ask):
+            if isinstance(end, Poll):
                 return replace(end, to=number[self._through(end.to)], again=number[end.again])
             if isinstance(end, Branch):
                 return replace(end, then=number[self._through(end.then)], orelse=number[self._through(end.orelse)])
             return replace(end, to=number[self._through(end.to)])
 
-        return tuple(Piece(number[label], self.pieces[label].body, renamed(self.pieces[label].end)) for label in kept)
+        return tuple(
+            Segment(number[label], self.segments[label].body, renamed(self.segments[label].end)) for label in kept
+        )
 
     def _through(self, label: int) -> int:
-        """Where an empty piece that only goes on leads."""
+        """Where an empty segment that only goes on leads."""
         seen = {label}
-        while (piece := self.pieces[label]) and not piece.body and isinstance(piece.end, Goto) and not piece.end.polls:
-            label = piece.end.to
+        while not (at := self.segments[label]).body and isinstance(at.end, Goto) and not at.end.polls:
+            label = at.end.to
             if label in seen:
                 break
             seen.add(label)
@@ -298,5 +300,5 @@ class _Cutter:
             label = todo.pop()
             if label not in found:
                 found.add(label)
-                todo += map(self._through, self.pieces[label].successors())
+                todo += map(self._through, self.segments[label].successors())
         return found

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.isa.assembling import every_form
-from tests.isa.tensor_machines import TensorMachine
-from tests.isa.tensor_oracles import Cells, loaded, registers_of, stored
+from tests.isa.tmem_machines import TmemMachine
+from tests.isa.tmem_oracles import Cells, loaded, registers_of, stored
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError
@@ -34,7 +34,7 @@ def address(lane: int, column: int, warps: int = 1) -> Any:
     return np.full((warps, 32), lane << 16 | column, np.uint32)
 
 
-def run(bound: Bound, machine: TensorMachine, taddr: Any, split: int, *registers: Any) -> Any:
+def run(bound: Bound, machine: TmemMachine, taddr: Any, split: int, *registers: Any) -> Any:
     assert bound.form.execute is not None
     more = [np.full((1, 32), split, np.uint32)] if bound.mods["split"] else []
     keywords = {name: bound.mods[name] for name in bound.form.passes}
@@ -59,7 +59,7 @@ PLACES = [(0, 0, 1), (3, 100, 7)]  # warp, column, split
 def test_a_load_gives_each_lane_the_cells_of_the_figure(bound: Bound, warp: int, column: int, split: int) -> None:
     lane = 32 * warp + (0 if bound.mods["shape"] == "32x32b" else 16)
 
-    registers = run(bound, TensorMachine(WORDS, warp=warp), address(lane, column), split)
+    registers = run(bound, TmemMachine(WORDS, warp=warp), address(lane, column), split)
 
     assert registers[0].tolist() == loaded(CELLS, (lane, column), *details(bound, split))
 
@@ -71,13 +71,13 @@ def test_a_store_gives_the_cells_of_the_figure_each_lanes_registers(
 ) -> None:
     shape, num, _, packed = details(bound, split)
     registers = np.random.default_rng(num).integers(0, 1 << 32, (1, registers_of(shape, num), 32), dtype=np.uint32)
-    machine, expected = TensorMachine(WORDS, warp=warp), dict(CELLS)
+    machine, expected = TmemMachine(WORDS, warp=warp), dict(CELLS)
     split = max(split, num * (2 if packed else 1))  # so that the halves do not meet
 
     run(bound, machine, address(32 * warp, column), split, registers)
 
     stored(expected, (32 * warp, column), shape, num, split, packed, registers[0].tolist())
-    assert cells(machine.tensor.words) == expected
+    assert cells(machine.tmem.words) == expected
 
 
 CELLS = cells(WORDS)
@@ -89,10 +89,10 @@ def test_a_store_undoes_a_load(shape: str, num: int, packed: bool, warp: int) ->
     load, store = (
         next(b for b in forms if details(b, split) == (shape, num, split, packed)) for forms in (LOADS, STORES)
     )
-    machine = TensorMachine(np.zeros_like(WORDS), warp=warp)
+    machine = TmemMachine(np.zeros_like(WORDS), warp=warp)
     where = address(32 * warp, 8)
 
-    registers = run(load, TensorMachine(WORDS, warp=warp), where, split)
+    registers = run(load, TmemMachine(WORDS, warp=warp), where, split)
     run(store, machine, where, split, registers)
 
     assert np.array_equal(run(load, machine, where, split), registers)
@@ -102,7 +102,7 @@ def test_a_store_undoes_a_load(shape: str, num: int, packed: bool, warp: int) ->
 @pytest.mark.parametrize("num", [1, 4, 32])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_reaches_every_cell_of_its_block_once(shape: str, num: int, packed: bool) -> None:
-    form = isa.TENSOR_SHAPES[shape]
+    form = isa.TMEM_SHAPES[shape]
     lane, column = isa.cells_of(shape, num, split=num * (2 if packed else 1), packed=packed)
 
     reached = set(zip(lane.reshape(-1).tolist(), column.reshape(-1).tolist(), strict=True))
@@ -116,7 +116,7 @@ def test_warps_load_from_their_own_quarters_at_once() -> None:
     bound = next(b for b in LOADS if details(b, 0) == ("32x32b", 2, 0, False))
     quarters = (np.arange(4, dtype=np.uint32)[:, None] * 32 << 16).repeat(32, axis=1)
 
-    registers = run(bound, TensorMachine(WORDS, warps=4), quarters, 0)
+    registers = run(bound, TmemMachine(WORDS, warps=4), quarters, 0)
 
     assert np.array_equal(registers, WORDS[:, :2].reshape(4, 32, 2).swapaxes(1, 2))
 
@@ -124,11 +124,11 @@ def test_warps_load_from_their_own_quarters_at_once() -> None:
 def test_the_upper_half_that_an_unpacking_store_leaves_is_not_valid() -> None:
     """The same function, run on validity: bytes of 1 are initialised, of 0 are not."""
     bound = next(b for b in STORES if details(b, 0) == ("32x32b", 1, 0, True))
-    machine = TensorMachine(np.zeros_like(WORDS))
+    machine = TmemMachine(np.zeros_like(WORDS))
 
     run(bound, machine, address(0, 0), 0, np.full((1, 1, 32), 0x01010101, np.uint32))
 
-    assert set(machine.tensor.words[:32, :2].flat) == {0x00000101}
+    assert set(machine.tmem.words[:32, :2].flat) == {0x00000101}
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_warp_stays_in_its_quarter(forms: list[Bound], shape: str, warp: int, 
     registers = [np.zeros((1, 1, 32), np.uint32)] if forms is STORES else []
 
     with pytest.raises(SimulationError, match=message):
-        run(bound, TensorMachine(WORDS, warp=warp), address(lane, 0), 0, *registers)
+        run(bound, TmemMachine(WORDS, warp=warp), address(lane, 0), 0, *registers)
 
 
 def test_the_address_is_one_for_all_lanes() -> None:
@@ -154,7 +154,7 @@ def test_the_address_is_one_for_all_lanes() -> None:
     taddr[0, 7] += 1
 
     with pytest.raises(SimulationError, match="taddr is the same in all lanes of the warp") as error:
-        run(LOADS[0], TensorMachine(WORDS), taddr, 0)
+        run(LOADS[0], TmemMachine(WORDS), taddr, 0)
     assert error.value.given == "lanes [7]"
 
 
@@ -223,7 +223,7 @@ def test_the_error_tells_of_all_shapes_where_the_one_asked_for_is_none() -> None
         isa.call("ptx.tcgen05.ld", ADDR[0], REGS[0], num=1, shape="32x32")
 
     assert [line.partition(",")[0] for line in str(error.value.allowed).splitlines()] == [
-        f"shape={shape!r}" for shape in isa.TENSOR_SHAPES
+        f"shape={shape!r}" for shape in isa.TMEM_SHAPES
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.sim.tensor_kernels import line, refusal, simulate
+from tests.sim.tmem_kernels import line, refusal, simulate
 from tilewright import T
 
 

@@ -14,7 +14,7 @@ from tilewright.errors import SimulationError
 Array = NDArray[Any]
 
 
-class PlainTensor:
+class PlainTmem:
     """128 lanes by some columns, shared by all warps; allocations are only written down."""
 
     def __init__(self, words: Array) -> None:
@@ -41,12 +41,12 @@ class PlainTensor:
         self.asked.append(("relinquish", pair))
 
 
-class TensorMachine(PlainMachine):
+class TmemMachine(PlainMachine):
     """A machine whose warps are all of one CTA, the first of them number ``warp``."""
 
     def __init__(self, words: Array, *, warp: int = 0, warps: int = 1, active: Array | None = None) -> None:
         super().__init__(np.zeros((warps, 64), np.uint8), np.ones((warps, 32), bool) if active is None else active)
-        self.tensor = PlainTensor(words)
+        self.tmem = PlainTmem(words)
         self.warp = warp + np.arange(warps)[:, None]
 
     def on_rank(self, address: Array, rank: Array) -> Array:

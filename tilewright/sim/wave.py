@@ -1,4 +1,4 @@
-"""A chunk: the CTAs that run together, with their shared memory and registers."""
+"""A wave: the CTAs that run together, with their shared memory and registers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.sim.memory import Block
 from tilewright.sim.pending import Pending
 from tilewright.sim.registers import Registers
 from tilewright.sim.sync import Barriers
-from tilewright.sim.tensor import Cells, Columns
+from tilewright.sim.tmem import Cells, Columns
 
 if TYPE_CHECKING:
     from tilewright.sim.address import Ints
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from tilewright.sim.masks import Value
     from tilewright.sim.places import Place
 
-__all__ = ["Chunk", "Storage"]
+__all__ = ["Storage", "Wave"]
 
 Storage = Block | Registers
 AXES = ("x", "y", "z")
 
 
-class Chunk:
+class Wave:
     """CTAs ``first`` to ``first + ctas - 1`` of the grid, in the order in which they are launched.
 
-    checks: what each check keeps about this chunk, by its name. unmet: row and shared address of the m-barriers that
+    checks: what each check keeps about this wave, by its name. unmet: row and shared address of the m-barriers that
     were found in a running phase in the last round of polls.
     """
 
@@ -49,7 +49,7 @@ class Chunk:
         self.unmet: list[tuple[int, int]] = []
 
     @cached_property
-    def tensor(self) -> Cells:
+    def tmem(self) -> Cells:
         """Tensor memory; there from its first use on."""
         return Cells(self.ctas)
 
@@ -59,11 +59,11 @@ class Chunk:
         return Columns(self.ctas)
 
     def close(self) -> None:
-        """Its CTAs have ended: let go of what they held, now, whoever else still knows the chunk."""
+        """Its CTAs have ended: let go of what they held, now, whoever else still knows the wave."""
         self.shared = Block.zeros(0, 0)
         self.registers = {}
         self.checks = {}
-        for part in ("barriers", "shadows", "tensor", "pending"):
+        for part in ("barriers", "shadows", "tmem", "pending"):
             if part in vars(self):  # a cached property that nobody asked for would be made now
                 delattr(self, part)
 
@@ -71,8 +71,8 @@ class Chunk:
         """What holds the bytes of a place."""
         if place.space == "global":
             return self.run.blocks[place.name]
-        if place.space == "tensor":
-            return self.tensor  # type: ignore[return-value]  # who asks for it wants cells
+        if place.space == "tmem":
+            return self.tmem  # type: ignore[return-value]  # who asks for it wants cells
         return self.shared if place.space == "shared" else self.registers[place.name]
 
     def rank(self, row: Any) -> Any:

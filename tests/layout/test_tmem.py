@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError
-from tilewright.isa import TENSOR_SHAPES, cells_of
+from tilewright.isa import TMEM_SHAPES, cells_of
 from tilewright.layout import R, S, TCol, TLane, laneid, sf_tmem_layout, tcgen05_atom_layout, wg_local_layout
 
 ROWS = {"32x32b": (32, 128), **dict.fromkeys(("16x64b", "16x128b", "16x256b", "16x32bx2"), (16, 32, 64, 128))}
@@ -17,7 +17,7 @@ def expected(shape: str, rows: int, cells: int, per_cell: int) -> dict[tuple[int
     """Row and column of each element -> warp, lane, slot of its register, by the cells that instructions reach."""
     one = int(cells_of(shape, 1, split=1)[1].max()) + 1  # columns of num = 1
     lane, column = cells_of(shape, cells // one, split=cells // 2 if shape == "16x32bx2" else 0)
-    height = TENSOR_SHAPES[shape].height
+    height = TMEM_SHAPES[shape].height
     warps = 4 if rows in (64, 128) else 1
     found = {}
     for warp in range(warps):

@@ -26,17 +26,17 @@ from tilewright.ir import AddressOf, Expr, Load, Value, as_expr, const_value
 from tilewright.layout import SwizzleLayout, SwizzleMode
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, Cells, tensor_cells
-from tilewright.tile.conditions import between_in_order, constant_extents, single_thread, tensor_address
+from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, Cells, tmem_cells
+from tilewright.tile.conditions import between_in_order, constant_extents, single_thread, tmem_address
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.hints import alignments, check_target
 from tilewright.tile.partition import Places, misaligned, places, storage_start
-from tilewright.tile.tensor_sources import UNIT, aligned, other_layouts
+from tilewright.tile.tmem_sources import UNIT, aligned, other_layouts
 from tilewright.tile.walks import Ints, Walk, plus, quotient, walk_of
 
-__all__ = ["FROM_SHARED", "Descriptor", "Plan", "Shape", "emit_copies", "plan_copies"]
+__all__ = ["FROM_SHARED", "Descriptor", "Shape", "TmemCopyPlan", "emit_copies", "plan_copies"]
 
-FROM_SHARED = (between_in_order("shared", "tmem"), tensor_address, single_thread, constant_extents)
+FROM_SHARED = (between_in_order("shared", "tmem"), tmem_address, single_thread, constant_extents)
 """What all variants with this instruction ask of a call."""
 
 GROUP = 8  # rows at a fixed distance
@@ -71,7 +71,7 @@ class Shape:
     @property
     def origins(self) -> int:
         """At how many lanes it may begin: at those that bring its rows to lanes of their own."""
-        return isa.TENSOR_LANES // self.lanes.size
+        return isa.TMEM_LANES // self.lanes.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TmemCopyPlan:
     """shape, fmt, cta_group: the instruction. column, unit: where all begin, in tensor memory from the buffer's address
     on, in shared memory in units of 16 bytes from the buffer's first element on.
     """
@@ -125,14 +125,14 @@ def packing(call: TileCall) -> str:
     return PACKED[call.src.dtype.value_bits]
 
 
-def plan_copies(call: TileCall, shapes: Sequence[Shape]) -> Plan:
+def plan_copies(call: TileCall, shapes: Sequence[Shape]) -> TmemCopyPlan:
     """The copy by the first of ``shapes`` that fits. Raises Decline with the reasons of all."""
     check_target(call, "tcgen05.cp", isa.lookup(CP).forms[0])
-    cells, where = tensor_cells(call.dst), _sources(call)
+    cells, where = tmem_cells(call.dst), _sources(call)
     tried: list[Decline] = []
     for shape in shapes:
         found = _attempt(call, shape, cells, where)
-        if isinstance(found, Plan):
+        if isinstance(found, TmemCopyPlan):
             return found
         tried.append(found)
     reasons = dict.fromkeys(each.reason for each in tried)
@@ -140,7 +140,7 @@ def plan_copies(call: TileCall, shapes: Sequence[Shape]) -> Plan:
     raise Decline("; ".join(reasons), allowed=tried[-1].allowed, changes=changes)
 
 
-def _attempt(call: TileCall, shape: Shape, cells: Cells, where: Places) -> Plan | Decline:
+def _attempt(call: TileCall, shape: Shape, cells: Cells, where: Places) -> TmemCopyPlan | Decline:
     try:
         return _plan(call, shape, cells, where)
     except Decline as declined:
@@ -154,12 +154,12 @@ def _sources(call: TileCall) -> Places:
     return where
 
 
-def _plan(call: TileCall, shape: Shape, cells: Cells, where: Places) -> Plan:
+def _plan(call: TileCall, shape: Shape, cells: Cells, where: Places) -> TmemCopyPlan:
     lane, bit, source = _rows(call, shape, cells, where)
     into, source = _lanes(call, shape, cells, lane, bit, source)
     descriptor, unit, first = _described(call, shape, where, source)
     column = quotient(cells.bit_base, COLUMN_BITS, call.facts)
-    return Plan(
+    return TmemCopyPlan(
         shape,
         packing(call),
         2 if call.option("cta_group") == 2 else 1,
@@ -348,7 +348,7 @@ def _no_descriptor(call: TileCall, source: Ints) -> str:
 # Code
 
 
-def emit_copies(plan: Plan, call: TileCall, out: Builder) -> None:
+def emit_copies(plan: TmemCopyPlan, call: TileCall, out: Builder) -> None:
     """The instruction, or unrolled loops of it that move on in columns and in units of shared memory."""
     shared = call.src.buffer
     encoded = out.once_behind(shared, plan.descriptor, lambda before: _encode(plan.descriptor, call.src, before))
@@ -370,7 +370,7 @@ def _encode(descriptor: Descriptor, shared: Side, out: Builder) -> Expr:
     return Load(register, (as_expr(0),))
 
 
-def _issue(plan: Plan, run: Run, tile: Value, encoded: Expr, call: TileCall, out: Builder) -> None:
+def _issue(plan: TmemCopyPlan, run: Run, tile: Value, encoded: Expr, call: TileCall, out: Builder) -> None:
     address = call.dst.buffer.allocated_addr
     assert address is not None
     column, unit = plus(plan.column, run.column.at(tile)), plus(plan.unit, run.unit.at(tile))

@@ -13,16 +13,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-__all__ = ["Alike", "Grid", "best_grid"]
+__all__ = ["Grid", "UniformWarps", "best_grid"]
 
 Grid = tuple[int, int]  # rows and columns of warps; warp = row * columns + column
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class UniformWarps:
     """Of ``outer * same * inner`` warps those are alike whose numbers differ in the middle digit only.
 
-    ``Alike(2, 4, 1)``: of eight warps 0 to 3 are alike, and so are 4 to 7. ``Alike(1, 2, 4)``: 0 and 4, 1 and 5, ...
+    ``UniformWarps(2, 4, 1)``: of eight warps 0 to 3 are alike, and so are 4 to 7. ``UniformWarps(1, 2, 4)``: 0 and 4.
     """
 
     outer: int
@@ -30,12 +30,12 @@ class Alike:
     inner: int
 
     @classmethod
-    def nobody(cls, warps: int) -> Alike:
+    def nobody(cls, warps: int) -> UniformWarps:
         """Each warp is like itself only."""
         return cls(warps, 1, 1)
 
     @classmethod
-    def among(cls, values: NDArray[Any]) -> Alike:
+    def among(cls, values: NDArray[Any]) -> UniformWarps:
         """Which warps of (CTAs, warps, ...) have the same values: as many as can be said with one number for all."""
         warps = values.shape[1]
         for same in reversed(_divisors(warps)[1:]):
@@ -76,7 +76,7 @@ class Alike:
 
 
 @cache
-def best_grid(warps: int, *operands: Alike) -> Grid:
+def best_grid(warps: int, *operands: UniformWarps) -> Grid:
     """The rows and columns of warps in which fewest are left of all operands."""
     grids = [(warps // columns, columns) for columns in _divisors(warps)]
     return min(grids, key=lambda grid: sum(operand.left_in(grid) for operand in operands))

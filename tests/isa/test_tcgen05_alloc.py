@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.isa.assembling import every_form
-from tests.isa.tensor_machines import TensorMachine
+from tests.isa.tmem_machines import TmemMachine
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError, TargetError
@@ -28,7 +28,7 @@ def form(name: str, **mods: Any) -> Bound:
     )
 
 
-def run(bound: Bound, machine: TensorMachine, *operands: int | NDArray[Any]) -> None:
+def run(bound: Bound, machine: TmemMachine, *operands: int | NDArray[Any]) -> None:
     assert bound.form.execute is not None
     given = [np.full((1, 32), one, np.uint32) if isinstance(one, int) else one for one in operands]
     bound.form.execute(machine, *given, **{name: bound.mods[name] for name in bound.form.passes})
@@ -36,29 +36,29 @@ def run(bound: Bound, machine: TensorMachine, *operands: int | NDArray[Any]) -> 
 
 @pytest.mark.parametrize(("group", "pair"), [(1, False), (2, True)])
 def test_an_allocation_leaves_its_address_in_shared_memory(group: int, pair: bool) -> None:
-    machine = TensorMachine(WORDS)
+    machine = TmemMachine(WORDS)
 
     run(form("tcgen05.alloc", cta_group=group), machine, 8, 128, 0)
 
-    assert machine.tensor.asked == [("allocate", 128, 128, pair)]
+    assert machine.tmem.asked == [("allocate", 128, 128, pair)]
     assert machine.shared.data[0].view(np.uint32).tolist() == [0, 0, 64, *[0] * 13]
 
 
 def test_an_allocation_that_was_rounded_up_tells_what_was_asked_for() -> None:
-    machine = TensorMachine(WORDS)
+    machine = TmemMachine(WORDS)
 
     run(form("tcgen05.alloc", cta_group=1), machine, 0, 32, 16)
 
-    assert machine.tensor.asked == [("allocate", 32, 16, False)]
+    assert machine.tmem.asked == [("allocate", 32, 16, False)]
 
 
 def test_giving_back_and_giving_up() -> None:
-    machine = TensorMachine(WORDS)
+    machine = TmemMachine(WORDS)
 
     run(form("tcgen05.dealloc", cta_group=2), machine, 64, 32)
     run(form("tcgen05.relinquish_alloc_permit", cta_group=1), machine)
 
-    assert machine.tensor.asked == [("free", 64, 32, True), ("relinquish", False)]
+    assert machine.tmem.asked == [("free", 64, 32, True), ("relinquish", False)]
 
 
 @pytest.mark.parametrize("columns", [0, 16, 31, 48, 513, 1024, 0xFFFF_FFE0])
@@ -67,7 +67,7 @@ def test_a_size_of_run_time_that_does_not_exist_stops_the_kernel(name: str, colu
     operands = (0, columns, 0) if name == "alloc" else (0, columns)
 
     with pytest.raises(SimulationError, match=f"n_cols is a power of two from 32 to 512, not {columns}"):
-        run(form(f"tcgen05.{name}"), TensorMachine(WORDS), *operands)
+        run(form(f"tcgen05.{name}"), TmemMachine(WORDS), *operands)
 
 
 def test_a_warp_takes_one_size() -> None:
@@ -75,7 +75,7 @@ def test_a_warp_takes_one_size() -> None:
     columns[0, 5] = 64
 
     with pytest.raises(SimulationError, match="n_cols is the same in all lanes of the warp"):
-        run(form("tcgen05.alloc"), TensorMachine(WORDS), 0, columns, 0)
+        run(form("tcgen05.alloc"), TmemMachine(WORDS), 0, columns, 0)
 
 
 @pytest.mark.parametrize("columns", [0, -32, 513, 1024])
@@ -129,8 +129,8 @@ def test_another_architecture_is_told_which_one_has_it(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "mnemonic", "asynchronous"),
     [
-        ("wait.ld", "tcgen05.wait::ld.sync.aligned", Async("tensor.load", "wait")),
-        ("wait.st", "tcgen05.wait::st.sync.aligned", Async("tensor.store", "wait")),
+        ("wait.ld", "tcgen05.wait::ld.sync.aligned", Async("tmem.load", "wait")),
+        ("wait.st", "tcgen05.wait::st.sync.aligned", Async("tmem.store", "wait")),
     ],
 )
 def test_a_wait_is_for_what_its_instruction_issues(name: str, mnemonic: str, asynchronous: Async) -> None:
@@ -145,8 +145,8 @@ def test_the_fences_are_spelled_as_the_manual_has_them() -> None:
     fences = [isa.bind(isa.call(f"ptx.tcgen05.fence.{side}_thread_sync")) for side in ("before", "after")]
 
     assert [(one.mnemonic, one.form.fence) for one in fences] == [
-        ("tcgen05.fence::before_thread_sync", "tensor.before"),
-        ("tcgen05.fence::after_thread_sync", "tensor.after"),
+        ("tcgen05.fence::before_thread_sync", "tmem.before"),
+        ("tcgen05.fence::after_thread_sync", "tmem.after"),
     ]
 
 
@@ -158,7 +158,7 @@ def test_an_address_in_another_cta(name: str) -> None:
     bound = isa.bind(isa.call(name, ADDR, Var("rank")))
     assert bound.form.execute is not None
 
-    found = bound.form.execute(TensorMachine(WORDS), np.full((1, 32), 24), np.arange(32)[None] % 2)
+    found = bound.form.execute(TmemMachine(WORDS), np.full((1, 32), 24), np.arange(32)[None] % 2)
 
     assert (found.dtype, found[0, :2].tolist()) == (np.uint32, [24 + (1 << 24), 24 + (2 << 24)])
     assert bound.code({"ptr": "%1", "rank": "%2", "result": "%0"}) == "mapa.shared::cluster.u32 %0, %1, %2;"

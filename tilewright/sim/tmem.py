@@ -1,7 +1,7 @@
-"""Tensor memory: the cells of a chunk's CTAs, and which columns of them are taken.
+"""Tensor memory: the cells of a wave's CTAs, and which columns of them are taken.
 
 128 lanes by 512 columns of 32-bit cells for each CTA. Warps take columns, all lanes of them, and give them back; what
-was not taken is not there. Rows count the CTAs of the chunk.
+was not taken is not there. Rows count the CTAs of the wave.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import SimulationError
-from tilewright.isa import TENSOR_COLUMNS, TENSOR_LANES
+from tilewright.isa import TMEM_COLUMNS, TMEM_LANES
 from tilewright.sim.batch import numbers
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.sim.facets import Facet
     from tilewright.sim.masks import Bools
 
-__all__ = ["INITIALISED", "Cells", "Columns", "Taken", "TensorFacet", "cell_number", "cells_text", "table_of_cells"]
+__all__ = ["INITIALISED", "Cells", "Columns", "Taken", "TmemFacet", "cell_number", "cells_text", "table_of_cells"]
 
 INITIALISED = np.array(0x01010101, np.uint32)  # the flags of a cell that has been written
 Ints = NDArray[np.int64]
@@ -31,12 +31,12 @@ Ints = NDArray[np.int64]
 
 def table_of_cells(rows: int, kind: Any) -> NDArray[Any]:
     """(rows, columns, lanes) zeros: kernels use some columns, all lanes of them, which lie together here."""
-    return np.zeros((rows, TENSOR_COLUMNS, TENSOR_LANES), kind)
+    return np.zeros((rows, TMEM_COLUMNS, TMEM_LANES), kind)
 
 
 def cell_number(row: Ints, lane: Ints, column: Ints) -> Ints:
     """Where cells are in a table of them."""
-    return (row * TENSOR_COLUMNS + column) * TENSOR_LANES + lane
+    return (row * TMEM_COLUMNS + column) * TMEM_LANES + lane
 
 
 class Cells:
@@ -90,10 +90,10 @@ class Columns:
     granted: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.holder = np.zeros((self.rows, TENSOR_COLUMNS), np.int32)
+        self.holder = np.zeros((self.rows, TMEM_COLUMNS), np.int32)
         self.given_up = np.zeros(self.rows, np.bool_)
         self.ended: dict[tuple[int, int], Span | None] = {}  # row and column: where it was given back last
-        self.last = np.full(self.rows, TENSOR_COLUMNS)  # columns of the last `alloc`: none may take more than that
+        self.last = np.full(self.rows, TMEM_COLUMNS)  # columns of the last `alloc`: none may take more than that
 
     def room(self, rows: Sequence[int], columns: int) -> int | None:
         """The first of so many columns that are free in all of these CTAs, or None."""
@@ -147,9 +147,7 @@ class Columns:
 
     def taken_at(self, row: int, first: int) -> Taken | None:
         """What begins at a column."""
-        found = (
-            self.log[abs(number) - 1] if first < TENSOR_COLUMNS and (number := int(self.holder[row, first])) else None
-        )
+        found = self.log[abs(number) - 1] if first < TMEM_COLUMNS and (number := int(self.holder[row, first])) else None
         return found if found is not None and found.first == first else None
 
     def free(self, row: int, taken: Taken, at: Span | None) -> None:
@@ -162,13 +160,13 @@ class Columns:
         return [self.log[number - 1] for number in np.unique(np.abs(self.holder[row])) if number]
 
 
-class TensorFacet:
+class TmemFacet:
     """`Tensor` of one call."""
 
     def __init__(self, facet: Facet) -> None:
         self.facet = facet
         self.batch = facet.batch
-        self.chunk = facet.batch.chunk
+        self.wave = facet.batch.wave
 
     # Cells
 
@@ -200,15 +198,15 @@ class TensorFacet:
 
     @property
     def _storage(self) -> Cells:
-        return self.facet.storage(self.batch, self.chunk.run.places.tensor)  # type: ignore[return-value]  # cells, here
+        return self.facet.storage(self.batch, self.wave.run.places.tmem)  # type: ignore[return-value]  # cells, here
 
     def _check(self, row: Ints, lane: Ints, column: Ints) -> None:
-        if trouble := trouble_with(self.facet.batch.chunk.columns, row, lane, column, self._looks_at_bounds):
+        if trouble := trouble_with(self.facet.batch.wave.columns, row, lane, column, self._looks_at_bounds):
             self.facet.fault(trouble, self.facet.active)
 
     @property
     def _looks_at_bounds(self) -> bool:
-        return "bounds" in self.chunk.run.program.checks
+        return "bounds" in self.wave.run.program.checks
 
     # Columns
 
@@ -226,7 +224,7 @@ class TensorFacet:
     def reserve(self, columns: Ints, requested: Ints, pair: bool) -> Bools:
         """All that wait ask anew, the first first: who asks later may be what an earlier one waited for."""
         self._check_pair(pair)
-        own = self.chunk.columns
+        own = self.wave.columns
         warps = numbers(self.batch.warps)
         asking = []
         for place, (row, wanted, asked) in zip(self._warps(), self._each(columns, requested), strict=True):
@@ -244,11 +242,11 @@ class TensorFacet:
         return np.broadcast_to(found, self.batch.shape)
 
     def _together(self, row: int, pair: bool) -> tuple[int, ...]:
-        even = row - self.chunk.rank(row) % 2
+        even = row - self.wave.rank(row) % 2
         return (even, even + 1) if pair else (row,)
 
     def _check_request(self, row: int, wanted: int) -> None:
-        own = self.chunk.columns
+        own = self.wave.columns
         if own.given_up[row]:
             self._fault("tensor memory is asked for after relinquish_alloc_permit")
         if wanted > own.last[row]:
@@ -257,39 +255,39 @@ class TensorFacet:
             )
 
     def _poison(self, row: int, first: int, columns: int) -> None:
-        if self.chunk.run.program.with_shadows:
-            self.chunk.shadows.tensor.words[row, first : first + columns] = 0
+        if self.wave.run.program.with_shadows:
+            self.wave.shadows.tmem.words[row, first : first + columns] = 0
 
     def allocate(self, columns: Ints, requested: Ints, pair: bool) -> Ints:
         """What was reserved."""
         found = np.zeros((*self.batch.shape[:2], 1), np.int64)
         for place, (row,) in zip(self._warps(), self._each(), strict=True):
-            found[place] = self.chunk.columns.granted.pop((row, numbers(self.batch.warps)[place[1]]))
+            found[place] = self.wave.columns.granted.pop((row, numbers(self.batch.warps)[place[1]]))
         return np.broadcast_to(found, self.batch.shape)
 
     def free(self, address: Ints, columns: Ints, pair: bool) -> None:
         self._check_pair(pair)
         warps = numbers(self.batch.warps)
         for (_, warp), (row, first, wanted) in zip(self._warps(), self._each(address, columns), strict=True):
-            taken = self.chunk.columns.taken_at(row, first) if first >> 16 == 0 else None
+            taken = self.wave.columns.taken_at(row, first) if first >> 16 == 0 else None
             if taken is None:
-                held = self.chunk.columns.held(row)
+                held = self.wave.columns.held(row)
                 has = ", ".join(f"{each.columns} columns from column {each.first}" for each in held) or "nothing"
                 self._fault(f"dealloc of what no alloc gave: address {first:#x}; the CTA has {has}")
             elif taken.columns != wanted:
                 self._fault(f"dealloc of {wanted} columns where alloc at {taken.at} took {taken.columns}")
             else:
-                for check in self.chunk.run.checks:
-                    check.freed(self.chunk, (row, warps[warp]), taken, self.facet.at)
-                self.chunk.columns.free(row, taken, self.facet.at)
+                for check in self.wave.run.checks:
+                    check.freed(self.wave, (row, warps[warp]), taken, self.facet.at)
+                self.wave.columns.free(row, taken, self.facet.at)
 
     def relinquish(self, pair: bool) -> None:
         self._check_pair(pair)
         for (row,) in self._each():
-            self.chunk.columns.given_up[row] = True
+            self.wave.columns.given_up[row] = True
 
     def _check_pair(self, pair: bool) -> None:
-        if pair and self.chunk.run.cluster_ctas % 2:
+        if pair and self.wave.run.cluster_ctas % 2:
             self._fault("cta_group=2 is for pairs of CTAs: the cluster has an even number of them")
 
     def _fault(self, what: str) -> None:
@@ -307,10 +305,10 @@ def cells_text(lane: Ints, column: Ints) -> str:
 
 def trouble_with(columns: Columns, row: Ints, lane: Ints, column: Ints, bounds: bool) -> str:
     """Why these cells are none that the kernel may touch; empty where they are."""
-    outside = (lane < 0) | (lane >= TENSOR_LANES) | (column < 0) | (column >= TENSOR_COLUMNS)
+    outside = (lane < 0) | (lane >= TMEM_LANES) | (column < 0) | (column >= TMEM_COLUMNS)
     if outside.any():
         where = cells_text(lane[outside], column[outside])
-        return f"outside of tensor memory: {where}; it has {TENSOR_LANES} lanes, {TENSOR_COLUMNS} columns"
+        return f"outside of tensor memory: {where}; it has {TMEM_LANES} lanes, {TMEM_COLUMNS} columns"
     if not bounds:
         return ""
     holder = columns.holder[row, column]
