@@ -43,7 +43,7 @@ class Instructions:
 
 def _has_effect(made: Call) -> bool:
     form = bind(made).form
-    return form.sync is not None or any(access.write for access in form.accesses)
+    return form.sync is not None or any(access.write or access.atomic for access in form.accesses)
 
 
 @cache
