@@ -6,7 +6,7 @@ Sources: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar,
 from __future__ import annotations
 
 from tilewright.isa.arch import since
-from tilewright.isa.table import Form, instruction
+from tilewright.isa.table import Fence, Form, Mods, ProxyFence, instruction
 
 __all__: list[str] = []
 
@@ -14,13 +14,13 @@ GUIDE = 'CUDA C++ Programming Guide, "Memory Fence Functions"'
 FENCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence"'
 
 
-def _fence_row(name: str, text: str, reach: str, who: str) -> None:
+def _fence_row(name: str, text: str, scope: str, who: str) -> None:
     instruction(
         f"cuda.{name}",
         params=(),
         operands=(),
         doc=f"{who} sees this thread's accesses before it ahead of those after it.",
-        forms=(Form(text, since("sm_75"), GUIDE, fence=reach, language="cuda"),),
+        forms=(Form(text, since("sm_75"), GUIDE, fence=Fence("sc", scope), language="cuda"),),
     )
 
 
@@ -29,7 +29,13 @@ _fence_row("thread_fence", "__threadfence()", "gpu", "Every thread of the device
 _fence_row("thread_fence_system", "__threadfence_system()", "sys", "Every thread of all devices, and the host,")
 
 _SEMANTICS = {"sc": ".sc", "acq_rel": ".acq_rel"}
-_REACH = {"cta": "sm_75", "cluster": "sm_90", "gpu": "sm_75", "sys": "sm_75"}
+
+
+def _sem(mods: Mods) -> str:
+    return str(mods["sem"])
+
+
+_SCOPES = {"cta": "sm_75", "cluster": "sm_90", "gpu": "sm_75", "sys": "sm_75"}
 
 instruction(
     "ptx.fence",
@@ -37,8 +43,14 @@ instruction(
     operands=(),
     doc="Orders this thread's accesses as the threads of ``scope`` see them; ``sc`` also among all such fences.",
     forms=tuple(
-        Form("fence{sem}{scope}", since(first), FENCE, {"sem": _SEMANTICS, "scope": {reach: f".{reach}"}}, fence=reach)
-        for reach, first in _REACH.items()
+        Form(
+            "fence{sem}{scope}",
+            since(first),
+            FENCE,
+            {"sem": _SEMANTICS, "scope": {scope: f".{scope}"}},
+            fence=Fence(_sem, scope),
+        )
+        for scope, first in _SCOPES.items()
     ),
 )
 instruction(
@@ -60,7 +72,7 @@ instruction(
                     "global": ".global",
                 }
             },
-            fence="async",
+            fence=ProxyFence("async", lambda mods: str(mods["space"])),
         ),
     ),
 )
@@ -69,5 +81,12 @@ instruction(
     params=(),
     operands=(),
     doc="Makes the initialisation of m-barriers visible to the cluster.",
-    forms=(Form("fence.mbarrier_init.release.cluster", since("sm_90"), FENCE, fence="cluster"),),
+    forms=(
+        Form(
+            "fence.mbarrier_init.release.cluster",
+            since("sm_90"),
+            FENCE,
+            fence=Fence("release", "cluster", "mbarrier.init"),
+        ),
+    ),
 )
