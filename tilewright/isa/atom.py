@@ -17,7 +17,7 @@ from tilewright.dtypes import VOID, dtype
 from tilewright.isa.atomics import compared, exchanged
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Memory
-from tilewright.isa.places import SCOPES, check_place, everywhere, nbytes, newer
+from tilewright.isa.places import SCOPES, check_place, everywhere, nbytes, newer, scope_of, sem_of
 from tilewright.isa.table import Form, Operand, Spellings, instruction, reads
 
 __all__: list[str] = []
@@ -117,7 +117,7 @@ def _forms(
             {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, "dtype": kinds},
             execute,
             on=reach.on,
-            accesses=read_and_written("ptr", reach.space, nbytes),
+            accesses=read_and_written("ptr", reach.space, nbytes, sem=sem_of, scope=scope_of),
             result=result if name == "atom" else VOID,
         )
 

@@ -6,7 +6,7 @@ Sources: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar,
 from __future__ import annotations
 
 from tilewright.isa.arch import since
-from tilewright.isa.table import Form, instruction, reads
+from tilewright.isa.table import Fence, Form, Mods, ProxyFence, instruction, reads
 
 __all__: list[str] = []
 
@@ -20,13 +20,18 @@ def _fence_row(name: str, text: str, reach: str, who: str) -> None:
         params=(),
         operands=(),
         doc=f"{who} sees this thread's accesses before it ahead of those after it: T.ptx.fence('sc', {reach!r}).",
-        forms=(Form(text, since("sm_75"), GUIDE, fence=reach, language="cuda"),),
+        forms=(Form(text, since("sm_75"), GUIDE, fence=Fence("sc", reach), language="cuda"),),
     )
 
 
 _fence_row("thread_fence_block", "__threadfence_block()", "cta", "Every thread of the CTA")
 _fence_row("thread_fence", "__threadfence()", "gpu", "Every thread of the device")
 _fence_row("thread_fence_system", "__threadfence_system()", "sys", "Every thread of all devices, and the host,")
+
+
+def _sem(mods: Mods) -> str:
+    return str(mods["sem"])
+
 
 BOTH_SIDES = {"sc": ".sc", "acq_rel": ".acq_rel"}
 ONE_SIDE = {"acquire": ".acquire", "release": ".release"}
@@ -42,7 +47,11 @@ instruction(
     "takes over (not ``release``).",
     forms=tuple(
         Form(
-            "fence{sem}{scope}", since(max(first, at)), FENCE, {"sem": sems, "scope": {reach: f".{reach}"}}, fence=reach
+            "fence{sem}{scope}",
+            since(max(first, at)),
+            FENCE,
+            {"sem": sems, "scope": {reach: f".{reach}"}},
+            fence=Fence(_sem, reach),
         )
         for sems, at in ((BOTH_SIDES, "sm_75"), (ONE_SIDE, "sm_90"))
         for reach, first in REACH.items()
@@ -54,7 +63,7 @@ instruction(
     operands=(),
     doc="The older name of T.ptx.fence('sc', ...): ``gl`` is the scope gpu.",
     forms=tuple(
-        Form("membar{level}", since("sm_75"), FENCE, {"level": {level: f".{level}"}}, fence=reach)
+        Form("membar{level}", since("sm_75"), FENCE, {"level": {level: f".{level}"}}, fence=Fence("sc", reach))
         for level, reach in LEVELS.items()
     ),
 )
@@ -71,7 +80,7 @@ instruction(
     operands=(),
     doc="T.ptx.fence(sem, 'cluster') for accesses of shared memory alone: the CTA's own where it releases, any of the "
     "cluster where it acquires.",
-    forms=(Form("fence{sem}", since("sm_90"), FENCE, {"sem": RESTRICTED}, fence="cluster"),),
+    forms=(Form("fence{sem}", since("sm_90"), FENCE, {"sem": RESTRICTED}, fence=Fence(_sem, "cluster", "shared")),),
 )
 instruction(
     "ptx.fence.proxy_async",
@@ -92,7 +101,7 @@ instruction(
                     "global": ".global",
                 }
             },
-            fence="async",
+            fence=ProxyFence("async", lambda mods: str(mods["space"])),
         ),
     ),
 )
@@ -102,14 +111,22 @@ instruction(
     operands=(),
     doc="Orders ordinary accesses of shared memory before those of the asynchronous units of the cluster's other CTAs: "
     "``release`` before the CTAs meet, ``acquire`` after it.",
-    forms=(Form("fence.proxy.async::generic{sem}", since("sm_90"), FENCE, {"sem": RESTRICTED}, fence="async"),),
+    forms=(
+        Form(
+            "fence.proxy.async::generic{sem}",
+            since("sm_90"),
+            FENCE,
+            {"sem": RESTRICTED},
+            fence=ProxyFence("async", "shared::cluster", _sem, "cluster"),
+        ),
+    ),
 )
 instruction(
     "ptx.fence.proxy_alias",
     params=(),
     operands=(),
     doc="Orders accesses of one place by two of its virtual addresses.",
-    forms=(Form("fence.proxy.alias", since("sm_75"), FENCE, fence="alias"),),
+    forms=(Form("fence.proxy.alias", since("sm_75"), FENCE, fence=ProxyFence("alias")),),
 )
 instruction(
     "ptx.fence.proxy_tensormap.release",
@@ -122,7 +139,7 @@ instruction(
             since("sm_90"),
             FENCE,
             {"scope": {reach: f".{reach}"}},
-            fence="tensormap",
+            fence=ProxyFence("tensormap", side="release", scope=reach),
         )
         for reach in REACH
     ),
@@ -139,7 +156,7 @@ instruction(
             since("sm_90"),
             FENCE,
             {"scope": {reach: f".{reach}"}},
-            fence="tensormap",
+            fence=ProxyFence("tensormap", side="acquire", scope=reach),
         )
         for reach in REACH
     ),
@@ -149,5 +166,12 @@ instruction(
     params=(),
     operands=(),
     doc="Makes the initialisation of m-barriers visible to the cluster.",
-    forms=(Form("fence.mbarrier_init.release.cluster", since("sm_90"), FENCE, fence="cluster"),),
+    forms=(
+        Form(
+            "fence.mbarrier_init.release.cluster",
+            since("sm_90"),
+            FENCE,
+            fence=Fence("release", "cluster", "mbarrier.init"),
+        ),
+    ),
 )

@@ -14,7 +14,21 @@ from tilewright.ir import AddressOf
 from tilewright.isa.arch import ARCHS, Requirement, since
 from tilewright.isa.table import Bound, Mods, Spellings
 
-__all__ = ["DEVICE", "EVERYWHERE", "NO_SCOPE", "SCOPES", "Reach", "Scopes", "check_place", "nbytes", "newer"]
+__all__ = [
+    "DEVICE",
+    "EVERYWHERE",
+    "GENERIC",
+    "NO_SCOPE",
+    "SCOPES",
+    "Reach",
+    "Scopes",
+    "check_place",
+    "everywhere",
+    "nbytes",
+    "newer",
+    "scope_of",
+    "sem_of",
+]
 
 
 class Reach(NamedTuple):
@@ -53,6 +67,16 @@ def newer(*firsts: str) -> Requirement:
 def nbytes(mods: Mods) -> int:
     """The bytes of one element of the modifier ``dtype``."""
     return dtype(str(mods["dtype"])).bits // 8
+
+
+def sem_of(mods: Mods) -> str:
+    """The modifier ``sem`` as an `Access` has it."""
+    return "relaxed" if mods["sem"] == "mmio" else str(mods["sem"])
+
+
+def scope_of(mods: Mods) -> str:
+    """The scope of a strong access; what names none is of the system."""
+    return "" if mods["sem"] == "weak" else str(mods["scope"] or "sys")
 
 
 def everywhere(scopes: tuple[Scopes, ...], reaches: tuple[Reach, ...] = EVERYWHERE) -> Iterator[tuple[Reach, Scopes]]:

@@ -26,6 +26,8 @@ from tilewright.isa.places import (
     everywhere,
     nbytes,
     newer,
+    scope_of,
+    sem_of,
 )
 from tilewright.isa.table import Access, Form, Spellings, instruction, reads
 
@@ -74,7 +76,7 @@ def _forms(name: str, ordered: str, execute: Callable[..., object], *, write: bo
             execute,
             on=reach.on,
             passes=() if write else ("dtype",),
-            accesses=(Access("ptr", reach.space, nbytes, write=write, atomic="weak" not in orders),),
+            accesses=(Access("ptr", reach.space, nbytes, write=write, sem=sem_of, scope=scope_of),),
             moves=True,
             result=VOID if write else "dtype",
         )

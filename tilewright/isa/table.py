@@ -17,7 +17,7 @@ from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, TargetError, choices
 from tilewright.ir import Argument, Expr
 from tilewright.isa.arch import Arch, Requirement
-from tilewright.isa.effects import Access, Async, Count, Mods, Signal, Sync
+from tilewright.isa.effects import Access, Async, Count, Fence, Mods, ProxyFence, Signal, Sync, Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +39,12 @@ __all__ = [
     "Access",
     "Async",
     "Bound",
+    "Fence",
     "Form",
     "Instruction",
     "Mods",
     "Operand",
+    "ProxyFence",
     "Signal",
     "Spellings",
     "Sync",
@@ -169,9 +171,7 @@ class Form:
     registers whose bytes say 1 for valid and 0 for not, `execute` then gives the validity of what it writes; where
     bits do not stay in bytes of their own, `validity` does.
     pattern: instead of the row's, where this form's operands stand otherwise.
-    fence: how far it orders the lane's accesses before it against those after it: "cta", "cluster", "gpu", "sys",
-    "async" between the generic and the asynchronous proxy, "alias" and "tensormap" likewise, "tmem.before" and
-    "tmem.after" between tensor memory and the meetings of threads.
+    fence: which of the thread's accesses before it it orders against which of those after it.
     product: the product of matrices that a call's registers hold, for forms that are nothing else.
     ready: of a form that may have to wait for others: gets what `execute` gets, tells in which lanes that may take
     place, and keeps for them what they waited for.
@@ -192,7 +192,7 @@ class Form:
     validity: Callable[..., object] | None = None
     product: Callable[[Mods], MatrixProduct | None] | None = None
     sync: Sync | None = None
-    fence: str = ""
+    fence: Fence | ProxyFence | None = None
     ready: Callable[..., object] | None = None
     signal: Signal | None = None
     asynchronous: Async | None = None
@@ -227,6 +227,19 @@ class Form:
     def count(self, what: Count, mods: Mods) -> int:
         """A number that may depend on the modifiers."""
         return what(mods) if callable(what) else what
+
+    def word(self, what: Word, mods: Mods) -> str:
+        """A word that may depend on the modifiers."""
+        return what(mods) if callable(what) else what
+
+    def fence_of(self, mods: Mods) -> Fence | ProxyFence | None:
+        """The fence that it is with these modifiers: all words are strings."""
+        fence = self.fence
+        if isinstance(fence, Fence):
+            return Fence(self.word(fence.sem, mods), self.word(fence.scope, mods), fence.only)
+        if isinstance(fence, ProxyFence):
+            return ProxyFence(fence.proxy, *(self.word(one, mods) for one in (fence.space, fence.side, fence.scope)))
+        return None
 
     def registers_of(self, operand: str, mods: Mods) -> int:
         """The length of the vector ``operand``."""

@@ -45,7 +45,7 @@ class CallEmitter(Addressing):
             self.out.line(f"b.wave.pending.wait(b, {mask}, {form.asynchronous.group!r})")
             return Operand("None")
         if (form.sync is not None and form.execute is None) or form.fence:
-            what = self.out.constant("X", form.sync or form.fence)
+            what = self.out.constant("X", form.sync or form.fence_of(bound.mods))
             self.out.line(f"run.ordered(b, {mask}, {what}, {self.out.constant('A', self.at)})")
             return Operand("None")
         return self._executed(expr, bound, mask)
@@ -120,7 +120,7 @@ class CallEmitter(Addressing):
                 place,
                 bound.form.count(access.nbytes, bound.mods),
                 access.write,
-                atomic=access.atomic,
+                atomic=access.rmw,
                 lanes=bound.form.count(access.lanes, bound.mods),
                 phase=access.phase_lanes,
                 collective=bound.instruction.lanes == WHOLE_WARP,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.isa import Sync
 from tilewright.sim.batch import Batch
 from tilewright.sim.counts import Counts, Line
 from tilewright.sim.facets import Facet
@@ -19,7 +20,7 @@ from tilewright.sim.wave import Wave
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.isa import Sync
+    from tilewright.isa import Fence, ProxyFence
     from tilewright.sim.address import Part
     from tilewright.sim.batch import Look
     from tilewright.sim.checks import Check
@@ -134,9 +135,9 @@ class Execution:
         """The bytes of a place themselves."""
         return batch.wave.storage(place)
 
-    def ordered(self, batch: Batch, mask: Mask, what: Sync | str, at: Span | None) -> None:
+    def ordered(self, batch: Batch, mask: Mask, what: Sync | Fence | ProxyFence, at: Span | None) -> None:
         """A fence, or the lanes of whole warps meeting where none of them can be elsewhere."""
-        if isinstance(what, str):
+        if not isinstance(what, Sync):
             for check in self.checks:
                 check.fenced(batch, mask, what)
             return

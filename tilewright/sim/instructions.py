@@ -260,9 +260,10 @@ class Instruction:
             cta, warp, lane = np.argwhere(mask.full & ~np.broadcast_to(found, mask.shape))[0]
             address = int(np.broadcast_to(barrier, mask.shape)[cta, warp, lane])
             batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
+        kind = "" if signal.sem == "relaxed" and signal.kind in ("arrive", "wait") else signal.kind
         if told is not None:
             for check in batch.wave.run.checks:
-                check.signalled(batch, told, barrier, signal.kind, found)
+                check.signalled(batch, told, barrier, kind, found)
 
     def _moves_sound_bits(self, batch: Batch, arguments: Any, sinks: tuple[Any, ...]) -> bool:
         """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""

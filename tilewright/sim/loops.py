@@ -41,7 +41,7 @@ def polls(loop: Stmt) -> bool:
     inner = [call for stmt in (loop, *statements(loop.body)) for call in calls_of(stmt)]
     if isinstance(loop, For):
         return any(map(_asks, inner)) and any(isinstance(stmt, Break) for stmt in statements(loop.body))
-    if any(access.atomic for call in inner for access in bind(call).form.accesses):
+    if any(access.rmw for call in inner for access in bind(call).form.accesses):
         return True
     changing = changed_names(loop)
     exits = list(_exits(loop))

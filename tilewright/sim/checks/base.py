@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
+    from tilewright.isa import Fence, ProxyFence
     from tilewright.sim.batch import Batch
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Bools, Mask
@@ -63,7 +64,7 @@ class Check:
     def warps_met(self, batch: Batch, mask: Mask) -> None:
         """The lanes of each active warp have met."""
 
-    def fenced(self, batch: Batch, mask: Mask, reach: str) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
         """A thread ordered its own accesses."""
 
     def signalled(self, batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.isa import INSTRUCTIONS
+from tilewright.isa import INSTRUCTIONS, ProxyFence
 from tilewright.sim.checks.knowledge import HEARD, SEEN
 
 if TYPE_CHECKING:
@@ -23,8 +23,9 @@ def _named(group: str, role: str) -> str:
     raise AssertionError(f"no instruction has the role {role} in {group}")
 
 
-def _fence(reach: str) -> str:
-    return next(f"T.{name}" for name, row in INSTRUCTIONS.items() if row.forms[0].fence == reach)
+def _fence(side: str) -> str:
+    fence = ProxyFence("tmem", side=side)
+    return next(f"T.{name}" for name, row in INSTRUCTIONS.items() if row.forms[0].fence == fence)
 
 
 def _reported_by(known: Knowledge, part: Part, row: int) -> Report | None:
@@ -60,8 +61,8 @@ def missing_link(
     if not fences:
         return f"a meeting with the warp that has waited, {between}"
     if not known.knows(*place, earlier, HEARD):
-        return f"{_fence('tmem.before')}() by the warp that has waited, and a barrier after it, {between}"
-    return f"{_fence('tmem.after')}() after the wait or the barrier, {between}"
+        return f"{_fence('release')}() by the warp that has waited, and a barrier after it, {between}"
+    return f"{_fence('acquire')}() after the wait or the barrier, {between}"
 
 
 def _how_to_see(known: Knowledge, earlier: Part, place: tuple[int, int], between: str) -> str:

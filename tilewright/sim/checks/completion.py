@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.isa import ProxyFence
 from tilewright.sim.checks.base import Check
 from tilewright.sim.checks.chain import missing_commit, missing_link
 from tilewright.sim.checks.knowledge import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
+    from tilewright.isa import Fence
     from tilewright.sim.address import Address
     from tilewright.sim.batch import Batch, Look
     from tilewright.sim.masks import Bools, Mask
@@ -85,11 +87,11 @@ class Completion(Check):
         known.loading = [each for each in known.loading if each.warps.any()]
         batch.wave.pending.loading = bool(known.loading)
 
-    def fenced(self, batch: Batch, mask: Mask, reach: str) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
         known = self.of(batch.wave)
-        if known is None or not reach.startswith("tmem"):
+        if known is None or not isinstance(fence, ProxyFence) or fence.proxy != "tmem":
             return
-        from_there = {"tmem.before": SEEN, "tmem.after": HEARD}[reach]
+        from_there = {"release": SEEN, "acquire": HEARD}[str(fence.side)]
         rows, warps = batch.rows_and_warps(mask.full.any(-1))
         own = known.flags[rows, warps]
         known.learns(rows, warps, (own & from_there) << 1)  # what is seen is offered, what was heard is ordered

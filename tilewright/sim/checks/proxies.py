@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.isa import INSTRUCTIONS
+from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
 from tilewright.sim.checks.base import Check
 from tilewright.sim.checks.coordinates import element_text
 from tilewright.sim.checks.phases import signals_of
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Proxies"]
 
+ASYNC = ProxyFence("async")
+INIT = Fence("release", "cluster", "mbarrier.init")
 WIDE = ("cluster", "gpu", "sys")  # fences that an m-barrier may be seen through
 UNIT = 16  # bytes of shared memory that are remembered together
 
@@ -89,7 +91,8 @@ class Proxies(Check):
             signals = signals_of(batch, mask, barrier, kind, found)
             stored.made[signals.home, signals.offset >> 3] = True
 
-    def fenced(self, batch: Batch, mask: Mask, reach: str) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
+        reach = fence.proxy if isinstance(fence, ProxyFence) else fence.scope
         if reach not in ("async", *WIDE) or "proxies" not in batch.wave.checks:
             return
         stored = batch.wave.checks["proxies"]
@@ -113,16 +116,19 @@ class Proxies(Check):
                 *where, warp = np.argwhere(unfenced)[0]
                 source = self.program.places.shared_at(int(address[tuple(where)])).name
                 what = f"reads {source}, stored by warp {warp} without a proxy fence"
-                self._warn(operation, what, "the stores", "async")
+                self._warn(operation, what, "the stores", ASYNC)
         for _, rows, address in operation.footprint.arrivals if not self.warned else ():
             home, offset = split(wave, rows, address)
             if (made := stored.made[home, offset >> 3]).any():
                 byte = int(offset[made][0])
                 what = element_text(self.program, self.program.places.shared_at(byte), byte)
-                self._warn(operation, f"arrives at {what}, made without a fence after it", "mbarrier.init", WIDE[0])
+                self._warn(operation, f"arrives at {what}, made without a fence after it", "mbarrier.init", INIT)
 
-    def _warn(self, operation: Operation, what: str, after: str, reach: str) -> None:
-        fence = next(name for name, row in INSTRUCTIONS.items() if row.forms[0].fence == reach)
+    def _warn(self, operation: Operation, what: str, after: str, wanted: Fence | ProxyFence) -> None:
+        forms = (
+            (name, form, mods) for name, row in INSTRUCTIONS.items() for form in row.forms for mods in form.all_mods()
+        )
+        fence = next(name for name, form, mods in forms if form.fence_of(mods) == wanted)
         self.warned.add(operation.instruction.at)
         operation.batch.wave.run.warnings.append(
             f"{operation.instruction.at}: {operation.name} {what}; T.{fence}() belongs between {after} and the barrier"

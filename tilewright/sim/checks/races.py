@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.isa import Fence
 from tilewright.sim.address import Address, Part
 from tilewright.sim.batch import numbers
 from tilewright.sim.checks.base import Check, register
@@ -29,6 +30,7 @@ from tilewright.sim.sites import Site
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tilewright.isa import ProxyFence
     from tilewright.sim.batch import Batch
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Bools, Mask
@@ -95,8 +97,8 @@ class Races(Check):
 
     # Order between CTAs
 
-    def fenced(self, batch: Batch, mask: Mask, reach: str) -> None:
-        if reach in ("gpu", "sys"):
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
+        if isinstance(fence, Fence) and fence.scope in ("gpu", "sys"):
             self.fences |= {batch.wave.first + int(row) for row in _active_rows(batch, mask)}
 
     def _atomic(self, batch: Batch, mask: Mask) -> None:
