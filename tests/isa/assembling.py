@@ -7,7 +7,7 @@ from itertools import combinations as pairwise
 
 from tilewright import isa
 from tilewright.dtypes import DType, dtype
-from tilewright.isa.table import CONSTRAINTS, Bound, Form, Mods, register_kind
+from tilewright.isa.table import CONSTRAINTS, Bound, Form, Instruction, Mods, register_kind
 
 KERNEL = """\
 extern "C" __global__ void k{number}(unsigned char* out, unsigned long long address, unsigned int word, double real) {{
@@ -21,39 +21,40 @@ OUTPUTS = {"r": '"=r"(words[0])', "h": '"=h"(half)', "l": '"=l"(wide)', "f": '"=
 INPUTS = {"r": "word", "h": "(unsigned short)word", "l": "address", "f": "(float)real", "d": "real"}
 
 
-MOST = 48  # combinations of modifiers that are gone through one by one
+TOGETHER = 16  # statements of one kernel
+MOST = 100  # combinations of a row's modifiers that are gone through one by one
 
 
-def combinations(form: Form) -> list[Mods]:
-    """All combinations of a form's modifiers; of a form with very many, so many that each pair of values is there."""
-    every = list(form.all_mods())
+def combinations(row: Instruction) -> Iterator[tuple[Form, Mods]]:
+    """All forms of a row with all combinations of their modifiers; of a row with very many, every pair of values."""
+    every = [(form, mods) for form in row.forms for mods in form.all_mods()]
     if len(every) <= MOST:
-        return list(every)
-    chosen: list[Mods] = []
+        yield from every
+        return
     seen: set[object] = set()
-    for least in range(len(form.modifiers) ** 2, 0, -1):
-        for mods in every:
-            pairs = {*pairwise(mods.items(), 2)}
+    for least in range(len(every[0][1]) ** 2, 0, -1):
+        for form, mods in every:
+            pairs = {(form.text, *pair) for pair in pairwise(mods.items(), 2)}
             if len(pairs - seen) >= least:
-                chosen.append(mods)
                 seen |= pairs
-    return chosen
+                yield form, mods
 
 
 def every_form() -> Iterator[Bound]:
     """Every row, form and combination of modifiers (of very many those that `combinations` chooses)."""
     for row in isa.INSTRUCTIONS.values():
-        for form in row.forms:
-            for mods in combinations(form):
-                yield Bound(row, form, mods, {}, {"fmt": "%d"} if row.operand("fmt") else {})
+        for form, mods in combinations(row):
+            yield Bound(row, form, mods, {}, {"fmt": "%d"} if row.operand("fmt") else {})
 
 
 def translation_unit(bounds: Iterable[Bound]) -> str:
-    """One text that uses each of ``bounds`` in a kernel of its own."""
+    """One text that uses each of ``bounds``: a few in a kernel, as a kernel costs time; alone where rows must agree."""
     bounds = list(bounds)
     helpers = dict.fromkeys(bound.form.helper for bound in bounds)
-    kernels = (KERNEL.format(number=i, body=statement(bound)) for i, bound in enumerate(bounds))
-    return "\n".join([*helpers, *kernels])
+    bodies = [statement(bound) for bound in bounds if bound.instruction.agrees]
+    others = list(dict.fromkeys(statement(bound) for bound in bounds if not bound.instruction.agrees))
+    bodies += ["\n  ".join(others[i : i + TOGETHER]) for i in range(0, len(others), TOGETHER)]
+    return "\n".join([*helpers, *(KERNEL.format(number=i, body=body) for i, body in enumerate(bodies))])
 
 
 def statement(bound: Bound) -> str:
