@@ -72,7 +72,7 @@ class SharedFacet:
         )
 
     def _across(self, block: Any, address: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Addresses of the cluster's window, counted from the own CTA's first byte: those of the CTAs follow each other."""
+        """Addresses of the cluster's window, counted from the own CTA's first byte: the CTAs follow each other."""
         if not int(address.max()) >> OFFSET_BITS:
             return address
         rows = np.array(numbers(self.batch.ctas)).reshape(-1, 1, 1)
