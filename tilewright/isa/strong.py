@@ -77,7 +77,6 @@ def _forms(name: str, ordered: str, execute: Callable[..., object], *, write: bo
             on=reach.on,
             passes=() if write else ("dtype",),
             accesses=(Access("ptr", reach.space, nbytes, write=write, sem=sem_of, scope=scope_of),),
-            moves=True,
             result=VOID if write else "dtype",
         )
 

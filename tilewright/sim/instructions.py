@@ -280,7 +280,7 @@ class Instruction:
         shadow: Any = None
         if form.moves:
             shadows = batch.wave.shadows
-            if form.asynchronous is not None or self.bound.mods.get("space") == "shared::cluster":
+            if form.asynchronous is not None:
                 shadows.expand()
             kinds = zip(arguments, self._read_kinds, strict=True)
             addresses = [Address(0, Part(argument)) for argument, (kind, _) in kinds if kind in ADDRESSES]
@@ -294,13 +294,20 @@ class Instruction:
             for argument, flag in zip(arguments, flags or (), strict=False):
                 self._sound(batch, mask, argument, flag)
             for number, site in self.accesses:
-                if site.write and not self.is_elsewhere(number, int(np.max(arguments[number]))):
+                if site.write and self.is_elsewhere(number, int(np.max(arguments[number]))):
+                    self._mark_elsewhere(batch, mask, arguments[number], site.width)
+                elif site.write:
                     site.mark(batch, mask, arguments[number])
         for register, at, part in self._delivered(sinks, shadow):
             register.store_flags(batch, mask, at, part)
         if form.moves and self.result != "void":
             return self._typed(found), _bits_of(shadow)
         return self._typed(found)
+
+    def _mark_elsewhere(self, batch: Batch, mask: Mask, address: Any, width: int) -> None:
+        batch.wave.shadows.expand()
+        flags = np.ones((*address.shape, width), np.uint8)
+        Facet(batch, mask, self.at, batch.wave.shadows.finder).shared.store_rows(address, flags)
 
     def _delivered(self, sinks: tuple[Any, ...], found: Any) -> Iterator[tuple[RegisterFile, Any, Any]]:
         """What goes into which registers, and where those are."""
