@@ -106,9 +106,7 @@ class Printer:
         yield "    T.ptx.tcgen05.st(addr[0], *[zeros[j] for j in range(4)], shape='32x32b', num=4, row=warp * 32)"
         yield "    T.ptx.tcgen05.wait.st()"
         yield from MEETING
-        yield (
-            't = T.decl_buffer((32, 16), "uint8", scope="tmem", allocated_addr=addr[0], layout=IN_EVERY_QUARTER)'
-        )
+        yield ('t = T.decl_buffer((32, 16), "uint8", scope="tmem", allocated_addr=addr[0], layout=IN_EVERY_QUARTER)')
 
     def _teardown(self) -> Iterator[str]:
         if self.program.has_cluster:
@@ -173,7 +171,13 @@ MEETING = (
 
 
 def _value(op: Op, printer: Printer) -> str:
-    return f"T.uint64({op.value})" if printer.kind(op.place) == "uint64" else f"T.uint32({op.value})" if op.value.isdigit() else op.value
+    return (
+        f"T.uint64({op.value})"
+        if printer.kind(op.place) == "uint64"
+        else f"T.uint32({op.value})"
+        if op.value.isdigit()
+        else op.value
+    )
 
 
 def _store(printer: Printer, op: Op) -> list[str]:

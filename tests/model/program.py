@@ -27,7 +27,22 @@ from dataclasses import dataclass, field, replace
 SEMS = {"rlx": "relaxed", "acq": "acquire", "rel": "release", "ar": "acq_rel", "vol": "volatile", "sc": "sc"}
 SCOPES = ("cta", "cluster", "gpu", "sys")
 MEMORY = ("W", "R", "add", "exch", "cas", "red")
-WHOLE_WARP = ("sync", "bar", "bararr", "ws", "shfl", "carr", "cwait", "tld", "tst", "wld", "wst", "use", "before", "after")
+WHOLE_WARP = (
+    "sync",
+    "bar",
+    "bararr",
+    "ws",
+    "shfl",
+    "carr",
+    "cwait",
+    "tld",
+    "tst",
+    "wld",
+    "wst",
+    "use",
+    "before",
+    "after",
+)
 DEFAULTS = {
     **dict.fromkeys(("add", "exch", "cas", "red"), ("relaxed", "gpu")),
     "F": ("acq_rel", "gpu"),
@@ -78,7 +93,9 @@ def parsed(text: str) -> Op:
     value = found["value"] or ("1" if kind in ("W", *MEMORY[2:]) else "")
     scope = "sys" if sem == "volatile" else scope
     nbytes = 8 if "b64" in words else 4
-    return Op(kind, found["place"] or "", sem, scope, value, lane, found["into"] or "", guard, nbytes, found["source"] or "")
+    return Op(
+        kind, found["place"] or "", sem, scope, value, lane, found["into"] or "", guard, nbytes, found["source"] or ""
+    )
 
 
 Warp = tuple[int, int]
