@@ -140,12 +140,12 @@ class Machine:
     def kept(self, op: Op, thread: Thread, value: int) -> None:
         if op.into:
             self.registers[thread, op.into] = value
-        if op.kind in ("R", "use"):
-            self.results.append(((thread, self.at[thread]), value))
+        if op.kind == "use" or (op.kind == "R" and not op.value):  # what a poll finds is no surprise
+            self.results.append(((thread, op.place), value))
 
     def outcome(self) -> Values:
         memory = tuple(sorted((place, value) for place, value in self.memory.items() if value))
-        return (*memory, *sorted(self.results, key=repr))  # type: ignore[return-value,arg-type]
+        return (*memory, *sorted(self.results, key=lambda found: repr(found[0])))  # type: ignore[return-value,arg-type]
 
     def meeting(self, key: object) -> Meeting:
         return self.meetings.setdefault(key, Meeting())
@@ -282,14 +282,20 @@ def _key(op: Op, thread: Thread) -> object:
 def _size(machine: Machine, op: Op, thread: Thread) -> float:
     if op.kind == "ws":
         return 1.0
-    return float(op.value) if op.kind != "sync" else float(sum(cta == thread[0] for cta, _ in machine.program.warps))
+    if op.kind == "bar" or op.kind == "bararr":
+        return float(op.value)
+    others = {other[1] for other in machine.threads if other[0] == thread[0] and machine.next(other) is not None}
+    return float(len(others | {thread[1]}))  # a barrier without a count waits for no thread that is over
 
 
 def _meet(machine: Machine, thread: Thread, op: Op) -> object:
     """S1b: enter, and go on when the round is full; `bararr` goes on at once."""
     meeting, event = machine.meeting(_key(op, thread)), machine.graph.begin(thread, op)
     if thread in machine.entered:
-        for other in meeting.came[machine.entered.pop(thread)]:
+        entered = machine.entered.pop(thread)
+        if entered == meeting.round:  # who is missing is over
+            meeting.round, meeting.here = meeting.round + 1, 0.0
+        for other in meeting.came[entered]:
             machine.graph.join(event, other)
         return None
     meeting.came.setdefault(meeting.round, []).append(event)
@@ -302,7 +308,10 @@ def _meet(machine: Machine, thread: Thread, op: Op) -> object:
 
 
 def _may_meet(machine: Machine, thread: Thread, op: Op) -> bool:
-    return thread not in machine.entered or machine.meeting(_key(op, thread)).round > machine.entered[thread]
+    if thread not in machine.entered:
+        return True
+    meeting = machine.meeting(_key(op, thread))
+    return meeting.round > machine.entered[thread] or meeting.here >= _size(machine, op, thread) - 1e-6
 
 
 def _cluster_arrive(machine: Machine, thread: Thread, op: Op) -> object:
@@ -559,7 +568,9 @@ def _order(step: Step) -> tuple[bool, str]:
 
 def _end(machine: Machine, verdict: Verdict) -> None:
     verdict.executions += 1
-    if machine.is_over:
+    if machine.is_over and machine.cluster:  # the kernel's end meets at that barrier once more
+        verdict.kinds.add("E")
+    elif machine.is_over:
         verdict.outcomes.add(machine.outcome())
     else:
         verdict.kinds.add("D")
