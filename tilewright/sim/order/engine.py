@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -196,19 +197,21 @@ class Order(Check):
         if site.is_signal or not (self.locations.awake or releasing):
             return
         self.locations.awake = True
-        accesses = []
-        for (row, thread), where in self._threads(places, access):
-            lanes = np.arange(32) == thread & 31
-            released = list(order.fences.of(row, thread >> 5, lanes)) if site.write else []
-            if released or releasing or self.locations.has(where):
-                cta = row + access.batch.wave.first
-                strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic)
-                accesses.append((strong, released))
-        for strong, _ in accesses if site.atomic or not site.write else ():
-            self.locations.read(order.clocks, strong)
-        for strong, released in accesses if site.write else ():
-            self.locations.written(order.clocks, strong, released)
-            self.locations.memories.add(places.name)
+        threads = groupby(self._threads(places, access), lambda each: (each[0][0], each[0][1] >> 5))
+        for (row, warp), lanes in threads:  # those of one warp have no order among themselves
+            accesses = []
+            for (_, thread), where in lanes:
+                own = np.arange(32) == thread & 31
+                released = list(order.fences.of(row, warp, own)) if site.write else []
+                if released or releasing or self.locations.has(where):
+                    cta = row + access.batch.wave.first
+                    strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic)
+                    accesses.append((strong, released))
+            for strong, _ in accesses if site.atomic or not site.write else ():
+                self.locations.read(order.clocks, strong)
+            for strong, released in accesses if site.write else ():
+                self.locations.written(order.clocks, strong, released)
+                self.locations.memories.add(places.name)
 
     # Meetings
 
