@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.dtypes import VOID, DType
+from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, TargetError, choices
 from tilewright.ir import Argument, Expr
 from tilewright.isa.arch import Arch, Requirement
@@ -34,6 +34,7 @@ __all__ = [
     "LEFT_OUT",
     "REQUIRED",
     "RUNS_ON",
+    "SPACE_KINDS",
     "WHOLE_WARP",
     "Access",
     "Async",
@@ -51,6 +52,7 @@ __all__ = [
     "instruction",
     "lookup",
     "reads",
+    "register_kind",
     "writes",
 ]
 
@@ -80,6 +82,7 @@ KINDS = {
     "tmem": "an address of tensor memory: the lane in bits 16 to 31, the 32-bit column in bits 0 to 15",
     "global": "a handle that points to global memory",
     "generic": "a handle that points anywhere",
+    "place": "an address in the memory that the modifier `space` names, see `SPACE_KINDS`",
     "pred": "a condition; `execute` gets bools",
     "typed": "a value; all typed operands of a call are brought to one dtype, which is the modifier `dtype`",
     "value": "a value of whatever dtype it has; `execute` gets a tuple of arrays for ``*args``",
@@ -87,6 +90,9 @@ KINDS = {
     "imm": "an integer constant that stands in the text itself",
     "note": "a number for the simulator alone: it never reaches the text",
 }
+
+SPACE_KINDS: Mapping[Argument, str] = {None: "generic", "global": "global"}
+"""The kind of a "place" by its modifier ``space``: "shared" for all others."""
 
 RUNS_ON = {
     "": "nothing but its operands",
@@ -100,6 +106,11 @@ RUNS_ON = {
 # Two forms tell by these whether a call gives an operand whose keyword has the default None.
 LEFT_OUT: Spellings = {None: ""}
 GIVEN: Spellings = {"given": ""}
+
+
+def register_kind(kind: DType) -> str:
+    """The kind of register that holds a value of a dtype: a float that assembly knows, else its bits."""
+    return f"f{kind.bits}" if kind.is_float and kind.cuda else f"b{max(16, kind.bits)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +133,7 @@ class Operand:
     @property
     def in_register(self) -> bool:
         """Does assembly get it in a register, a value or an address?"""
-        return self.kind in CONSTRAINTS or self.kind == "pred"
+        return self.kind in CONSTRAINTS or self.kind in ("pred", "typed")
 
 
 def reads(name: str, kind: str) -> Operand:
@@ -154,7 +165,7 @@ class Form:
     ``passes`` as keywords. It returns what it writes: the value of the call where there is a ``result``, else the
     written operands, a tuple where there are several; arrays of 1 instead of 32 are equal in all lanes. Where each lane
     stands for itself (`ANY_LANES`) and ``on`` is "", arrays of any shapes that broadcast will do.
-    result: the dtype of the call's value, or the operand whose dtype it has.
+    result: the dtype of the call's value, or the operand whose dtype it has, or the modifier that names it.
     accesses: the memory it touches. moves: copies bits without looking at them, so that uninitialised bits travel
     along; with a read and a write access and no `execute`, the bytes of the first go to the second. Run on memory and
     registers whose bytes say 1 for valid and 0 for not, `execute` then gives the validity of what it writes; where
@@ -292,8 +303,12 @@ class Bound:
 
     @property
     def given(self) -> tuple[Operand, ...]:
-        """The operands that the call has: the row's, less those that were left out."""
-        return tuple(one for one in self.instruction.operands if self.mods.get(one.name, one) is not None)
+        """The operands that the call has: the row's, less those that were left out, each place of its own kind."""
+        return tuple(
+            replace(one, kind=SPACE_KINDS.get(self.mods["space"], "shared")) if one.kind == "place" else one
+            for one in self.instruction.operands
+            if self.mods.get(one.name, one) is not None
+        )
 
     @property
     def read(self) -> tuple[Operand, ...]:
@@ -310,7 +325,9 @@ class Bound:
     def result(self) -> DType:
         """The dtype of the call's value, VOID for none."""
         result = self.form.result
-        return result if isinstance(result, DType) else self.operands[result][0].dtype
+        if isinstance(result, DType):
+            return result
+        return self.operands[result][0].dtype if result in self.operands else dtype(str(self.mods[result]))
 
     def code(self, operands: Mapping[str, str | Sequence[str]]) -> str:
         """The text with ``operands`` put in: assembly for "ptx" (with ``result`` where there is one), else C++.

@@ -280,7 +280,7 @@ class Instruction:
         shadow: Any = None
         if form.moves:
             shadows = batch.wave.shadows
-            if form.asynchronous is not None:
+            if form.asynchronous is not None or self.bound.mods.get("space") == "shared::cluster":
                 shadows.expand()
             kinds = zip(arguments, self._read_kinds, strict=True)
             addresses = [Address(0, Part(argument)) for argument, (kind, _) in kinds if kind in ADDRESSES]
