@@ -130,6 +130,7 @@ class CallEmitter(Addressing):
                 scope="sys" if is_signal else bound.form.word(access.scope, bound.mods),  # they never race
                 element=bound.form.count(access.element_bytes, bound.mods),
                 is_signal=is_signal,
+                observes=bound.form.result != VOID,
             )
             sites.append((read.index(access.operand), self.program.add_site(site)))
         result = "bool" if bound.form.sync is not None else str(expr.dtype)  # a poll tells who may go on

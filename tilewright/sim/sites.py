@@ -52,6 +52,7 @@ class Site:
     scope: str = ""
     element: int = 0  # bytes of each operation that a vector consists of
     is_signal: bool = False  # of an m-barrier
+    observes: bool = True  # does the kernel see what it reads?
     shifts: bool = False  # copies bits without looking at them
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
     escapes: Callable[[Site, Batch, Bools, Address], None] | None = None

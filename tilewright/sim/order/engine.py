@@ -207,7 +207,7 @@ class Order(Check):
                     cta = row + access.batch.wave.first
                     strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic)
                     accesses.append((strong, released))
-            for strong, _ in accesses if site.atomic or not site.write else ():
+            for strong, _ in accesses if site.observes and (site.atomic or not site.write) else ():
                 self.locations.read(order.clocks, strong)
             for strong, released in accesses if site.write else ():
                 self.locations.written(order.clocks, strong, released)
@@ -299,7 +299,7 @@ class Order(Check):
             order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[str(fence.side)])
         elif order.stores is not None:
             order.stores.fenced(who, fence)
-        if isinstance(fence, Fence) and not fence.only:
+        if isinstance(fence, Fence) and fence.only != "mbarrier.init":
             self.locations.awake = True
             if fence.sem in ACQUIRES:
                 self.locations.fenced(order.clocks, who, str(fence.scope))
