@@ -106,7 +106,8 @@ ORDERED = {
     "a release in one CTA": "0.0: Wx; W.release.cta f=1\n0.1: R.acquire.cta f=1; Rx",
     "a release of shared memory": "0.0: Ws; W.release.cta f=1\n0.1: R.acquire.cta f=1; Rs",
     "a later relaxed write": "0.0: Wx; W.release.gpu f=1; W.relaxed.gpu f=2\n1.0: R.acquire.gpu f=2; Rx",
-    "through an atomic": "0.0: Wx; W.release.gpu f=1\n1.0: R.relaxed.gpu f=1; atom.relaxed.gpu f\n2.0: R.acquire.gpu f=2; Rx",
+    "through an atomic": "0.0: Wx; W.release.gpu f=1\n1.0: R.relaxed.gpu f=1; atom.relaxed.gpu f\n"
+    "2.0: R.acquire.gpu f=2; Rx",
     "from thread to thread": "0.0: Wx; W.release.cta f=1\n0.1: R.acquire.cta f=1; W.release.gpu g=1\n"
     "1.0: R.acquire.gpu g=1; Rx",
     "relaxed data": "0.0: W.relaxed.gpu x; W.relaxed.gpu f=1\n1.0: R.relaxed.gpu f=1; R.relaxed.gpu x",

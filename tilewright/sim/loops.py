@@ -33,7 +33,7 @@ __all__ = ["changed_names", "is_closed", "polls"]
 def polls(loop: Stmt) -> bool:
     """Does this loop ask memory again and again until somebody else has written there?
 
-    A `while` with a strong access in it, or one that ends when a place says so that does not move from turn to turn; a `for`
+    A `while` with a strong access in it, or one that ends when a place says so that stays where it is; a `for`
     that asks an m-barrier so often, and no more.
     """
     if not isinstance(loop, (For, While)):
