@@ -109,6 +109,7 @@ class CallEmitter(Addressing):
     def _instruction(self, bound: Bound, sinks: list[RegisterFile], expr: Call) -> Instruction:
         sites: list[tuple[int, Site]] = []
         read = [row.name for row in bound.read]
+        is_signal = bound.form.signal is not None
         for access in bound.form.accesses:
             pointer = bound.operands[access.operand][0]
             place = self._place_of(pointer) if access.space != "shared" or pointer.dtype.kind == "handle" else None
@@ -125,6 +126,11 @@ class CallEmitter(Addressing):
                 phase=access.phase_lanes,
                 collective=bound.instruction.lanes == WHOLE_WARP,
                 shifts=bound.form.moves,
+                sem=bound.form.word(access.sem, bound.mods),
+                scope="sys" if is_signal else bound.form.word(access.scope, bound.mods),  # they never race
+                element=bound.form.count(access.element_bytes, bound.mods),
+                is_signal=is_signal,
+                observes=bound.form.result != VOID,
             )
             sites.append((read.index(access.operand), self.program.add_site(site)))
         result = "bool" if bound.form.sync is not None else str(expr.dtype)  # a poll tells who may go on

@@ -5,7 +5,7 @@ A row that only moves bits is run a second time on the shadows, so that uninitia
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -260,10 +260,10 @@ class Instruction:
             cta, warp, lane = np.argwhere(mask.full & ~np.broadcast_to(found, mask.shape))[0]
             address = int(np.broadcast_to(barrier, mask.shape)[cta, warp, lane])
             batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
-        kind = "" if signal.sem == "relaxed" and signal.kind in ("arrive", "wait") else signal.kind
+        resolved = replace(signal, scope=self.bound.form.word(signal.scope, self.bound.mods))
         if told is not None:
             for check in batch.wave.run.checks:
-                check.signalled(batch, told, barrier, kind, found)
+                check.signalled(batch, told, barrier, resolved, found, self.at)
 
     def _moves_sound_bits(self, batch: Batch, arguments: Any, sinks: tuple[Any, ...]) -> bool:
         """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""

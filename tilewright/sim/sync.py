@@ -187,9 +187,9 @@ class Barriers:
         self.expected[np.unique(rows[arriving > 0]), number] = wanted
         own = np.array(numbers(batch.ctas))
         assert place.sync is not None
-        for barrier, those in self._meetings(number, rows) if place.sync.orders else ():
+        for barrier, those in self._meetings(number, rows):
             for check in self.wave.run.checks:
-                check.released(self.wave, own, batch.warps, here & those[:, None], barrier, rows)
+                check.released(self.wave, own, batch.warps, here & those[:, None], barrier, rows, place)
         if not place.sync.arrive_only:
             self.waiting[own, number, batch.warps] |= here
         touched = np.unique(rows[arriving > 0])
