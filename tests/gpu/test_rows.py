@@ -89,7 +89,7 @@ def telling(way: str) -> Lowered:
     """Two CTAs of a cluster hand 256 values to and fro, 20 times, each time by one thread's flag."""
     before, told, asked, after = WAYS[way]
     k = Lowered("telling", threads=256, grid=2, cluster=2)
-    data, flag = k.array("data", "int32", 512), k.array("flag", "uint32", 2)
+    data, flag, out = k.array("data", "int32", 512), k.array("flag", "uint32", 2), k.array("out", "int32", 512)
     value = k.bind("x", cta * 256 + tid)
     with k.loop("i", 0, 20) as i:
         with k.when(as_expr((i + cta) % 2 == 0)):
@@ -101,19 +101,23 @@ def telling(way: str) -> Lowered:
                 k.do("ptx.st", at(flag, cta), i + 1, sem=told[0], scope=told[1])
         with k.otherwise():
             with k.when(tid == 0):
-                with k.repeat(call("ptx.ld", at(flag, 1 - cta), sem=asked[0], scope=asked[1]) != cast(i + 1, "uint32")):
+                with k.repeat(
+                    call("ptx.ld", at(flag, 1 - cta), sem=asked[0], scope=asked[1]) != cast(i + 1, dtype("uint32"))
+                ):
                     pass
                 if after:
                     k.do("ptx.fence", *after)
             k.do("cuda.cta_sync")
             k.assign(value, get(data, i % 2 * 256 + (tid * 5 + 3) % 256) + tid)
-    k.store(data, cta * 256 + tid, value)
+    k.store(out, cta * 256 + tid, value)
     return k
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_flag_lets_values_through(way: str, bench: Bench) -> None:
-    bench.run(telling(way).kernel(), {"data": np.zeros(512, np.int32), "flag": np.zeros(2, np.uint32)}, check="all")
+    arrays = {"data": np.zeros(512, np.int32), "flag": np.zeros(2, np.uint32), "out": np.zeros(512, np.int32)}
+
+    bench.run(telling(way).kernel(), arrays, check="all")
 
 
 def test_a_tensor_map_is_fenced(bench: Bench) -> None:
