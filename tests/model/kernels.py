@@ -123,6 +123,8 @@ KERNELS = (
     pair("stored", "tst t; wst; before; bar 1/2", "bar 1/2; after; tld t; wld; use"),
     pair("stored and told", "tst t; wst; before; arr b", "*:wait b=0; after; tld t; wld; use", b=1),
     program(
-        "staged again", {"0.0": "W s; fpa; cp t s; commit b; *:wait b=0; after; W s=2; fpa; cp t s; commit b; *:wait b=1"}, b=1
+        "staged again",
+        {"0.0": "W s; fpa; cp t s; commit b; *:wait b=0; after; W s=2; fpa; cp t s; commit b; *:wait b=1"},
+        b=1,
     ),
 )
