@@ -178,7 +178,8 @@ class Address:
             total = look.rows(pitch) if pitch else np.zeros((1, 1, 1), np.int64)
             for part in self.parts:
                 total = total + part.values
-            look.one_to_one[key] = total.shape == look.shape and len(np.unique(total)) == total.size
+            ordered = np.sort(total, axis=None)
+            look.one_to_one[key] = total.shape == look.shape and bool((ordered[1:] != ordered[:-1]).all())
         return look.one_to_one[key]
 
     def _climbs(self, look: Look, pitch: int) -> bool:
