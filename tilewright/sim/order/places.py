@@ -3,8 +3,8 @@
 A place is as wide as the narrowest access of the kernel there, and has two tags: of its last write, and of its last
 read since. A tag is a number: time, CTA of the grid (where memory is global), whether several threads did so that do
 not know each other, and the thread. An access at a time that everyone knows cannot race; most are waved through by
-comparing one number per buffer. Reads are written down late, when somebody has to look at them: where barriers stand
-between reads and writes, that is never.
+comparing one number per buffer. An access is written down late, when somebody has to look at it: where barriers stand
+between them, that is never.
 """
 
 from __future__ import annotations
@@ -83,11 +83,13 @@ class Access:
         where = self.where if mask is None else harmless(self.where, mask)
         block.store(self.look, where, self.width, tags, mask or self.mask)
 
+    def is_one_to_one(self) -> bool:
+        """Do surely no two lanes touch one place?"""
+        pitch = self.places.writers.pitch if self.places.writers.rows > 1 else 0
+        return not self.where.bits & (self.width - 1) and self.where.is_one_to_one(self.look, pitch)
+
     def lost(self, block: Block, tags: Tags) -> Bools | None:
         """The lanes whose tags, just stored, another lane of the same statement has overwritten."""
-        pitch = block.pitch if block.rows > 1 else 0
-        if not self.where.bits & (self.width - 1) and self.where.is_one_to_one(self.look, pitch):
-            return None
         differs = self.load(block) != tags[..., None]
         if not differs.any():
             return None
@@ -160,6 +162,8 @@ class Places:
         self.has_strong = False  # any strong accesses?
         self.log = Log()
         self._late: list[tuple[Access, Ints]] = []  # reads to write down, and what the readers knew then
+        self._late_writes: list[Access] = []
+        self._spans = {True: (1 << 62, -1), False: (1 << 62, -1)}  # of bytes that were written, that were read
 
     def _block(self, rows: int) -> Block:
         return Block.zeros(rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
@@ -167,7 +171,7 @@ class Places:
     def expand(self, ctas: int) -> None:
         """From now on every CTA has tags of its own."""
         if not self.is_global and self.writers.rows == 1 and ctas > 1:
-            self.write_down()
+            self._write_all_down()
             self.writers, self.readers = self.writers.expanded(ctas), self.readers.expanded(ctas)
 
     def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
@@ -192,7 +196,7 @@ class Places:
 
     def _widen(self) -> None:
         """Times have outgrown the tags."""
-        self.write_down()
+        self._write_all_down()
         self.tag = np.dtype(np.uint64)
         for name in ("writers", "readers"):
             old: Block = getattr(self, name)
@@ -204,6 +208,9 @@ class Places:
 
     def _may_race(self, access: Access, latest: dict[str, Times]) -> bool:
         """Has anybody touched the buffer since a warp of the access knew of everything?"""
+        if self.is_global:
+            low, high = self._spans[latest is self.written]
+            return access.at.lo <= high and access.at.hi + access.site.width > low
         name = access.site.line.buffer
         arena = access.batch.wave.run.places.arena.name
         if name == arena and not self.is_global:  # a pointer of run time may have touched any
@@ -216,20 +223,21 @@ class Places:
                 found = latest[arena]
         if found is None:
             return False
-        if self.is_global:
-            return True
         clocks = access.clocks
         return bool(found.max() > clocks.floor and (clocks.known_warps(access.look) < found).any())
 
     def writes_before(self, access: Access) -> Candidates | None:
         """Of the last writes where an access is, those that are not surely ordered before it."""
-        return self._candidates(access, self.writers) if self._may_race(access, self.written) else None
+        if not self._may_race(access, self.written):
+            return None
+        self._settle_writes()
+        return self._candidates(access, self.writers)
 
     def reads_before(self, access: Access) -> Candidates | None:
         """The same of the last reads."""
         if not self._may_race(access, self.read):
             return None
-        self.write_down()
+        self._settle_reads()
         return self._candidates(access, self.readers)
 
     def _candidates(self, access: Access, block: Block) -> Candidates | None:
@@ -253,6 +261,11 @@ class Places:
     # What later ones have to know
 
     def _latest(self, access: Access, latest: dict[str, Times]) -> None:
+        if self.is_global:
+            low, high = self._spans[latest is self.written]
+            span = min(low, access.at.lo), max(high, access.at.hi + access.site.width - 1)
+            self._spans[latest is self.written] = span
+            return
         name = access.site.line.buffer
         if name not in latest:
             latest[name] = np.zeros(access.batch.wave.run.warps, np.int32)
@@ -260,9 +273,15 @@ class Places:
 
     def write(self, access: Access) -> tuple[Bools, Ints] | None:
         """Writes an access down; returns lanes that another lane of it has overwritten, and what is there now."""
+        self._latest(access, self.written)
+        if access.is_one_to_one():
+            self._late_writes.append(access)
+            if len(self._late_writes) >= MOST_LATE:
+                self._settle_writes()
+            return None
+        self._settle_writes()
         tags = np.broadcast_to(access.tags(), access.look.shape)
         access.store(self.writers, tags)
-        self._latest(access, self.written)
         lost = access.lost(self.writers, tags)
         if lost is None:
             return None
@@ -271,6 +290,7 @@ class Places:
 
     def mark_many(self, access: Access, lanes: Bools) -> None:
         """Strong writes that do not know of those before them, which nobody may forget."""
+        self._settle_writes()
         self._store_many(access, self.writers, np.broadcast_to(access.tags(), access.look.shape), lanes)
 
     def _store_many(self, access: Access, block: Block, tags: Tags, lanes: Bools) -> None:
@@ -285,10 +305,20 @@ class Places:
             self._latest(access, self.read)
             self._late.append((access, access.bound()))
             if len(self._late) >= MOST_LATE:
-                self.write_down()
+                self._settle_reads()
 
-    def write_down(self) -> None:
-        """The late reads, without those that everyone knows."""
+    def _write_all_down(self) -> None:
+        self._settle_writes()
+        self._settle_reads()
+
+    def _settle_writes(self) -> None:
+        late, self._late_writes = self._late_writes, []
+        for access in late:
+            if self.is_global or access.time > access.clocks.floor:
+                access.store(self.writers, np.broadcast_to(access.tags(), access.look.shape))
+
+    def _settle_reads(self) -> None:
+        """Writes late reads down, without those that everyone knows."""
         late, self._late = self._late, []
         for access, bound in late:
             if self.is_global or access.time > access.clocks.floor:
