@@ -344,6 +344,7 @@ class Instruction:
         if flags is None:
             width = argument.dtype.itemsize
             return np.broadcast_to(np.full(width, 1, np.uint8).view(UNITS[width])[0], argument.shape)
+        flags = np.atleast_3d(flags)  # those of a value that all lanes share come as one item
         return flags if flags.shape[-1] == 32 else np.broadcast_to(flags, np.broadcast_shapes(flags.shape, (1, 1, 32)))
 
     def _run(self, batch: Look, mask: Mask, arguments: tuple[Any, ...], storage: Any, meaning: Any = None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ from tilewright.sim.order.protocol import Protocol
 from tilewright.sim.order.proxies import Stores
 from tilewright.sim.order.races import Clash, clash_of, lost_store
 from tilewright.sim.order.reports import report, warning
+from tilewright.sim.places import SHARED_WINDOW
 from tilewright.sim.sites import Site
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Order", "WaveOrder"]
 
-ANYWHERE = ""  # where pointers of run time write
+ANYWHERE = 0  # where pointers of run time write
 RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire")  # fences
 
 
@@ -70,42 +72,40 @@ class Order(Check):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.globals: dict[str, Places] = {}
+        self.globals: dict[int, Places] = {}  # by window: buffers that overlap share one
         self.locations = Locations()
         self.warned: set[tuple[str, str]] = set()
 
     def begin(self, run: Execution) -> None:
         self.globals, self.locations, self.warned = {}, Locations(), set()
-        self.written = {site.place.name if site.place else ANYWHERE for site in self.program.sites if site.write}
+        self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
 
     def start(self, wave: Wave) -> None:
-        wave.order = WaveOrder(wave, self._grain("shared", ""))
+        wave.order = WaveOrder(wave, self._grain(SHARED_WINDOW))
 
-    def _grain(self, space: str, name: str) -> int:
-        """The narrowest access that may touch a place, in bytes."""
-        widths = [
-            site.width
-            for site in self.program.sites
-            if site.place is None or (site.place.space == space and (not name or site.place.name == name))
-        ]
-        return min(widths, default=4)
+    def _grain(self, window: int) -> int:
+        """The narrowest access that may touch a place of a window, in bytes."""
+        sites = [site for site in self.program.sites if site.place is None or site.place.window == window]
+        starts = [site.place.start for site in sites if site.place and site.place.space == "global"]
+        return gcd(min((site.width for site in sites), default=4), *starts)
 
     # Accesses
 
     def watch(self, site: Site) -> Hook | None:
         assert site.place is not None
-        if site.place.space == "local":
-            return self._watch_registers(site, site.place) if self.program.has_asynchronous else None
+        place = site.place
+        if place.space == "local":
+            return self._watch_registers(site, place) if self.program.has_asynchronous else None
         if site.atomic and not site.write:  # its write is what others have to know
             return None
-        is_global = site.place.space == "global"
+        is_global = place.space == "global"
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
             if not is_global:
                 self._sources(site, batch, mask, at)
                 self._access(batch.wave.order.shared, site, batch, mask, at)
-            elif self.written & {site.line.buffer, ANYWHERE}:
-                self._access(self._global(site.line.buffer, batch), site, batch, mask, at)
+            elif self.written & {place.window, ANYWHERE}:
+                self._access(self._global(place, batch), site, batch, mask, at)
 
         return hook
 
@@ -118,11 +118,12 @@ class Order(Check):
 
         return hook
 
-    def _global(self, name: str, batch: Batch) -> Places:
-        if name not in self.globals:
-            nbytes = batch.wave.run.blocks[name].nbytes
-            self.globals[name] = Places(name, nbytes, self._grain("global", name), is_global=True)
-        return self.globals[name]
+    def _global(self, place: Place, batch: Batch) -> Places:
+        if place.window not in self.globals:
+            nbytes = batch.wave.run.blocks[place.name].nbytes
+            name, grain = f"window {place.window}", self._grain(place.window)
+            self.globals[place.window] = Places(name, nbytes, grain, is_global=True)
+        return self.globals[place.window]
 
     @staticmethod
     def _sources(site: Site, batch: Batch, mask: Mask, at: Address) -> None:
