@@ -40,6 +40,7 @@ IN_PROGRAMS = {
     *(f"ptx.mbarrier.{name}" for name in M_BARRIERS),
     *MAPPING,
     *DESCRIBING,
+    "ptx.fence.proxy_tensormap.acquire",  # of 128 bytes in global memory
 }
 ME = cta * 32 + lane
 

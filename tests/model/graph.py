@@ -155,7 +155,7 @@ class Graph:
         self.accesses.setdefault(place, []).append(event)
 
     def observed(self, event: Event, write: Event | None) -> None:
-        """S3: through read-modify-writes, each link morally strong. T2: tensor memory needs no more than the reading."""
+        """S3: through read-modify-writes, each link morally strong. T2: tensor memory needs only the reading."""
         link = event
         if write is not None and write.is_strong:
             event.offered |= write.offered

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.model.kernels import KERNELS
 from tests.model.oracle import Verdict, explore
 from tests.model.printing import simulated
-from tests.model.program import WHOLE_WARP, Op, Program, Warp
+from tests.model.program import WHOLE_WARP, Op, Program
 
 HERE = Path(__file__).parent
 VERDICTS, SURVIVORS = HERE / "verdicts.json", HERE / "survivors.json"
@@ -31,7 +31,7 @@ STEPS = (
     "init",
     *(kind for kind in WHOLE_WARP if kind not in ("shfl", "tld", "tst", "use")),
 )
-WEAKER = {"release": "relaxed", "acquire": "relaxed", "acq_rel": "relaxed", "sc": "acq_rel"}
+WEAKER = {"release": ("relaxed",), "acquire": ("relaxed",), "acq_rel": ("acquire", "release"), "sc": ("acq_rel",)}
 ORDERED = ("W", "R", "cas", "add", "red", "F", "arr", "wait", "carr")
 
 
@@ -66,8 +66,9 @@ def _changed(ops: tuple[Op, ...], at: int) -> Iterator[Change]:
     op = ops[at]
     others: list[tuple[str, Op]] = []
     if op.kind in ORDERED and op.sem in WEAKER:
-        others.append((WEAKER[op.sem], replace(op, sem=WEAKER[op.sem])))
-    if op.kind in ORDERED and op.scope in ("gpu", "cluster") and op.kind != "carr":
+        others += [(weaker, replace(op, sem=weaker)) for weaker in WEAKER[op.sem]]
+    is_remote_arrival = op.kind == "arr" and "@" in op.place  # which has no such scope
+    if op.kind in ORDERED and op.scope in ("gpu", "cluster") and op.kind != "carr" and not is_remote_arrival:
         others.append(("cta", replace(op, scope="cta")))
     if op.kind == "wait":
         others.append(("other phase", replace(op, value=str(1 - int(op.value)))))

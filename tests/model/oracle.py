@@ -153,7 +153,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Step:
-    """What may be done next: by a thread at an operation (waiting: it has entered a barrier), or by what is in flight."""
+    """What may be done next: by a thread at an operation (waiting: inside of a barrier), or by what is in flight."""
 
     who: tuple[object, ...]
     at: int
@@ -566,9 +566,18 @@ def _order(step: Step) -> tuple[bool, str]:
     return (step.who[0] == "flying", repr(step.who))
 
 
+def _left_alone(machine: Machine) -> bool:
+    """Is there an operation on tensor memory that no thread knows to be complete when the kernel ends?"""
+    known = 0
+    for last in machine.graph.last.values():
+        known |= last.own | last.offered | last.ordered
+    done = [one.done for one in machine.flying if one.op.kind != "commit"]
+    return any(event is not None and not known & event.bit for event in done)
+
+
 def _end(machine: Machine, verdict: Verdict) -> None:
     verdict.executions += 1
-    if machine.is_over and machine.cluster:  # the kernel's end meets at that barrier once more
+    if machine.is_over and (machine.cluster or _left_alone(machine)):  # the kernel's end meets at that barrier too
         verdict.kinds.add("E")
     elif machine.is_over:
         verdict.outcomes.add(machine.outcome())

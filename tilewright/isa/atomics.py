@@ -1,7 +1,7 @@
 """Atomics: read a place, combine, write it back, with nobody in between; the value is what stood there before.
 
 Lanes that meet at one address go one after the other: here lane 0 first, on hardware in any order. All are relaxed at
-``gpu`` scope: they order nothing else; `tilewright.isa.atom` has those that do. Source: CUDA C++ Programming Guide,
+``gpu`` scope: they order nothing else; `tilewright.isa.atom_red` has those that do. Source: CUDA C++ Programming Guide,
 "Atomic Functions".
 """
 
