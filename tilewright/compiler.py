@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import host
 from tilewright.errors import ArgumentError, KernelError, TargetError, TilewrightWarning, choices
-from tilewright.ir import Call, Kernel, TileCall, expressions, statements
+from tilewright.ir import Call, Kernel, TileCall, deep_recursion, expressions, statements
 from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.verify import verify
 from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
@@ -40,6 +40,7 @@ STAGES = ("tile", "lowered", "cuda", "ptx", "sass")
 Target = "str | Mapping[str, str] | Arch | None"
 
 
+@deep_recursion()
 def compile(  # the public name is `tilewright.compile`
     kernel: Any, target: str | Mapping[str, str] | Arch | None = None, *, fast_math: bool = False
 ) -> Executable:
@@ -59,14 +60,19 @@ def simulate(
     *args: Any,
     check: str | Iterable[str] = "all",
     target: str | Mapping[str, str] | Arch | None = None,
+    limit_s: float | None = None,
+    limit_steps: int | None = host.MOST_STEPS,
+    limit_bytes: int | None = None,
     **named: Any,
 ) -> Run:
     """Run a kernel on the simulator, arrays changed in place; every check is on unless ``check`` names fewer.
 
-    Returns counts, warnings and printed text. Raises SimulationError where a check finds something.
+    limit_s: seconds that the run may take. limit_steps: turns of loops, and stretches between waits, that it may take.
+    limit_bytes: of shared memory and registers of the CTAs that run together; left out, what this machine has.
+    Returns counts, warnings and printed text. Raises SimulationError where a check finds something, and at a limit.
     """
     made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
-    return made.simulate(*args, check=check, **named)
+    return made.simulate(*args, check=check, limit_s=limit_s, limit_steps=limit_steps, limit_bytes=limit_bytes, **named)
 
 
 def torch_op(name: str, kernel: Any, *, mutates: Iterable[str] | None = None) -> Any:
@@ -106,10 +112,8 @@ def _target_of(target: str | Mapping[str, str] | Arch | None, kernel: Kernel) ->
     if isinstance(target, Arch):
         return target
     if isinstance(target, Mapping):
-        if target.get("kind", "cuda") != "cuda":
-            raise TargetError(
-                "unknown kind of target", given=repr(dict(target)), allowed='{"kind": "cuda", "arch": "sm_90a"}'
-            )
+        if target.get("kind", "cuda") != "cuda" or not target.keys() <= {"kind", "arch"}:
+            raise TargetError("unknown target", given=repr(dict(target)), allowed='{"kind": "cuda", "arch": "sm_90a"}')
         target = target.get("arch", "cuda")
     if target is None or target == "cuda":
         return default_arch(tuple(_written(kernel)))
@@ -165,6 +169,7 @@ class Executable:
 
     # Stages
 
+    @deep_recursion()
     def source(self, stage: str = "cuda") -> str:
         """The kernel at a stage, as text: "tile", "lowered", "cuda", "ptx" or "sass"."""
         if stage not in STAGES:
@@ -180,10 +185,14 @@ class Executable:
         return str(self.lowered)
 
     @cached_property
+    @deep_recursion()
     def _cuda(self) -> str:
+        return self._emitted(may_alias=False)
+
+    def _emitted(self, *, may_alias: bool) -> str:
         from tilewright.cuda import emit
 
-        return emit(self.lowered, self.target, fast_math=self.fast_math)
+        return emit(self.lowered, self.target, fast_math=self.fast_math, may_alias=may_alias)
 
     @property
     def _ptx(self) -> str:
@@ -198,9 +207,16 @@ class Executable:
     @cached_property
     def assembly(self) -> Assembly:
         """What NVRTC makes of the CUDA text, kept on disk; needs the extra ``tilewright[cuda]``, no GPU."""
+        return self._assembled(self._cuda)
+
+    def _assembled(self, text: str) -> Assembly:
         from tilewright.cuda.cache import assemble
 
-        return assemble(self._cuda, str(self.target), fast_math=self.fast_math)
+        return assemble(text, str(self.target), fast_math=self.fast_math)
+
+    def _cubin(self, *, may_alias: bool) -> bytes:
+        """The kernel for calls whose arguments do not overlap, or for those where they may."""
+        return self._assembled(self._emitted(may_alias=True)).cubin if may_alias else self.cubin
 
     @property
     def cubin(self) -> bytes:
@@ -275,7 +291,7 @@ class Executable:
         from tilewright.cuda.staging import launch_from_host
 
         if self._launcher is None:
-            self._launcher = Launcher(self.lowered, self.signature, self.target, lambda: self.cubin)
+            self._launcher = Launcher(self.lowered, self.signature, self.target, self._cubin)
             self._quick = self._launcher.quick
         if from_host:
             launch_from_host(self._launcher, args)
@@ -290,6 +306,7 @@ class Executable:
 
         return self.signature.bind([inspected(value, 0).descriptor for value in args])
 
+    @deep_recursion()
     def program(self, check: str | Iterable[str] = "default") -> Program:
         """The simulator's program with these checks, made once."""
         from tilewright.sim import Program, parse_checks
@@ -304,18 +321,22 @@ class Executable:
         *args: Any,
         check: str | Iterable[str] = "all",
         progress: Callable[[int, int], None] | None = None,
+        limit_s: float | None = None,
+        limit_steps: int | None = host.MOST_STEPS,
+        limit_bytes: int | None = None,
         **named: Any,
     ) -> Run:
-        """Run on the simulator with these checks; see `tilewright.simulate`.
+        """Run on the simulator with these checks and limits; see `tilewright.simulate`.
 
-        progress: called with the CTAs that are done, and how many there are.
+        progress: called with the CTAs that are done, and how many there are; left out, a terminal shows it.
         """
+        limits = host.Limits(limit_s, limit_steps, limit_bytes)
         args = self._ordered(args, named)
         values = self.bind(*args).values
         buffers = {name: value for name, value in self._named(args) if name in self.signature.buffers}
         kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
         with self._lender(args)(buffers, kinds) as arrays:
-            return self.program(check).run(arrays, values, progress=progress)
+            return self.program(check).run(arrays, values, progress=progress, limits=limits)
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """What makes NumPy arrays of these: copies of what is on a GPU, else views."""

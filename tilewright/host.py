@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "MOST_STEPS",
+    "Limits",
     "array_info",
+    "available_bytes",
+    "bytes_text",
     "closed",
     "device_of",
     "different_devices",
@@ -33,6 +39,8 @@ __all__ = [
     "opened",
 ]
 
+MOST_STEPS = 50_000_000
+MEMINFO = Path("/proc/meminfo")
 CUDA_DEVICE = 2  # DLPack's kDLCUDA
 # DLPack first: torch's CUDA array interface raises KeyError for element types that it cannot name, such as float8.
 PROTOCOLS = ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
@@ -158,7 +166,8 @@ def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict
 def opened(value: Any, kind: DType) -> NDArray[np.generic]:
     """A C-contiguous NumPy array over the memory of a host array, nothing copied; one-per-byte 4-bit elements packed.
 
-    `Any`: arrays are known by their attributes. Give it back with `closed`.
+    Of an array with gaps it has all elements from the first to the last, in one dimension. `Any`: arrays are known by
+    their attributes. Give it back with `closed`.
     """
     array = _as_numpy(value, kind)
     return pack_subbyte(array) if _is_unpacked(array, kind) else array
@@ -172,13 +181,72 @@ def closed(value: Any, array: NDArray[np.generic], kind: DType) -> None:
 
 
 def _is_unpacked(array: NDArray[np.generic], kind: DType) -> bool:
-    return kind.bits < 8 and array.dtype == kind.element.numpy
+    return kind.element.bits < 8 and array.dtype == kind.element.numpy
 
 
 def _as_numpy(value: Any, kind: DType) -> NDArray[np.generic]:
     if is_torch(value):
         import torch  # the caller's own: this module never needs it
 
-        flat = value.detach().reshape(-1).view(torch.uint8).numpy()
-        return np.asarray(flat if kind.bits < 8 else flat.view(kind.element.numpy).reshape(value.shape))
-    return _viewed(value)
+        dense = value.detach()
+        whole = (
+            dense.reshape(-1)
+            if dense.is_contiguous()
+            else dense.as_strided((_span(dense.shape, dense.stride()),), (1,))
+        )
+        flat = whole.view(torch.uint8).numpy()
+        shape = value.shape if dense.is_contiguous() else (-1,)
+        return np.asarray(flat if kind.element.bits < 8 else flat.view(kind.element.numpy).reshape(shape))
+    array = _viewed(value)
+    if array.flags.c_contiguous:
+        return array
+    width = array.itemsize
+    return np.lib.stride_tricks.as_strided(array, (_span(array.shape, array.strides, width),), (width,))
+
+
+def _span(shape: Iterable[int], strides: Iterable[int], unit: int = 1) -> int:
+    """From the first element to behind the last, where strides are in ``unit``."""
+    return 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)) // unit
+
+
+def available_bytes() -> int:
+    """The memory that this machine can give without swapping; where it does not say, more than any has."""
+    try:
+        lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) << 10
+    except (OSError, KeyError, ValueError):
+        return 1 << 62
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes in the unit that fits.
+
+    >>> bytes_text(3 << 29), bytes_text(48)
+    ('1.5 GiB', '48 bytes')
+    """
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >> power:
+            return f"{count / (1 << power):,.1f} {unit}"
+    return f"{count} bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a run on the simulator may take. None: no limit; of nbytes, what the machine has.
+
+    steps: turns of loops, and stretches between waits, by all CTAs that run together. nbytes: of shared memory and
+    registers of those CTAs.
+
+    Raises ArgumentError for what is no positive number.
+    """
+
+    seconds: float | None = None
+    steps: int | None = MOST_STEPS
+    nbytes: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("limit_s", self.seconds), ("limit_steps", self.steps), ("limit_bytes", self.nbytes)):
+            kinds = (int, float) if name == "limit_s" else (int,)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not value > 0):
+                allowed = "a number above 0" if name == "limit_s" else "a whole number above 0"
+                raise ArgumentError(f"{name} is no limit", given=repr(value), allowed=f"{allowed}, or None for none")

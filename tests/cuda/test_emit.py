@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -49,6 +48,7 @@ from tilewright.ir import (
     Launch,
     Var,
     as_expr,
+    binary,
 )
 
 GOLDEN = {
@@ -196,7 +196,7 @@ def test_names_are_the_kernels_own_as_far_as_cpp_lets_them() -> None:
     text = text_of(awkward_names())
 
     assert entry_name(awkward_names()) == "main_"
-    assert "main_(const unsigned short* double_, unsigned short* smem)" in text
+    assert "main_(const unsigned short* __restrict__ double_, unsigned short* smem)" in text
     assert "unsigned short* threadIdx_ = (unsigned short*)smem_;" in text
     assert "const int u3bb = 4;" in text
     assert "float expf_ = expf((float)tid);" in text
@@ -217,7 +217,7 @@ def test_a_name_that_the_text_would_give_itself_yields_to_the_kernels() -> None:
 
 
 def test_a_parameter_that_is_only_read_is_const() -> None:
-    assert "axpy(const float* x, float* y, float scale, int n) {" in text_of(axpy())
+    assert "axpy(const float* __restrict__ x, float* y, float scale, int n) {" in text_of(axpy())
 
 
 def test_a_parameter_whose_pointer_escapes_is_not_const() -> None:
@@ -240,16 +240,8 @@ def test_a_view_that_is_only_read_is_const_too() -> None:
 
     text = text_of(lowered("k", (a, out), (DeclBuffer(words), store(out, TID, element(words, TID)))))
 
-    assert "k(const float* a, unsigned int* out)" in text
+    assert "k(const float* __restrict__ a, unsigned int* out)" in text
     assert "const unsigned int* words = (const unsigned int*)a;" in text
-
-
-def test_pointers_may_alias_unless_the_kernel_says_that_they_do_not() -> None:
-    kernel = axpy()
-
-    assert "__restrict__" not in text_of(kernel)
-    promised = replace(kernel, attrs=(("tirx.noalias", True),))
-    assert "axpy(const float* __restrict__ x, float* __restrict__ y, float scale, int n) {" in text_of(promised)
 
 
 def test_two_buffers_of_one_parameter_share_their_constness() -> None:
@@ -389,6 +381,18 @@ def test_division_by_a_power_of_two_is_a_shift_or_a_mask() -> None:
 def test_other_divisions_that_may_be_negative_go_through_a_function() -> None:
     assert value_of(X // 6, UNKNOWN) == "floor_div_int32(x, 6)"
     assert value_of(X % 6, UNKNOWN) == "floor_mod_int32(x, 6)"
+
+
+def test_a_divisor_that_may_be_zero_is_asked_first() -> None:
+    assert value_of(binary("//", TID, X), UNKNOWN) == "floor_div_any_int32(tid, x)"
+    assert value_of(binary("truncmod", TID, X), UNKNOWN) == "trunc_mod_any_int32(tid, x)"
+    assert value_of(binary("truncdiv", TID, LANE + 1)) == "tid / (laneid + 1)"
+
+
+def test_a_count_that_may_be_the_width_or_more_is_asked_first() -> None:
+    assert value_of(X << X, UNKNOWN) == "(int)shift_left_uint32((unsigned int)x, x)"
+    assert value_of(X >> X, UNKNOWN) == "shift_right_int32(x, x)"
+    assert value_of((X >> LANE) + (TID << LANE % 4), UNKNOWN).startswith("(int)((unsigned int)(x >> laneid)")
 
 
 def test_what_was_true_of_a_variable_is_forgotten_where_it_changes() -> None:

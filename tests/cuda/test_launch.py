@@ -67,7 +67,7 @@ def test_a_launch_has_the_grid_the_stream_and_the_packed_arguments(fake: FakeDri
 
 def test_a_kernel_is_loaded_once(fake: FakeDriver, exe: Any) -> None:
     for size in (32, 64, 64):
-        exe(Tensor((size,)), Tensor((size,)), 1.0)
+        exe(Tensor((size,)), Tensor((size,), address=0x9000), 1.0)
 
     assert fake.loaded == [(CONTEXTS[0], b"cubin", "scale")]
     assert [seen.values[-1] for seen in fake.launches] == [32, 64, 64]
@@ -188,7 +188,7 @@ def test_the_device_of_the_tensors_decides(fake: FakeDriver, exe: Any) -> None:
     fake.devices = (90, 90)
 
     for index in (0, 1, 1):
-        exe(Tensor((64,), index=index), Tensor((64,), index=index), 1.0)
+        exe(Tensor((64,), index=index), Tensor((64,), index=index, address=0x9000), 1.0)
 
     assert [(seen.context, seen.stream) for seen in fake.launches] == [
         (CONTEXTS[0], 0x51),

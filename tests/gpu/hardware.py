@@ -28,8 +28,8 @@ ARCH = isa.arch("sm_90a")
 def on_gpu(kernel: Kernel, arrays: list[Array], scalars: Mapping[str, Any]) -> None:
     """Launch a lowered kernel on arrays in the order of its parameters, which are changed in place."""
 
-    def cubin() -> bytes:
-        return cache.assemble(emit(kernel, ARCH), str(ARCH)).cubin
+    def cubin(*, may_alias: bool) -> bytes:
+        return cache.assemble(emit(kernel, ARCH, may_alias=may_alias), str(ARCH)).cubin
 
     args = _in_order(kernel, arrays, scalars)
     launch_from_host(Launcher(kernel, Signature.of(kernel), ARCH, cubin), args)

@@ -208,7 +208,7 @@ class Bodies:
             start, stop = draw(constants(var.dtype)), draw(here.of(var.dtype, 1))
             body = self.body((*vars, var), buffers, depth - 1, loop=True)
             how = draw(st.sampled_from(["serial", "unroll", "vectorized"]))
-            notes = draw(st.sampled_from([(), (("unroll", 4),), (("pragma", "fast"), ("n", True))]))
+            notes = () if how == "vectorized" else draw(st.sampled_from([(), (("unroll", 4),), (("unroll", True),)]))
             return For(var, start, stop, body, how, draw(st.sampled_from([1, 2, -1])), notes)
         if choice == "while":
             return While(draw(here.of(BOOL, 2)), self.body(vars, buffers, depth - 1, loop=True))
@@ -238,7 +238,7 @@ class Bodies:
                     "comment": [
                         Attr((("comment", "copy/reg: stage.py:21"),)),
                         Attr((("comment", ' "odd\n text '),)),
-                        Attr((("level", (1, "two", None, True, 2.5, ())),)),
+                        Attr((("hint", "level=(1, None)"), ("tirx.launch_bounds_min_blocks_per_sm", 2))),
                     ],
                     "break": [Break()],
                     "continue": [Continue()],
@@ -284,5 +284,5 @@ def kernels(draw, stage: str) -> Kernel:
             st.sampled_from([Launch((4, 1, 1), 128), Launch((N, 2, 1), 32, cluster=(2, 1, 1), shared_bytes=2048)])
         )
     body = (*first, *make.body(leaves, (argument,), 2, loop=False))
-    attrs = draw(st.sampled_from([(), (("global_symbol", "main"), ("n", 3))]))
+    attrs = draw(st.sampled_from([(), (("global_symbol", "main"), ("tirx.noalias", True))]))
     return Kernel("k", (POINTER, *VARS.values()), (argument,), body, (N,), stage, launch, attrs)

@@ -54,8 +54,8 @@ class PlainMachine:
     def clock(self) -> int:
         return 7
 
-    def write_text(self, lines: list[str]) -> None:
-        self.lines += lines
+    def write_text(self, count: int, line: Callable[[int], str]) -> None:
+        self.lines += map(line, range(count))
 
     def fault(self, what: str, lanes: NDArray[np.bool_]) -> None:
         raise SimulationError(what, given=f"lanes {np.flatnonzero(lanes.reshape(-1)).tolist()}")

@@ -44,7 +44,7 @@ def test_a_range_from_outside_is_a_loop_too() -> None:
 def test_loops_of_other_kinds() -> None:
     @T.prim_func
     def k(A: T.Buffer((16,), "float32")):
-        for i in T.serial(4, unroll=2, annotations={"pragma": "fast"}):
+        for i in T.serial(4, unroll=2):
             A[i] = 0
         for i in T.serial(2, 8, step=3):
             A[i] = 1
@@ -54,7 +54,7 @@ def test_loops_of_other_kinds() -> None:
             A[i] = 3
 
     assert body(k) == text("""
-        for i in T.serial(4, annotations={"pragma": "fast", "unroll": 2}):
+        for i in T.serial(4, annotations={"unroll": 2}):
             A[i] = 0.0
         for i_1 in range(2, 8, 3):
             A[i_1] = 1.0

@@ -91,7 +91,7 @@ CASES: dict[str, tuple[str, str]] = {
         "B = T.decl_buffer((4,), data=A.data, byte_offset=2)  # here",
         "byte_offset cuts an element",
     ),
-    "a view that is too large": ("B = A.view(16)  # here", "A.view does not fit"),
+    "a view that is too large": ("B = A.view(16)  # here", "a view of A reaches beyond it"),
     "registers of shared memory": ("B = A.local()  # here", "A.local\\(\\) is for registers"),
     "a buffer that is no parameter": ("B = T.match_buffer(A, (4,))  # here", "T.match_buffer takes a parameter"),
     "the address of a scalar": ("x = 1\ny = T.address_of(x)  # here", "`x` has no address"),
@@ -99,6 +99,58 @@ CASES: dict[str, tuple[str, str]] = {
     "an assertion that fails": ("assert len(A.shape) == 2, 'rank'  # here", "fails: rank"),
     "an assertion of run time": ("assert A[0] == 2  # here", "`assert` checks while the kernel is parsed"),
     "settings that are none": ("T.attr(3)  # here", "T.attr takes a dict"),
+    "a setting of the kernel that means nothing": (
+        "T.attr({'launch_bounds': 2})  # here",
+        "T.attr has no setting 'launch_bounds'",
+    ),
+    "a setting of the function that means nothing": (
+        "T.func_attr({'blocks': 2})  # here",
+        "T.func_attr has no setting 'blocks'",
+    ),
+    "a setting with a value that it cannot have": (
+        "T.func_attr({'min_blocks': 0})  # here",
+        "the setting min_blocks of T.func_attr",
+    ),
+    "one setting under two names": (
+        "T.attr({'min_blocks': 2, 'tirx.launch_bounds_min_blocks_per_sm': 3})  # here",
+        "T.attr has tirx.launch_bounds_min_blocks_per_sm twice",
+    ),
+    "an annotation that means nothing": (
+        "for i in T.serial(4, annotations={'pragma': 2}):  # here\n    pass",
+        "a serial loop has no setting 'pragma'",
+    ),
+    "an annotation of a vectorized loop": (
+        "for i in T.vectorized(4, annotations={'unroll': 2}):  # here\n    pass",
+        "a vectorized loop has no setting 'unroll'",
+    ),
+    "a loop that unrolls in two ways": (
+        "for i in T.serial(4, unroll=2, annotations={'unroll': 4}):  # here\n    pass",
+        "a serial loop has unroll twice",
+    ),
+    "a loop that unrolls by nothing": (
+        "for i in T.serial(4, unroll=0):  # here\n    pass",
+        "the setting unroll of a serial loop",
+    ),
+    "a preferred cluster of something else": (
+        "bx = T.cta_id([4], preferred=[2])  # here",
+        "T.cta_id has no keyword 'preferred'",
+    ),
+    "registers with an offset": (
+        "B = T.alloc_buffer((4,), scope='local', offset=16)  # here",
+        "B has no offset",
+    ),
+    "a view in another scope than its memory": (
+        "B = T.decl_buffer((4,), data=A.data, scope='shared')  # here",
+        "B views A, which is in global memory",
+    ),
+    "a view with two offsets": (
+        "B = T.decl_buffer((4,), data=A.data, byte_offset=4, elem_offset=1)  # here",
+        "the view B has two offsets",
+    ),
+    "a view of memory and of tensor memory": (
+        "B = T.decl_buffer((4,), data=A.data, allocated_addr=4)  # here",
+        "B is told two places",
+    ),
     "a loop over nothing": ("for i in A[0]:  # here\n    pass", "`A\\[0\\]` is nothing to loop over"),
     "a loop of floats": ("for i in range(T.float32(2) * A[0]):  # here\n    pass", "the bounds of a loop are integers"),
     "a loop with a step of run time": ("for i in range(0, 8, T.lane_id()):  # here\n    pass", "the step of a loop"),

@@ -7,7 +7,7 @@ import pytest
 
 from tests.lang.kernels import body, text
 from tilewright.errors import KernelError
-from tilewright.lang import T
+from tilewright.lang import T, Tx
 from tilewright.layout import ComposeLayout, R, S, SwizzleLayout, TCol, TLane, laneid
 
 
@@ -61,7 +61,7 @@ def test_layouts_print_beside_buffers_that_hide_their_names() -> None:
     @T.prim_func
     def k():
         R = T.alloc_buffer((4, 4), "float16", scope="local")
-        S = T.alloc_shared((32, 4), "float16", layout=T.S[(32, 4) : (1 @ laneid_axis, 1)])
+        S = T.alloc_local((32, 4), "float16", layout=T.S[(32, 4) : (1 @ laneid_axis, 1)])
         laneid = T.lane_id([32])
 
     assert body(k).splitlines()[1].endswith("layout=T.S[(32, 4):(1@T.Axis.laneid, 1)])")
@@ -300,3 +300,13 @@ def test_a_local_array_by_annotation() -> None:
         w = T.alloc_buffer((2, 4), "int8", scope="local")
         v[7] = T.cast(w[1, 3], "float32")
     """)
+
+
+def test_a_region_that_is_no_box_of_its_buffer_is_refused() -> None:
+    with pytest.raises(KernelError, match=r"(?s)T\.region takes a buffer and a box of it.*\(start, extent\)"):
+
+        @T.prim_func
+        def k(A: T.Buffer((64, 32), "float32")):
+            T.cta_id([1])
+            tid = T.thread_id([32])
+            Tx.warp.copy(A[0:8, :], T.region(A, tid << 40))

@@ -178,5 +178,5 @@ def test_settings_of_the_function_and_of_the_kernel() -> None:
     assert k.attr("global_symbol") == "main"
     assert body(k).splitlines()[1:] == [
         'T.attr({"tirx.launch_bounds_min_blocks_per_sm": 2})',
-        'T.attr({"hint": "keep", "level": (1, 2)})',
+        'T.attr({"hint": "keep, level=[1, 2]"})',
     ]

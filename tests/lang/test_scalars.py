@@ -54,12 +54,12 @@ def test_an_annotation_gives_the_dtype(kind: str) -> None:
 
 def test_an_assignment_converts_to_the_scalars_dtype() -> None:
     @T.prim_func
-    def k(s: T.float32):
-        x: T.int32 = 0
+    def k(s: T.int32):
+        x: T.float32 = 0
         x = s
-        u: T.uint8 = 300
+        u: T.uint8 = T.cast(300, "uint8")
 
-    assert body(k) == 'x: T.int32 = 0\nx = T.cast(s, "int32")\nu: T.uint8 = 44'
+    assert body(k) == 'x: T.float32 = 0.0\nx = T.cast(s, "float32")\nu: T.uint8 = 44'
 
 
 def test_a_scalar_may_begin_as_a_scope_id() -> None:

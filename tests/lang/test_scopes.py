@@ -110,7 +110,7 @@ def test_extents_may_be_expressions_and_a_preferred_cluster_is_kept() -> None:
     assert body(k) == text("""
         bx = T.cta_id([(n + 63) // 64])
         c = T.cta_id_in_cluster([2])
-        T.attr({"preferred_cluster": (4,)})
+        T.attr({"hint": "preferred_cluster=[4]"})
     """)
 
 

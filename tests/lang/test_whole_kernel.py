@@ -95,7 +95,7 @@ def test_the_distance_of_two_pointers_is_a_number_everywhere() -> None:
         T.device_entry()
         t = T.thread_id([32])
         D[t] = D.ptr_to([t]) - D.ptr_to([0])
-        E[t] = (D.ptr_to([t]) - D.data) // 4
+        E[t] = T.cast((D.ptr_to([t]) - D.data) // 4, "int32")
 
     d, e = np.zeros(32, np.float32), np.zeros(32, np.int32)
     tw.simulate(distances, d, e)

@@ -112,12 +112,6 @@ def test_one_mode_of_two_iters_stays_one_mode():
     assert from_cute(to_cute(S[()])) == S[()]
 
 
-@pytest.mark.parametrize("layout", [S[8 : 1 @ laneid], S[8:1] + R[2:8], S[8:1] + 1 @ warpid])
-def test_to_cute_refuses_what_cute_has_not(layout):
-    with pytest.raises(LayoutError, match="has no CuTe string"):
-        to_cute(layout)
-
-
 POWERS = st.sampled_from([1, 2, 4, 8])
 
 

@@ -7,9 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.layout.strategies import SWIZZLES, Sym, composed, held, places, same, shapes_of, splits, xored
+from tests.layout.strategies import (
+    SWIZZLES,
+    Sym,
+    composed,
+    held,
+    permutations,
+    places,
+    same,
+    shapes_of,
+    splits,
+    xored,
+)
 from tilewright.errors import LayoutError
-from tilewright.layout import ComposeLayout, R, S, SwizzleLayout, TileLayout, laneid
+from tilewright.layout import ComposeLayout, R, S, SwizzleLayout, TCol, TileLayout, laneid, m, warpid
 
 
 @given(SWIZZLES, st.integers(0, 4000))
@@ -150,3 +161,153 @@ def test_storage_of_a_swizzle_is_itself():
     assert swizzle.verify_well_formed()
     assert SwizzleLayout(3, 3, 3).size("laneid") == 1
     assert TileLayout().size() == 1
+
+
+def swizzled(places, swizzle):
+    """Places with axis m moved, bit by bit."""
+    out = np.empty(places.shape, object)
+    for index, found in np.ndenumerate(places):
+        out[index] = frozenset(_moved(place, swizzle) for place in found)
+    return out
+
+
+def _moved(place, swizzle):
+    where = dict(place)
+    where["m"] = xored(swizzle, where.get("m", 0))
+    return frozenset((axis, value) for axis, value in where.items() if value)
+
+
+GRIDS = st.builds(lambda n, by: S[n:by], st.integers(1, 3), st.integers(0, 5))
+
+
+@given(composed(), GRIDS)
+def test_tiles_and_sums_happen_below_the_swizzle(layout, outer):
+    shapes, whole = ((outer.size(),), (layout.size(),)), (outer.size() * layout.size(),)
+    for name, plain in (("tile_with", layout.tile.tile), ("direct_sum", layout.tile.direct_sum)):
+        found = getattr(layout, name)(outer, *shapes)
+        assert same(held(found, whole), swizzled(held(plain(outer, *shapes), whole), layout.swizzle))
+
+
+@given(composed(), GRIDS)
+def test_swizzled_tiles_and_sums_are_undone(layout, outer):
+    shapes, whole = ((outer.size(),), (layout.size(),)), (outer.size() * layout.size(),)
+    tiled, total = layout.tile_with(outer, *shapes), layout.direct_sum(outer, *shapes)
+    for found, again, question in (
+        (tiled, layout.tile_with, layout.is_tile_inner),
+        (total, layout.direct_sum, layout.is_direct_sum_right),
+    ):
+        left = question(found, whole, shapes[1])
+        assert left is not None
+        assert again(left, *shapes).equivalent(found)
+    assert outer.is_tile_outer(tiled, whole, shapes[0]).tile_with(outer, *shapes).equivalent(tiled)
+    assert outer.is_direct_sum_left(total, whole, shapes[0]).direct_sum(outer, *shapes).equivalent(total)
+
+
+def test_a_layout_of_another_swizzle_is_no_tile():
+    tiled = SwizzleLayout(3, 3, 3).over((16, 64))
+    assert SwizzleLayout(3, 2, 3).is_tile_inner(tiled, (16, 64), (8, 64)) is None
+    assert S[8, 64].is_tile_inner(tiled, (16, 64), (8, 64)) is None
+    assert S[8, 64].is_direct_sum_right(tiled, (16, 64), (8, 64)) is None
+    assert SwizzleLayout(3, 3, 3).is_tile_inner(tiled, (16, 64), (8, 64)) == S[(2, 1) : (1, 0)]
+
+
+@given(SWIZZLES, st.data())
+def test_a_bare_swizzle_is_one_over_rows_of_the_shape_given(swizzle, data):
+    shape = data.draw(st.lists(st.integers(1, 4), min_size=2, max_size=2))
+    rows, grid = swizzle.over(shape), S[2, 3]
+    assert swizzle.group(shape) == rows.group(shape)
+    assert swizzle.tile(grid, (2, 3), shape) == rows.tile_with(grid, (2, 3), shape)
+    assert swizzle.direct_sum(grid, (2, 3), shape) == rows.direct_sum(grid, (2, 3), shape)
+    assert swizzle.broadcast(shape, (5, *shape)) == rows.broadcast(shape, (5, *shape))
+    assert swizzle.slice(shape, [(0, 1), (0, 1)]) == rows.slice(shape, [(0, 1), (0, 1)])
+    assert swizzle.expand_threads() == swizzle.storage() == swizzle
+
+
+@given(composed(axes=st.sampled_from([m, m, laneid])), st.sampled_from([2, 4]))
+def test_a_swizzled_pack_is_n_neighbours_of_the_table(layout, n):
+    wide = layout.unpack(n)
+    before, after = layout.table((layout.size(),)), wide.table((layout.size(), n))
+    assert wide.pack(n).equivalent(layout)
+    for name, values in before.items():
+        scale, neighbours = (n, np.arange(n)[None, :, None]) if name == "m" else (1, 0)
+        assert np.array_equal(*np.broadcast_arrays(after[name], values[:, None] * scale + neighbours))
+
+
+@given(SWIZZLES, st.data())
+def test_the_inverse_of_a_swizzled_permutation_leads_back(swizzle, data):
+    layout = swizzle.after(data.draw(permutations(6)))
+    size = layout.size()
+    try:
+        back = layout.inverse()
+    except LayoutError:
+        return
+    there, again = (each.table((size,)).get("m", np.zeros((1, 1), int))[:, 0] for each in (layout, back))
+    assert np.array_equal(again[there], np.arange(size))
+
+
+def test_whole_periods_may_be_moved_and_are_moved_back():
+    layout = SwizzleLayout(3, 3, 3).after(S[(2, 3, 512) : (512, 1024, 1)])
+    there = layout.table((3072,))["m"][:, 0]
+    assert np.array_equal(layout.inverse().table((3072,))["m"][there, 0], np.arange(3072))
+
+
+def test_an_inverse_that_no_swizzle_ends_is_refused():
+    with pytest.raises(LayoutError, match="no inverse that is a swizzle after a tile layout"):
+        SwizzleLayout(3, 3, 3).after(S[(3, 512) : (1, 3)]).inverse()
+
+
+@pytest.mark.parametrize(
+    ("what", "operation"),
+    [
+        ("outer layout of a tile has no swizzle", lambda s: S[8, 64].tile(s, (8, 64), (8, 64))),
+        ("outer layout of a tile has no swizzle", lambda s: s.is_tile_outer(S[16, 64], (16, 64), (2, 1))),
+        ("left part of a direct sum has no swizzle", lambda s: S[8, 64].direct_sum(s.over((8, 64)), (8, 64), (8, 64))),
+        ("left part of a direct sum has no swizzle", lambda s: s.is_direct_sum_left(S[16, 64], (16, 64), (2, 1))),
+        ("has no extents, and so nothing to permute", lambda s: s.permute_dims((0,))),
+        ("has no extents, and so nothing to permute", lambda s: s.permute_by_groups((0, 1), (0,))),
+        ("has no extents, and so nothing to move", lambda s: s + 64),
+        ("has no extents, and so nothing to move", lambda s: 2 @ warpid + s),
+        ("is a layout, and not called", lambda s: s.over((8, 64)).tile(S[2, 2], (2, 2), (8, 64))),
+        ("an offset must be an integer", lambda s: S[8, 64] + s),
+        ("not a layout", lambda s: s.equivalent("S[512]")),
+        ("not a layout", lambda s: s.over((8, 64)).equivalent(512)),
+        ("cannot unpack", lambda s: s.after(S[8:1] + R[2 : 8 @ TCol]).permute_dims((0,)).unpack(0)),
+        ("cannot unpack", lambda s: s.after(S[(8, 2) : (1, 1 @ TCol)]).unpack(2)),
+        ("cannot pack", lambda s: s.pack(1.5)),
+        ("cannot unpack", lambda s: s.unpack(1 << 60)),
+        ("a swizzle of 80 address bits", lambda s: SwizzleLayout(40, 20, 20)),
+    ],
+)
+def test_what_a_swizzle_has_not_is_refused_with_the_reason(what, operation):
+    with pytest.raises(LayoutError, match=what) as caught:
+        operation(SwizzleLayout(3, 3, 3))
+    assert caught.value.allowed
+
+
+@given(composed())
+def test_an_offset_moves_the_address_below_the_swizzle(layout):
+    moved, size = layout + 8 + 2 @ warpid, (layout.size(),)
+    assert same(held(moved, size), swizzled(held(layout.tile + 8 + 2 @ warpid, size), layout.swizzle))
+    assert 2 @ warpid + layout == layout + 2 @ warpid
+
+
+def test_large_swizzled_layouts_need_no_table():
+    layout = SwizzleLayout(3, 3, 3).over((40000, 65536))
+    assert layout.cosize() == layout.span() == 40000 * 65536
+    assert layout.equivalent(SwizzleLayout(3, 3, 3).over((65536, 40000)))
+    assert layout.inverse().equivalent(layout)
+    assert not layout.equivalent(S[40000, 65536])
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (-1, 4), (1 << 40,), (1 << 20, 1 << 20)])
+def test_a_table_that_no_memory_holds_is_refused(shape):
+    for layout in (SwizzleLayout(3, 3, 3), S[1 << 40 : 1]):
+        with pytest.raises(LayoutError):
+            layout.table(shape)
+
+
+@pytest.mark.parametrize("layout", [SwizzleLayout(3, 3, 3), SwizzleLayout(3, 3, 3).over((8, 64)), S[8, 64]])
+def test_a_question_about_no_layout_is_refused(layout):
+    for question in (layout.is_tile_inner, layout.is_direct_sum_right, S[8, 64].is_tile_outer):
+        with pytest.raises(LayoutError, match="not a layout"):
+            question(512, (8, 64), (8, 64))

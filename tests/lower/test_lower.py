@@ -175,7 +175,7 @@ def test_symbolic_extents_stay_symbolic() -> None:
 
     assert [str(symbol) for symbol in lowered.symbols] == ["n"]
     assert str(lowered.launch and lowered.launch.grid[0]) == "n"
-    assert stores(kernel) == ["A[T.ctaid.x * 32 + T.laneid] = 0.0"]
+    assert stores(kernel) == ['A[T.cast(T.ctaid.x, "int64") * 32 + T.cast(T.laneid, "int64")] = 0.0']
 
 
 def test_nothing_of_the_tile_stage_is_left() -> None:

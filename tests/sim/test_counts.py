@@ -9,6 +9,7 @@ import tilewright as tw
 from tests.sim.build import Lowered, at, cta, get, lane, tid
 from tests.sim.test_asynchrony import copied
 from tests.sim.tmem_kernels import TILE
+from tilewright import T
 from tilewright.sim import Run
 from tilewright.sim.address import Address, Part
 from tilewright.sim.counts import default_phase, wavefronts
@@ -133,3 +134,25 @@ def test_bytes_of_tensor_memory_and_of_asynchronous_copies_are_counted() -> None
     assert "tmem" in str(counts)
     assert "ptx.tcgen05.ld read" in str(counts)
     assert read.bank_conflicts == 0
+
+
+@T.prim_func
+def written_out(A: T.Buffer((32, 8), "int32"), B: T.Buffer((32, 8), "int32")):
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    row = T.alloc_shared((32, 8), "int32")
+    for j in (0, 1, 2, 3, 4, 5, 6, 7):
+        row[lane, j] = A[lane, j]
+        B[lane, j] = row[lane, j]
+
+
+def test_a_line_that_is_written_out_while_parsing_has_one_row() -> None:
+    a, b = np.zeros((32, 8), np.int32), np.zeros((32, 8), np.int32)
+
+    counts = tw.simulate(written_out, a, b).counts
+
+    assert [(line.op, line.buffer, line.accesses, line.nbytes) for line in counts.lines] == [
+        ("load", "A", 256, 1024), ("store", "row", 256, 1024), ("load", "row", 256, 1024), ("store", "B", 256, 1024),
+    ]  # fmt: skip
+    assert counts.bytes_read == {"global": 1024, "shared": 1024}
+    assert counts.instructions["load global"] == 8

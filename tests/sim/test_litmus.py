@@ -13,9 +13,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.sim.build import Lowered, at, cta, get, tid, warp
+from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
 from tilewright.errors import SimulationError
-from tilewright.ir import Buffer
+from tilewright.ir import Buffer, Expr
 from tilewright.isa import call
 
 MEMORIES = ("x", "y", "f", "g")
@@ -185,3 +185,174 @@ def test_a_vector_is_as_many_accesses_as_it_has_elements() -> None:
 
     with pytest.raises(SimulationError, match="race"):
         wide.run(check="races", x=np.zeros(1, np.uint64))
+
+
+def met(*steps: str) -> str:
+    """What both CTAs of a cluster do, line by line: init, fence, relaxed, sync, tell (the other's m-barrier), wait."""
+    k = Lowered(threads=32, grid=2, cluster=2)
+    bar = k.shared("bar", "uint64", 1)
+    for step in steps:
+        if step == "init":
+            with k.when(tid == 0):
+                k.do("ptx.mbarrier.init", at(bar), 1)
+        elif step == "fence":
+            k.do("ptx.fence.mbarrier_init")
+        elif step == "sync":
+            k.do("cuda.cluster_sync")
+        elif step.startswith("arrive"):
+            k.do("ptx.barrier.cluster.arrive", sem=step.partition(" ")[2] or "release")
+        elif step == "wait":
+            k.do("ptx.barrier.cluster.wait")
+        elif step == "tell":
+            with k.when(tid == 0):
+                far = k.bind("far", call("ptx.mapa", at(bar), 1 - cta), "uint32")
+                k.do("ptx.mbarrier.arrive", far, scope="cluster", space="shared::cluster")
+        else:
+            with k.when(tid == 0):
+                k.do("ptx.mbarrier.try_wait", at(bar), 0)
+    try:
+        k.run(check="races")
+    except SimulationError as error:
+        return error.what
+    return ""
+
+
+@pytest.mark.parametrize("meeting", [("sync",), ("fence", "arrive relaxed", "wait"), ("fence", "sync")])
+def test_a_cluster_meets_between_mbarrier_init_and_the_arrivals_of_others(
+    meeting: tuple[str, ...],
+) -> None:
+    assert met("init", *meeting, "tell", "seen") == ""
+    assert "may not have initialised" in met("init", "tell", "seen")
+    assert "may not have initialised" in met("init", "arrive relaxed", "wait", "tell", "seen")
+
+
+def test_a_cta_ends_after_all_that_others_do_in_its_memory() -> None:
+    assert "may have ended" in met("init", "sync", "tell")
+    assert met("init", "sync", "tell", "sync") == ""
+    assert met("init", "sync", "tell", "arrive relaxed", "wait") == ""
+
+
+def test_at_the_barrier_of_a_cluster_arrivals_and_waits_take_turns() -> None:
+    assert "arrives again before it has waited" in met("arrive", "arrive", "wait")
+    assert "waits and has not arrived" in met("wait")
+
+
+def test_an_m_barrier_is_made_once() -> None:
+    assert "is initialised again" in met("init", "init")
+
+
+def test_a_count_is_that_of_all_who_arrive() -> None:
+    k = Lowered(threads=64)
+    bar = k.shared("bar", "uint64", 1)
+    with k.when(tid == 0):
+        k.do("ptx.mbarrier.init", at(bar), 32)
+    k.do("cuda.cta_sync")
+    k.do("ptx.mbarrier.arrive", at(bar))
+
+    with pytest.raises(SimulationError, match="for its next phase, and nobody has seen the last one over"):
+        k.run(check="races")
+
+
+def test_warps_of_a_barrier_that_is_over_leave_it_before_others_come() -> None:
+    k = Lowered(threads=64)
+    k.do("ptx.bar.sync", warp + 1, 32)
+    k.run(check="races")
+    late = Lowered(threads=64)
+    for number in range(2):
+        with late.when(warp == number):
+            late.do("ptx.bar.sync", 1, 32)
+
+    with pytest.raises(SimulationError, match="used again by a warp that cannot know that its last meeting is over"):
+        late.run(check="races")
+
+
+HANDED = {
+    "to its warp first": ("warp_sync", True),
+    "at once": ("", False),
+}
+
+
+@pytest.mark.parametrize("how", HANDED)
+@pytest.mark.parametrize("by", ["m-barrier", "flag", "atomic flag"])
+def test_one_lane_publishes_for_its_warp_only_what_it_has_heard(how: str, by: str) -> None:
+    step, is_right = HANDED[how]
+    k = Lowered(threads=64)
+    s, bar, f = k.shared("s", "int32", 32), k.shared("bar", "uint64", 1), k.shared("f", "int32", 1)
+    with k.when(tid == 32):
+        k.do("ptx.mbarrier.init", at(bar), 1)
+        k.store(f, 0, 0)
+    k.do("cuda.cta_sync")
+    with k.when(warp == 0):
+        k.store(s, tid, tid)
+        if step:
+            k.do(f"cuda.{step}")
+        with k.when(tid == 0):
+            if by == "m-barrier":
+                k.do("ptx.mbarrier.arrive", at(bar))
+            elif by == "flag":
+                k.do("ptx.st", at(f), 1, sem="release", scope="cta")
+            else:
+                k.do("cuda.thread_fence_block")
+                k.bind("old", call("cuda.atomic_exch", at(f), 1))
+    with k.when(warp == 1):
+        if by == "m-barrier":
+            k.do("ptx.mbarrier.try_wait", at(bar), 0)
+        elif by == "flag":
+            with k.repeat(call("ptx.ld", at(f), sem="acquire", scope="cta") != 1):
+                pass
+        else:
+            with k.repeat(call("cuda.atomic_add", at(f), 0) != 1):
+                pass
+            k.do("cuda.thread_fence_block")
+        k.bind("v", get(s, 63 - tid))
+
+    if is_right:
+        assert not k.run().warnings
+        return
+    with pytest.raises(SimulationError, match="race: load reads s"):
+        k.run()
+
+
+@pytest.mark.parametrize("met_after", [True, False])
+def test_one_lane_waits_for_itself_until_it_meets_its_warp(met_after: bool) -> None:
+    k = Lowered(threads=64)
+    s, bar = k.shared("s", "int32", 32), k.shared("bar", "uint64", 1)
+    with k.when(tid == 0):
+        k.do("ptx.mbarrier.init", at(bar), 32)
+    k.do("cuda.cta_sync")
+    with k.when(warp == 0):
+        k.store(s, tid, tid)
+        k.do("ptx.mbarrier.arrive", at(bar))
+    with k.when(warp == 1):
+        with k.when(lane == 0):
+            k.do("ptx.mbarrier.try_wait", at(bar), 0)
+            k.bind("own", get(s, 31))
+        if met_after:
+            k.do("cuda.warp_sync")
+        k.bind("v", get(s, lane))
+
+    if met_after:
+        assert not k.run().warnings
+        return
+    with pytest.raises(SimulationError, match="race: load reads s"):
+        k.run()
+
+
+@pytest.mark.parametrize(
+    ("mask", "source", "what"),
+    [
+        (0xFFFFFFFF, 1, ""),
+        (0xFFFF, 1, "lanes that execute it, and that its mask does not name"),
+        (lane * 0 + (0xFFFF << (lane // 16 * 16)), 1, ""),
+        (lane * 0 + (0xFFFF << (lane // 16 * 16)), 16, "lanes that read from one outside the mask"),
+        (0xFFFFFFFF - (lane // 31), 1, "masks that differ between the lanes that they name"),
+    ],
+)
+def test_a_shuffle_names_all_who_execute_it_and_reads_from_those(mask: Expr | int, source: int, what: str) -> None:
+    k = Lowered()
+    k.bind("v", call("cuda.shfl_xor_sync", mask, lane, source))
+    if not what:
+        k.run()
+        return
+    with pytest.raises(SimulationError, match=what):
+        k.run()

@@ -153,7 +153,7 @@ def test_lanes_that_store_different_values_to_one_place_race() -> None:
 
     with pytest.raises(SimulationError, match="race: store writes s") as raised:
         k.run()
-    assert str(raised.value.hint).startswith("different places; or, in a loop, ")  # no barrier comes between two lanes
+    assert str(raised.value.hint).startswith("different places for the lanes")  # no barrier comes between two lanes
 
 
 def test_lanes_that_store_one_value_to_one_place_do_not() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError
-from tilewright.layout import ComposeLayout, Layout, R, S, SwizzleLayout, TCol, TileLayout, TLane, laneid
+from tilewright.layout import ComposeLayout, F, Layout, P, R, S, SwizzleLayout, TCol, TileLayout, TLane, laneid
+from tilewright.view.grid import layout_grid
 from tilewright.view.memory import memory_grid
 
 
@@ -81,3 +82,18 @@ def test_neighbours_in_a_cell_are_told_as_a_run() -> None:
 def test_what_cannot_be_drawn_says_why(layout: Layout, shape: tuple[int, ...], words: str) -> None:
     with pytest.raises(LayoutError, match=re.escape(words)):
         memory_grid(layout, shape, dtype("float16"))
+
+
+def test_a_layout_without_axes_is_drawn_at_0():
+    assert memory_grid(S[()], (1, 1), dtype("float16")).rows[0][0].words == "0,0"
+    assert layout_grid(S[()], (1,)).rows[0][0].words == "0"
+
+
+def test_memory_of_other_axes_has_no_picture():
+    with pytest.raises(LayoutError, match="no picture of memory has the axis P"):
+        memory_grid(S[(4, 4) : (1 @ P, 1 @ F)], (4, 4), dtype("float16"))
+
+
+def test_replicas_count_in_the_size_of_a_picture():
+    with pytest.raises(LayoutError, match="too large for a picture"):
+        layout_grid(S[4:1] + R[1 << 30 : 1], (4,))

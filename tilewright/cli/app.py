@@ -94,11 +94,13 @@ def run(
     seed: Annotated[int, typer.Option(min=0, help="Of the random arguments.")] = 0,
     gpu: Annotated[bool, typer.Option("--gpu", help="Run on the GPU instead of the simulator.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write every array, as NAME.npy, into this folder.")] = None,
+    limit: Annotated[list[str] | None, typer.Option(help="30s, 1000000steps or 2GiB; repeatable.")] = None,
 ) -> None:
     """Run a kernel on the simulator, every check on.
 
     Prints what the kernel printed, then counts: instructions, bytes, and the bank conflicts of each line. A race, an
-    access out of bounds, a value that nobody wrote: the kernel's line, the lanes, and exit code 1.
+    access out of bounds, a value that nobody wrote: the kernel's line, the lanes, and exit code 1. So does a limit that
+    is reached; Ctrl-C says which line was running, exit code 130.
 
     \b
     Examples:
@@ -106,10 +108,13 @@ def run(
       tilewright run kernels.py:scale --size n=1000 --arg s=2.5
       tilewright run kernels.py:scale --arg A=input.npy --out results
       tilewright run kernels.py:scale --size n=1000 --check bounds,races
+      tilewright run kernels.py:scale --size n=1000 --limit 30s --limit 2GiB
     """
     from tilewright.cli.running import run_kernel
 
-    run_kernel(place, arg or [], size or [], const or [], arch, check=check, seed=seed, gpu=gpu, out=out)
+    run_kernel(
+        place, arg or [], size or [], const or [], arch, check=check, seed=seed, gpu=gpu, out=out, limits=limit or []
+    )
 
 
 @app.command()

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentError, choices
+from tilewright.host import available_bytes, bytes_text
 from tilewright.ir import Buffer, Kernel, Var, as_expr, walk
 from tilewright.ir.evaluate import evaluate
 
-__all__ = ["Argument", "make_arguments", "parse_sizes"]
+__all__ = ["Argument", "make_arguments", "parse_limits", "parse_sizes"]
+
+LIMITS = {  # of a run: the unit, the setting, and how much one of them is
+    "": ("limit_s", 1),
+    "s": ("limit_s", 1),
+    "min": ("limit_s", 60),
+    "steps": ("limit_steps", 1),
+    "B": ("limit_bytes", 1),
+    "KiB": ("limit_bytes", 1 << 10),
+    "MiB": ("limit_bytes", 1 << 20),
+    "GiB": ("limit_bytes", 1 << 30),
+}
+MADE_BYTES = 12  # of temporaries for a random element
 
 Argument = NDArray[np.generic] | int | float
 
@@ -25,6 +41,24 @@ def parse_sizes(settings: Mapping[str, object]) -> dict[str, int]:
             allowed = f"a whole number from 0 on, as in {name}=256"
             raise ArgumentError(f"--size {name} is no size", given=f"{name}={value}", allowed=allowed)
     return {name: int(str(value)) for name, value in settings.items()}
+
+
+def parse_limits(texts: Iterable[str]) -> dict[str, Any]:
+    """Settings of a simulation by name. Raises ArgumentError for what is no number with one of the units.
+
+    >>> parse_limits(["1.5s", "2GiB"])
+    {'limit_s': 1.5, 'limit_bytes': 2147483648}
+    """
+    found: dict[str, Any] = {}  # float or int, as the setting has it
+    for text in texts:
+        number = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+        if number is None or number[2] not in LIMITS or not float(number[1]):
+            allowed = "30s, 5min, 1000000steps, 512MiB or 2GiB; a number alone is seconds"
+            raise ArgumentError("--limit is no limit", given=text, allowed=allowed)
+        setting, unit = LIMITS[number[2]]
+        much = float(number[1]) * unit
+        found[setting] = much if setting == "limit_s" else max(1, int(much))
+    return found
 
 
 def make_arguments(
@@ -49,7 +83,9 @@ def make_arguments(
             continue
         if param.name in buffers:
             buffer = buffers[param.name]
-            made[param.name] = _random(random, _shape(buffer, known), buffer.dtype)
+            shape = _shape(buffer, known)
+            _check_room(kernel, buffer, shape)
+            made[param.name] = _random(random, shape, buffer.dtype)
         else:
             made[param.name] = 1.0 if param.dtype.is_float else known.get(param.name, 1)
     return {param.name: made[param.name] for param in kernel.params}
@@ -118,6 +154,18 @@ def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
             hint=" ".join(f"--size {name}=256" for name in sorted(unknown)),
         )
     return tuple(int(evaluate(as_expr(extent), sizes)) for extent in buffer.shape)
+
+
+def _check_room(kernel: Kernel, buffer: Buffer, shape: tuple[int, ...]) -> None:
+    """Raises ArgumentError where this machine cannot hold the array that a kernel asks for."""
+    elements, room = prod(shape), available_bytes()
+    if elements * (MADE_BYTES + -(-buffer.dtype.bits // 8)) > room:
+        raise ArgumentError(
+            f"{buffer.name} is larger than the memory that this machine has left",
+            given=f"shape {shape} of {buffer.dtype}, {bytes_text(elements * buffer.dtype.bits // 8)}",
+            allowed=f"{bytes_text(room)}, and {MADE_BYTES} bytes for each element while it is made",
+            at=kernel.at,
+        )
 
 
 def _random(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> NDArray[np.generic]:

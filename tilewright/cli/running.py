@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.cli.inputs import Argument, make_arguments, parse_sizes
+from tilewright.cli.inputs import Argument, make_arguments, parse_limits, parse_sizes
 from tilewright.cli.kernels import constants, kernel_named
 from tilewright.compiler import Executable, compile
-from tilewright.view.terminal import say, with_progress
+from tilewright.view.terminal import complain, say, with_progress
 
 if TYPE_CHECKING:
     from tilewright.sim import Run
@@ -34,8 +34,10 @@ def run_kernel(
     seed: int,
     gpu: bool,
     out: Path | None,
+    limits: list[str],
 ) -> None:
     """Run the kernel at ``place`` and print what it printed and counted."""
+    given = parse_limits(limits)
     made = compiled(place, arch, const)
     if out:
         out.mkdir(parents=True, exist_ok=True)  # before the work: a folder that cannot be made costs nobody a run
@@ -47,11 +49,11 @@ def run_kernel(
         with_progress(f"running {made.name}", lambda _: made(*arguments.values(), on="gpu"))
         say("ran on the GPU")
     else:
-        run = with_progress(
-            f"simulating {made.name}",
-            lambda report: made.simulate(*arguments.values(), check=check, progress=report),
-        )
-        _show(run)
+        try:
+            _show(made.simulate(*arguments.values(), check=check, **given))
+        except KeyboardInterrupt as stop:
+            complain(str(stop))
+            raise  # the command line leaves with code 130
     if out:
         _write(out, arguments)
 

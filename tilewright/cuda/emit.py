@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tilewright.cuda.emit_alias import restricted
 from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, shared_pointer
-from tilewright.cuda.emit_names import Names
+from tilewright.cuda.emit_names import Names, entry, renamed
 from tilewright.cuda.emit_stmt import INDENT, lines_of
 from tilewright.cuda.emit_types import cpp_type
 from tilewright.cuda.emit_unit import LINE_LENGTH, Scope, Unit
@@ -46,8 +47,10 @@ ARENA_ALIGNMENT = 1024
 CLUSTERS = since("sm_90")
 
 
-def emit(kernel: Kernel, arch: Arch, *, fast_math: bool = False) -> str:
+def emit(kernel: Kernel, arch: Arch, *, fast_math: bool = False, may_alias: bool = False) -> str:
     """The CUDA text of a lowered kernel for ``arch``; ``extern "C"``, under the name `entry_name`.
+
+    may_alias: for calls whose arguments overlap: none is ``__restrict__``.
 
     It means what the kernel means when it is assembled without contraction of multiplications and additions, which
     ``fast_math`` allows. Raises TargetError where ``arch`` lacks what the kernel uses.
@@ -56,18 +59,23 @@ def emit(kernel: Kernel, arch: Arch, *, fast_math: bool = False) -> str:
     reserved: set[str] = set()
     while True:
         unit = Unit(arch, Names({entry_name(kernel), *reserved}), read_only(kernel))
+        unit.restricted = frozenset() if may_alias else restricted(kernel, unit.read_only)
         body = _kernel(kernel, unit)
         clashes = unit.clashes()
         if not clashes:
             break
         reserved |= clashes
-    parts = [_header(kernel, unit, fast_math=fast_math), *unit.helpers.values(), "\n".join(body)]
-    return "\n\n".join(parts) + "\n"
+    helpers, name = list(unit.helpers.values()), entry_name(kernel)
+    if name in unit.helpers:  # the kernel keeps its name, a helper is ours
+        helpers = [renamed(text, name) for text in helpers]
+        body = [renamed(line, name) for line in body]
+        body[0] = body[0].replace(f"\n{name}_(", f"\n{name}(")
+    return "\n\n".join([_header(kernel, unit, fast_math=fast_math), *helpers, "\n".join(body)]) + "\n"
 
 
 def entry_name(kernel: Kernel) -> str:
-    """The name of the kernel's entry in the text: its own, or with an underscore where C++ has that name."""
-    return Names(()).fresh(kernel.name)
+    """The name of the kernel's entry in the text: its own, or with an underscore where C++ or CUDA has that name."""
+    return entry(str(kernel.attr("global_symbol") or kernel.name))
 
 
 def dynamic_shared_bytes(launch: Launch) -> int:
@@ -102,6 +110,10 @@ def _header(kernel: Kernel, unit: Unit, *, fast_math: bool) -> str:
         "contraction of a * b + c is allowed" if fast_math else "one rounding per operation: compile with --fmad=false"
     )
     lines.append(f"Floating point: {rounding}.")
+    if unit.restricted:
+        lines.append(
+            "Nothing that is written overlaps what is __restrict__: a call where it does gets a text without that."
+        )
     return "\n".join(f"// {line}" for line in lines)
 
 
@@ -167,7 +179,7 @@ def _parameter(kernel: Kernel, var: Var, unit: Unit) -> str:
         if isinstance(buffer.data, Var) and buffer.data.name == var.name:
             unit.declared.add(buffer.name)
             unit.names.given[var.name] = unit.buffer(buffer)
-            restrict = " __restrict__" if kernel.attr("tirx.noalias") else ""
+            restrict = " __restrict__" if var.name in unit.restricted else ""
             return f"{pointer_type(buffer, unit)}{restrict} {unit.buffer(buffer)}"
     return f"{cpp_type(var.dtype)} {unit.names.of(var.name)}"
 

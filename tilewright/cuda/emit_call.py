@@ -121,8 +121,7 @@ def _function(name: str, bound: Bound) -> str:
     if result != VOID:
         outputs.insert(0, f'"={CONSTRAINTS[_result_kind(result)]}"({_RESULT})')
     code = _numbered(bound, registers, result).replace('"', '\\"')
-    alone = bound.instruction.lanes == ANY_LANES  # else it must stay where all its lanes are
-    pure = alone and not (bound.form.on or bound.form.accesses or bound.form.sync or bound.form.fence)
+    pure = _is_pure(bound)
     clobbers = [] if pure else ['"memory"']
     keyword = "asm" if pure else "asm volatile"
     statement = assembly(keyword, code, *(", ".join(part) for part in (outputs, inputs, clobbers)))
@@ -130,6 +129,16 @@ def _function(name: str, bound: Bound) -> str:
     kind, lines = _body(statement, result)
     head = function_head(kind, name, params)
     return "\n".join([f"// {bound.instruction.doc.replace('`', '')}", head, *(f"  {line}" for line in lines), "}"])
+
+
+def _is_pure(bound: Bound) -> bool:
+    """Does it only compute, from registers? NVVM keeps inline assembly where all its lanes are, so that a product of
+    matrices needs no ``volatile`` either; what else a warp does together may order or time something.
+    """
+    form = bound.form
+    if form.on or form.accesses or form.sync or form.fence:
+        return False
+    return bound.instruction.lanes == ANY_LANES or form.product is not None
 
 
 def _registers(bound: Bound) -> list[tuple[str, str, Operand]]:

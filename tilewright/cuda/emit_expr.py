@@ -11,13 +11,14 @@ from tilewright.cuda.emit_integers import abs_bound, integer_binary, integer_una
 from tilewright.cuda.emit_memory import address, load
 from tilewright.cuda.emit_types import Cpp, Level, computed_through_float, cpp_type, literal
 from tilewright.cuda.emit_unit import Scope
-from tilewright.cuda.emit_vectors import broadcast, elementwise
+from tilewright.cuda.emit_vectors import broadcast, component, elementwise, joined
 from tilewright.dtypes import INT32, DType, dtype
 from tilewright.ir import (
     AddressOf,
     Binary,
     Call,
     Cast,
+    Component,
     Const,
     Expr,
     Load,
@@ -26,6 +27,7 @@ from tilewright.ir import (
     Special,
     Unary,
     Var,
+    Vector,
 )
 
 __all__ = ["expression"]
@@ -165,6 +167,14 @@ def _reinterpret(node: Reinterpret, scope: Scope) -> Cpp:
     return Cpp(f"__builtin_bit_cast({target}, {value.text})")
 
 
+def _joined(node: Vector, scope: Scope) -> Cpp:
+    return joined([expression(part, scope) for part in node.parts], node.dtype, scope.unit)
+
+
+def _component(node: Component, scope: Scope) -> Cpp:
+    return component(expression(node.a, scope), node.index, node.a.dtype)
+
+
 def _load(node: Load, scope: Scope) -> Cpp:
     return load(node, scope, expression)
 
@@ -186,6 +196,8 @@ _RULES: dict[type, Callable[..., Cpp]] = {  # each takes its own node
     Select: _select,
     Cast: _cast,
     Reinterpret: _reinterpret,
+    Vector: _joined,
+    Component: _component,
     Load: _load,
     AddressOf: _address,
     Call: _call,

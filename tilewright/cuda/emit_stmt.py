@@ -108,8 +108,15 @@ def _for(stmt: For, scope: Scope) -> list[str]:
     step = step or (f"{name} += {stmt.step}" if stmt.step > 0 else f"{name} -= {-stmt.step}")
     head = f"for ({init}; {name} {'<' if stmt.step > 0 else '>'} {stop.at(Level.SHIFT)}; {step})"
     inner = scope.knowing(scope.facts.with_loop(stmt.var, stmt.start, stmt.stop, stmt.step))
-    pragma = ["#pragma unroll"] if stmt.kind != "serial" or _indexes_registers(stmt) else []
-    return [*pragma, *_block(head, stmt.body, inner)]
+    return [*_pragma(stmt), *_block(head, stmt.body, inner)]
+
+
+def _pragma(loop: For) -> list[str]:
+    """How the loop is unrolled: as the kernel says, else where it must be."""
+    asked = dict(loop.annotations).get("unroll", loop.kind != "serial" or _indexes_registers(loop) or None)
+    if asked is None:
+        return []
+    return ["#pragma unroll" if asked is True else f"#pragma unroll {asked or 1}"]
 
 
 def _while(stmt: While, scope: Scope) -> list[str]:

@@ -35,12 +35,14 @@ class Unit:
     """One translation unit in the making. Mutable: helpers and names are added as they are used.
 
     foreign: identifiers of the instruction table's own C++. declared: names of buffers that have a variable.
-    read_only: names of global buffers and views that the kernel never writes.
+    read_only: names of global buffers and views that the kernel never writes. restricted: parameters that no other
+    argument overlaps.
     """
 
     arch: Arch
     names: Names
     read_only: frozenset[str] = frozenset()
+    restricted: frozenset[str] = frozenset()
     helpers: dict[str, str] = field(default_factory=dict)
     specials: dict[str, str] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tilewright.cuda.emit_types import Cpp, cpp_type
+from tilewright.cuda.emit_types import Cpp, Level, cpp_type
 from tilewright.cuda.emit_unit import Scope, Unit, assembly
 from tilewright.dtypes import DType
 from tilewright.ir import Binary, Cast, Expr, Unary, Var
 from tilewright.isa.arith import ARITHMETIC
 
-__all__ = ["broadcast", "declare_vector", "elementwise"]
+__all__ = ["broadcast", "component", "declare_vector", "elementwise", "joined"]
 
 _WORDS = {
     "+": "add",
@@ -46,6 +46,26 @@ def broadcast(element: Cpp, kind: DType, unit: Unit) -> Cpp:
         declare_vector(kind, unit)
         _loop(name, f"{cpp_type(kind.element)} a", "a", kind, unit)
     return Cpp(f"{name}({element.text})")
+
+
+def joined(parts: list[Cpp], kind: DType, unit: Unit) -> Cpp:
+    """A vector of these components."""
+    declare_vector(kind, unit)
+    element = cpp_type(kind.element)
+    names = [f"e{i}" for i in range(kind.lanes)]
+    held = names
+    if kind.element.bits < 8:
+        held = [f"({element})({low} & 0xf | {high} << 4)" for low, high in zip(names[::2], names[1::2], strict=True)]
+    params = ", ".join(f"{element} {name}" for name in names)
+    name = unit.function(f"vector_{kind}", f"{kind} ({params})", f"return {{{{{', '.join(held)}}}}};")
+    return Cpp(f"{name}({', '.join(part.text for part in parts)})")
+
+
+def component(value: Cpp, index: int, kind: DType) -> Cpp:
+    """One component of a vector."""
+    if kind.element.bits < 8:
+        return Cpp(f"{value.at(Level.ATOM)}.x[{index // 2}] >> {4 * (index % 2)} & 0xf", Level.BIT_AND)
+    return Cpp(f"{value.at(Level.ATOM)}.x[{index}]")
 
 
 def elementwise(

@@ -21,8 +21,10 @@ from tilewright import host
 from tilewright.cuda import driver
 from tilewright.cuda.driver import Device, LaunchConfig
 from tilewright.cuda.emit import dynamic_shared_bytes, entry_name
+from tilewright.cuda.emit_alias import restricted, written
 from tilewright.cuda.quick import MOST_PLANS, QuickCalls
 from tilewright.cuda.tensors import QUICK, Inspected, inspected, stream_of
+from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import ArgumentError, TargetError
 from tilewright.ir import Expr, Kernel, Launch, Number, Var, walk
 from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Signature
@@ -39,13 +41,18 @@ FORMATS = {
 }
 
 
+WIDEST_ITEM = 8  # bytes of an element of a type that only a library has
+Cubin = Callable[..., bytes]
+
+
 class Launcher:
     """Launches one kernel; remembers which arguments it has checked, and where it is loaded.
 
-    cubin: assembles the kernel, when it is first needed. quick: launches where arguments have been checked before.
+    cubin: assembles the kernel, when it is first needed; ``cubin(may_alias=True)`` for calls whose arguments overlap.
+    quick: launches where arguments have been checked before.
     """
 
-    def __init__(self, kernel: Kernel, signature: Signature, target: Arch, cubin: Callable[[], bytes]) -> None:
+    def __init__(self, kernel: Kernel, signature: Signature, target: Arch, cubin: Cubin) -> None:
         assert kernel.launch is not None, f"{kernel.name} has no launch"
         self.kernel = kernel
         self.signature = signature
@@ -56,8 +63,9 @@ class Launcher:
         self._is_quick = not any(_goes_as_bits(param) for param in kernel.params)
         deciding = _deciding(signature)
         alignment = max([DEFAULT_ALIGNMENT, *(buffer.align for buffer in signature.buffers.values())])
-        self.quick = QuickCalls([param.name in deciding for param in kernel.params], alignment - 1)
-        self._functions: dict[int, int] = {}  # by device
+        self._apart = _apart(kernel)
+        self.quick = QuickCalls([param.name in deciding for param in kernel.params], alignment - 1, self._apart)
+        self._functions: dict[tuple[int, bool], int] = {}  # by device, and whether arguments may overlap
         self._plans: dict[Hashable, LaunchPlan] = {}
 
     def launch(self, args: tuple[Any, ...]) -> None:
@@ -93,7 +101,16 @@ class Launcher:
         symbols = tuple(bindings.values[symbol.name] for symbol in self.kernel.symbols)
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
-        plan = LaunchPlan(self.kernel, device, self._function(device), bindings.grid, self._format, symbols)
+        extents = tuple(map(_span_bytes, descriptors)) if self._apart else ()
+
+        def plan_for(*, may_alias: bool) -> LaunchPlan:
+            function = self._function(device, may_alias=may_alias)
+            apart = () if may_alias else self._apart
+            return LaunchPlan(
+                self.kernel, device, function, bindings.grid, self._format, symbols, apart, extents, plan_for
+            )
+
+        plan = plan_for(may_alias=False)
         self._plans[key] = plan
         return plan
 
@@ -116,18 +133,38 @@ class Launcher:
                 allowed=f"multiples of {cluster}",
             )
 
-    def _function(self, device: Device) -> int:
-        if device.ordinal not in self._functions:
+    def _function(self, device: Device, *, may_alias: bool) -> int:
+        key = device.ordinal, may_alias
+        if key not in self._functions:
             if not runs_on(self.target, device.capability):
                 raise _wrong_target(self.kernel, self.target, device)
-            self._functions[device.ordinal] = driver.load_function(
+            self._functions[key] = driver.load_function(
                 device,
-                self._cubin(),
+                self._cubin(may_alias=may_alias),
                 entry_name(self.kernel),
                 dynamic_shared_bytes(self._launch),
                 prod(self._launch.cluster),
             )
-        return self._functions[device.ordinal]
+        return self._functions[key]
+
+
+def _apart(kernel: Kernel) -> tuple[tuple[int, int], ...]:
+    """Positions of the parameters that must not overlap in the text with ``__restrict__``: one read, one written."""
+    names = [param.name for param in kernel.params]
+    reads, writes = restricted(kernel), written(kernel)
+    return tuple((names.index(a), names.index(b)) for a in names if a in reads for b in names if b in writes)
+
+
+def _span_bytes(one: ArrayInfo | Number) -> int:
+    """Bytes from the first element of an array to the end of its last; 0 for a number."""
+    if not isinstance(one, ArrayInfo) or not one.size:
+        return 0
+    item_bytes = max(1, dtype(one.dtype).bits // 8) if one.dtype in NAMES else WIDEST_ITEM
+    if one.strides is None:
+        return one.size * item_bytes
+    return (
+        int(1 + sum((extent - 1) * stride for extent, stride in zip(one.shape, one.strides, strict=True))) * item_bytes
+    )
 
 
 def runs_on(target: Arch, capability: int) -> bool:
@@ -214,10 +251,12 @@ class LaunchPlan:
 
     pack, call: what fills a frame with the values of the parameters, and the driver's function.
     is_plain: the machine has one GPU and the grid is not empty, so that a launch need not look at anything else.
+    apart: pairs of parameters whose arrays do not overlap; where they do, ``plan_for(may_alias=True)`` launches.
+    spans: the bytes of each parameter's array.
     """
 
-    __slots__ = ("_device", "_format", "_function", "_grid", "_launched", "_name", "_several", "_symbols", "call",
-                 "frames", "is_plain", "ordinal", "pack")  # fmt: skip
+    __slots__ = ("_aliased", "_apart", "_device", "_format", "_function", "_grid", "_launched", "_name", "_plan_for",
+                 "_several", "_symbols", "call", "frames", "is_plain", "ordinal", "pack", "spans")  # fmt: skip
 
     def __init__(
         self,
@@ -227,11 +266,16 @@ class LaunchPlan:
         grid: tuple[int, int, int],
         format: _Format,
         symbols: tuple[Number, ...],
+        apart: tuple[tuple[int, int], ...],
+        spans: tuple[int, ...],
+        plan_for: Callable[..., LaunchPlan],
     ) -> None:
         assert kernel.launch is not None
         self.ordinal = device.ordinal
         self._name, self._launched, self._symbols = kernel.name, kernel.launch, symbols
         self._device, self._function, self._grid, self._format = device, function, grid, format
+        self._apart, self.spans, self._plan_for = apart, spans, plan_for
+        self._aliased: LaunchPlan | None = None  # the same call where arguments overlap
         self.frames: list[Frame] = []
         self._several = driver.device_count() > 1
         self.is_plain = not self._several and 0 not in grid
@@ -249,6 +293,10 @@ class LaunchPlan:
         """Put the kernel into a stream; True. Raises ToolError where the driver refuses."""
         if 0 in self._grid:  # no CTA, no work; the driver would call it an error
             return True
+        for i, j in self._apart:
+            if -self.spans[j] < values[j] - values[i] < self.spans[i]:
+                self._aliased = self._aliased or self._plan_for(may_alias=True)
+                return self._aliased.launch(values, stream)
         try:
             frame = self.frames.pop()
         except IndexError:

@@ -44,12 +44,14 @@ class QuickCalls:
     """The calls of one kernel that have been checked. A cache.
 
     decides: for each parameter, does the value of a number (not only its type) decide on a check or on the grid?
-    mask: the bits of an address that an alignment may ask to be zero.
+    mask: the bits of an address that an alignment may ask to be zero. apart: pairs of parameters whose arrays must not
+    overlap, see `tilewright.cuda.launch.LaunchPlan`.
     """
 
-    def __init__(self, decides: Sequence[bool], mask: int) -> None:
+    def __init__(self, decides: Sequence[bool], mask: int, apart: Sequence[tuple[int, int]] = ()) -> None:
         self.decides = tuple(decides)
         self.mask = mask
+        self.apart = tuple(apart)
         self.again: Again = self.of_other_types  # launches what has been checked before; False for anything else
         self._patterns: dict[tuple[type, ...], _Pattern] = {}
 
@@ -85,10 +87,10 @@ class _Pattern:
             "stream": stream,
             "other": calls.of_other_types,
             "NotHeld": (struct.error, OverflowError),
-            "last": NEVER,
+            "last": (*NEVER, ()),
             **{f"T{i}": kind for i, kind in enumerate(types)},
         }
-        exec(source(readers, calls.decides, calls.mask), self._names)
+        exec(source(readers, calls.decides, calls.mask, calls.apart), self._names)
         self.again: Again = self._names["looked_up" if self._guards is None else "again"]
 
     def add(self, args: tuple[Any, ...], plan: LaunchPlan) -> None:
@@ -99,7 +101,7 @@ class _Pattern:
             tensors = [args[i] for i in self._arrays]
             guards = self._guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None)
             if not any(tensor.data_ptr() & self._mask for tensor in tensors):
-                self._names["last"] = guards.check, plan.frames, plan.pack, plan.call, plan.ordinal, plan
+                self._names["last"] = guards.check, plan.frames, plan.pack, plan.call, plan.ordinal, plan, plan.spans
 
 
 def _tensor_guards() -> Callable[..., Any] | None:
@@ -108,7 +110,7 @@ def _tensor_guards() -> Callable[..., Any] | None:
     return getattr(getattr(guards, "guards", None), "TensorGuards", None)
 
 
-def source(readers: Sequence[Reader], decides: Sequence[bool], mask: int) -> str:
+def source(readers: Sequence[Reader], decides: Sequence[bool], mask: int, apart: Sequence[tuple[int, int]] = ()) -> str:
     """The text of ``again``, ``looked_up``, and ``key``, which gives what ``looked_up`` finds plans by."""
     args = [f"a{i}" for i in range(len(readers))]
     pointers = {i: reader.pointer.format(args[i]) for i, reader in enumerate(readers) if reader.pointer}
@@ -128,6 +130,7 @@ def source(readers: Sequence[Reader], decides: Sequence[bool], mask: int) -> str
         "unlike": " or ".join(f"type({name}) is not T{i}" for i, name in enumerate(args)),
         "facts": "".join(f"{fact}, " for fact in facts),
         "mask": mask,
+        "overlap": "".join(f" and not -n[{j}] < p{j} - p{i} < n[{i}]" for i, j in apart),
     }
     reads = {deep: f"\n{' ' * deep}".join(f"p{i} = {text}" for i, text in pointers.items()) for deep in (4, 8)}
     return TEXT.format(**parts, reads=reads[4], deep_reads=reads[8])
@@ -137,10 +140,10 @@ TEXT = """
 def again(args):
     try: {unpack}
     except ValueError: return False
-    alike, frames, pack, call, ordinal, plan = last
+    alike, frames, pack, call, ordinal, plan, n = last
     if {numbers}alike({tensors}):
         {deep_reads}
-        if not ({addresses}) & {mask}:
+        if not ({addresses}) & {mask}{overlap}:
             try: frame = frames.pop()
             except IndexError: return looked_up(args)  # the first call, or several at the same time
             packed, config, configured, function, pointers, used, _ = frame

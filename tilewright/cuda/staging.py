@@ -124,7 +124,7 @@ def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict
         assert isinstance(info, ArrayInfo)
         item_bytes = max(1, kinds[name].element.bits // 8)  # 4-bit elements come two in an item
         first = info.address or 0
-        found[name] = Stretch(first, first + info.size * item_bytes, info.readonly)
+        found[name] = Stretch(first, first + info.span * item_bytes, info.readonly)
         ordinal = int(info.device.partition(":")[2])
     stretches = stretches_of(found.values())
     copies = {stretch: np.empty(stretch.nbytes, np.uint8) for stretch in stretches}

@@ -15,11 +15,13 @@ from typing import TypeAlias
 import numpy as np
 
 from tilewright.errors import ArgumentError, KernelError, Span
+from tilewright.ir.arrays import ArrayInfo
 from tilewright.ir.buffer import Buffer, Region, row_major
 from tilewright.ir.evaluate import evaluate
 from tilewright.ir.expr import AddressOf, Expr, Number, Value, Var, const_value
 from tilewright.ir.intervals import limits
 from tilewright.ir.launch import launch_of
+from tilewright.ir.pitches import differing, steps_of, strides_of, symbolic_strides
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.stmt import Assume, Kernel, Stmt, Store, TileCall
 from tilewright.ir.walk import statements, walk
@@ -38,48 +40,6 @@ ALSO: Mapping[str, Mapping[str, int]] = {
     "float6_e3m2fn": {"uint8": 1},
     "handle": {"int64": 1, "uint64": 1},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayInfo:
-    """An array that is passed, without its data.
-
-    dtype: its element type by name. strides: in elements, not always whole; None where it is C-contiguous.
-    address: in bytes, or any number that is a multiple of the same powers of two; None where it is not known.
-    device: "cpu", "cuda:0".
-    """
-
-    shape: tuple[int, ...]
-    dtype: str
-    strides: tuple[float, ...] | None = None
-    address: int | None = None
-    device: str = "cpu"
-    readonly: bool = False
-
-    @property
-    def size(self) -> int:
-        """Elements."""
-        return prod(self.shape)
-
-    @property
-    def is_contiguous(self) -> bool:
-        """Row major without gaps; strides of extents of one mean nothing."""
-        if self.strides is None or not self.size:
-            return True
-        step = 1
-        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if extent != 1 and stride != step:
-                return False
-            step *= extent
-        return True
-
-    @property
-    def alignment(self) -> int:
-        """The largest power of two, up to 1024 bytes, that the address is a multiple of."""
-        return 1024 if not self.address else min(1024, self.address & -self.address)
-
-    def __str__(self) -> str:
-        return f"{self.dtype} of shape ({', '.join(map(str, self.shape))})"
 
 
 Descriptor: TypeAlias = "ArrayInfo | Number"
@@ -146,6 +106,10 @@ class Signature:
         arrays = [(self.buffers[p.name], self._array(p, a)) for p, a in pairs if p.name in self.buffers]
         shapes = [(buffer, self._logical(buffer, info)) for buffer, info in arrays]
         self._solve(shapes, values)
+        self._solve_strides(arrays, shapes, values)
+        self._check_symbols(values)
+        for buffer, logical in shapes:
+            self._check_extents(buffer, logical, values)
         for (buffer, info), (_, shape) in zip(arrays, shapes, strict=True):
             self._check_storage(buffer, info, shape, values)
         self._check_assumptions(values)
@@ -246,49 +210,92 @@ class Signature:
                         given=f"{values[extent.name]} from {other}, {shape[axis]} from {place}",
                         allowed=f"one value: {_shown(buffer)}",
                     )
+
+    def _solve_strides(
+        self,
+        arrays: Sequence[tuple[Buffer, ArrayInfo]],
+        shapes: Sequence[tuple[Buffer, object]],
+        values: dict[str, Number],
+    ) -> None:
+        """Symbolic strides from those of the arrays. Whether several agree is looked at with the storage."""
+        asked = [pair for pair, (_, shape) in zip(arrays, shapes, strict=True) if shape and self._is_strided(pair[0])]
+        found = [(buffer, one) for buffer, info in asked for one in symbolic_strides(buffer, info)]
+        for buffer, (_, name, axis, step) in sorted(found, key=lambda one: one[1][0]):
+            if name not in values and not (step >= 0 and step == int(step)):
+                given = f"{buffer.name}.strides[{axis}] = {step}"
+                raise self._refuse(buffer, f"gives no {name}", given, "a stride of 0 or more whole elements")
+            values.setdefault(name, int(step))
+
+    def _is_strided(self, buffer: Buffer) -> bool:
+        """Does it declare strides other than those of rows side by side?"""
+        return buffer.name not in self.dense and strides_of(buffer) is not None
+
+    def _check_symbols(self, values: Mapping[str, Number]) -> None:
+        """Every symbol has got a value, and one that its dtype holds."""
         for symbol in self.symbols:
             if symbol.name not in values:
                 raise ArgumentError(
                     f"the value of {symbol.name} does not follow from the arguments of {self.name}",
                     given=", ".join(f"{b.name}: {_shown(b)}" for b in self.buffers.values()),
-                    allowed=f"an extent that is {symbol.name} alone",
+                    allowed=f"an extent or a stride that is {symbol.name} alone",
                     hint=f"make {symbol.name} a parameter",
                 )
-        for buffer, shape in shapes:
-            self._check_extents(buffer, shape, values)
+            if values[symbol.name] > limits(symbol.dtype).high:
+                raise ArgumentError(
+                    f"the value of {symbol.name} does not fit {symbol.dtype}",
+                    given=f"{values[symbol.name]}",
+                    allowed=f"0 to {limits(symbol.dtype).high}",
+                    hint=f"{symbol.name} = T.int64()" if symbol.dtype.bits < 64 else None,
+                )
 
     def _check_extents(self, buffer: Buffer, shape: tuple[int, ...] | None, values: Mapping[str, Number]) -> None:
         if shape is None or buffer.name not in self.dense:
             return
-        wanted = tuple(int(evaluate(extent, values)) for extent in buffer.shape)
+        wanted = self._extents(buffer, values)
         if wanted != shape:
             symbols = {node.name for extent in buffer.shape for node in walk(extent) if isinstance(node, Var)}
             where = ", ".join(f"{name} = {values[name]}" for name in sorted(symbols))
             allowed = f"{wanted}" + (f": {_shown(buffer)} with {where}" if where else "")
             raise self._refuse(buffer, "has another shape", str(shape), allowed)
 
+    @staticmethod
+    def _extents(buffer: Buffer, values: Mapping[str, Number]) -> tuple[int, ...]:
+        return tuple(int(evaluate(extent, values)) for extent in buffer.shape)
+
     def _check_storage(
         self, buffer: Buffer, info: ArrayInfo, shape: tuple[int, ...] | None, values: Mapping[str, Number]
     ) -> None:
         """The array lies in memory as the kernel will address it."""
+        steps = steps_of(buffer, info) if self._is_strided(buffer) else None
+        if steps is not None and shape == self._extents(buffer, values):
+            return self._check_strides(buffer, steps, shape, values)
         if not info.is_contiguous:
             hint = "numpy.ascontiguousarray(array), or .contiguous() on a tensor"
             raise self._refuse(
                 buffer, "must be C-contiguous", f"strides {info.strides}", "row major without gaps", hint
             )
-        if buffer.name in self.dense:
-            return
-        per_item = ALSO.get(buffer.dtype.element, {}).get(info.dtype, 1)
-        has = prod(shape) if shape is not None else info.size * per_item // buffer.dtype.lanes
+        if buffer.name not in self.dense:
+            per_item = ALSO.get(buffer.dtype.element, {}).get(info.dtype, 1)
+            self._check_size(buffer, prod(shape) if shape else info.size * per_item // buffer.dtype.lanes, values)
+        return None
+
+    def _check_strides(
+        self, buffer: Buffer, steps: tuple[float, ...], shape: tuple[int, ...], values: Mapping[str, Number]
+    ) -> None:
+        """An array of the buffer's shape has the strides that it declares."""
+        wanted = differing(buffer, steps, shape, values)
+        if wanted is not None:
+            self._check_size(buffer, prod(shape), values, f", strides {steps}", f", or strides {wanted}")
+            raise self._refuse(buffer, "has other strides", f"strides {steps}", f"strides {wanted}: {buffer.layout}")
+
+    def _check_size(
+        self, buffer: Buffer, has: int, values: Mapping[str, Number], how: str = "", otherwise: str = ""
+    ) -> None:
         needs = int(evaluate(buffer.layout.cosize("m"), values)) if buffer.layout is not None else 0
         needs += int(evaluate(buffer.elem_offset, values))
         if has < needs:
-            raise self._refuse(
-                buffer,
-                f"is too small for its layout {buffer.layout}",
-                f"{has} elements",
-                f"{needs} elements of storage",
-            )
+            what = f"is too small for its layout {buffer.layout}"
+            raise self._refuse(buffer, what, f"{has} elements{how}", f"{needs} elements of storage{otherwise}")
 
     # The rest of the kernel
 

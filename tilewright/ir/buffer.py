@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.dtypes import INT32, DType, dtype
+from tilewright.dtypes import INT32, INT64, DType, dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir.build import as_expr, cast
-from tilewright.ir.expr import AddressOf, Expr, Load, Value, const_value
+from tilewright.ir.expr import AddressOf, Expr, Load, Value, Within, const_value
 from tilewright.ir.sums import Sum
-from tilewright.layout import ComposeLayout, Layout, S, TileLayout
+from tilewright.layout import Layout, S, SwizzleLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "row_major"]
+__all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "reader", "row_major"]
+
+reader: ContextVar[Callable[[Load], object] | None] = ContextVar("reader", default=None)
+"""Who wants to hear of elements that are read: the kernel being parsed."""
 
 SPACES = ("global", "shared", "shared.dyn", "local", "tmem")
 
@@ -52,6 +56,8 @@ class Buffer:
                 given=self.space,
                 allowed=choices(self.space, SPACES),
             )
+        if isinstance(self.layout, SwizzleLayout):  # which has no extents of its own
+            object.__setattr__(self, "layout", self.layout.over(self.shape))
 
     # What a kernel may write on a buffer.
 
@@ -74,7 +80,11 @@ class Buffer:
         if any(isinstance(part, slice) for part in indices):
             return Region.of(self, indices)
         self._check_rank(len(indices))
-        return Load(self, tuple(as_expr(as_index(part)) for part in indices))
+        element = Load(self, tuple(as_expr(as_index(part)) for part in indices))
+        hear = reader.get()
+        if hear is not None:
+            hear(element)
+        return element
 
     def ptr_to(self, indices: Sequence[Value]) -> AddressOf:
         """A pointer to the element at ``indices``."""
@@ -85,15 +95,19 @@ class Buffer:
         """A pointer ``offset`` elements past the start of storage; ``mode`` (r, w or rw) is a promise to readers."""
         if mode not in ("r", "w", "rw"):
             raise KernelError(f"unknown access mode {mode!r}", given=mode, allowed="r, w, rw")
-        start = AddressOf(self)
-        return start if const_value(offset) == 0 else start + as_index(offset) * self.dtype.bits // 8
+        if const_value(offset) == 0:
+            return AddressOf(self)
+        elements, bits = as_expr(as_index(offset)), self.dtype.bits
+        size = self.shape[0] if self.layout is None else _collected(self.layout.storage().cosize("m"))
+        start = AddressOf(self, owed=(Within(elements, as_expr(size, INT64), self.name, Within.STORAGE),))
+        return start + (elements * (bits // 8) if bits % 8 == 0 else elements * bits // 8)
 
     def elem_offset_of(self, indices: Sequence[Value]) -> Value:
         """How many elements past ``data`` the element at ``indices`` is: what the layout says, plus `elem_offset`."""
         self._check_rank(len(indices))
         if self.layout is None:
             return indices[0]
-        place = self.layout.apply(*map(as_index, indices), shape=self.shape)
+        place = self.layout.place(*map(as_index, indices), shape=self.shape)
         return place.get("m", 0) + self.elem_offset  # type: ignore[no-any-return]  # a Value of either room
 
     @property
@@ -113,11 +127,24 @@ class Buffer:
         if len(how) == 1 and isinstance(how[0], str):
             return self._reinterpreted(dtype(how[0]), name)
         shape: tuple[Value, ...] = tuple(how) or self.shape  # type: ignore[arg-type]  # extents
-        if layout is None:
-            _check_fits(f"{self.name}.view", shape, self.shape)
-        chosen = layout if layout is not None else row_major(shape)
-        label = name or f"{self.name}_view"
-        return replace(self, name=label, shape=shape, layout=chosen, data=AddressOf(self), elem_offset=0)
+        return self._viewed(name or f"{self.name}_view", shape, layout)
+
+    def _viewed(self, name: str, shape: tuple[Value, ...], layout: Layout | None, kind: DType | None = None) -> Buffer:
+        """This storage under another name. Raises KernelError where it is too small, or the layout not the shape's."""
+        view = replace(
+            self, name=name, dtype=kind or self.dtype, shape=shape, layout=layout or row_major(shape),
+            data=AddressOf(self), elem_offset=0,
+        )  # fmt: skip
+        view.check_size()
+        needs, has = view.known_storage(), self.known_storage()
+        if needs is not None and has is not None and needs * view.dtype.bits > has * self.dtype.bits:
+            raise KernelError(
+                f"a view of {self.name} reaches beyond it",
+                given=f"{needs} elements of storage, for ({', '.join(map(str, shape))}) in {view.layout}",
+                allowed=f"{has * self.dtype.bits // view.dtype.bits} elements: what {self.name} has"
+                + (" in each thread" if self.space == "local" else ""),
+            )
+        return view
 
     def _reinterpreted(self, kind: DType, name: str | None) -> Buffer:
         *outer, inner = self.shape
@@ -125,28 +152,27 @@ class Buffer:
             raise KernelError(f"{self.name} is flat already", hint="reinterpret before lowering")
         if kind.bits >= self.dtype.bits:
             ratio = kind.bits // self.dtype.bits
+            if (cut := const_value(inner % ratio)) not in (0, None):
+                raise KernelError(
+                    f"{self.name} as {kind} would end inside an element",
+                    given=f"{inner} elements of {self.dtype} in the innermost dimension, {cut} too many",
+                    allowed=f"a multiple of {ratio}",
+                )
             layout, extent = self.layout.pack(ratio), inner // ratio
         else:
             ratio = self.dtype.bits // kind.bits
             layout, extent = self.layout.unpack(ratio), inner * ratio
-        label = name or f"{self.name}_{kind}"
         shape = (*outer, extent)
         if self.layout == row_major(self.shape):
             layout = row_major(shape)
-        return replace(self, name=label, dtype=kind, shape=shape, layout=layout, data=AddressOf(self), elem_offset=0)
+        return self._viewed(name or f"{self.name}_{kind}", shape, layout, kind)
 
     def local(self, *shape: Value, layout: Layout | None = None, name: str | None = None) -> Buffer:
         """This thread's own part of a local buffer: its storage slots as a flat array, or as ``shape``."""
         if self.space != "local":
             given = f"{self.name} in {self.space}"
             raise KernelError(f"{self.name}.local() is for registers", given=given, allowed="scope local")
-        slots = self.storage_size()
-        extents = shape or (slots,)
-        if layout is None:
-            _check_fits(f"{self.name}.local", extents, (slots,))
-        chosen = layout if layout is not None else row_major(extents)
-        label = name or f"{self.name}_local"
-        return replace(self, name=label, shape=extents, layout=chosen, data=AddressOf(self), elem_offset=0)
+        return self._viewed(name or f"{self.name}_local", shape or (self.storage_size(),), layout)
 
     def permute(self, *dims: int, name: str | None = None) -> Buffer:
         """The same storage with its dimensions in another order."""
@@ -155,15 +181,9 @@ class Buffer:
             raise KernelError(f"{self.name}.permute{dims}", given=str(dims), allowed=allowed)
         if self.layout is None:
             raise KernelError(f"{self.name} is flat already")
-        if not isinstance(self.layout, TileLayout | ComposeLayout):
-            raise KernelError(
-                f"{self.name}.permute needs a layout with iters", given=str(self.layout), allowed="S[...]"
-            )
         grouped, separators = self.layout.group(self.shape)
         layout = grouped.permute_by_groups(separators, dims)
-        shape = tuple(self.shape[d] for d in dims)
-        label = name or f"{self.name}_permuted"
-        return replace(self, name=label, shape=shape, layout=layout, data=AddressOf(self), elem_offset=0)
+        return self._viewed(name or f"{self.name}_permuted", tuple(self.shape[d] for d in dims), layout)
 
     # What passes ask.
 
@@ -172,16 +192,34 @@ class Buffer:
 
         Raises KernelError where it is symbolic.
         """
-        if self.layout is None:
-            size: Value = self.shape[0]
-        elif self.space == "tmem":
-            size = self.layout.size()
-        else:
-            size = self.layout.storage().cosize("m")
+        size = self._storage()
         known = const_value(size)
         if known is None:
             raise KernelError(f"the storage of {self.name} must have a constant size", given=f"{size} elements")
         return int(known)
+
+    def known_storage(self) -> int | None:
+        """`storage_size`, None where it is symbolic."""
+        known = const_value(self._storage())
+        return None if known is None else int(known)
+
+    def _storage(self) -> Value:
+        if self.layout is None:
+            return self.shape[0]
+        size: Value = self.layout.size() if self.space == "tmem" else self.layout.storage().cosize("m")
+        return size
+
+    def check_size(self) -> None:
+        """Raises KernelError where the layout has more or fewer elements than the shape."""
+        if self.layout is None:
+            return
+        size, count = const_value(self.layout.size()), const_value(prod(self.shape))
+        if size is not None and count is not None and size != count:
+            raise KernelError(
+                f"the layout of {self.name} does not fit its shape",
+                given=f"{count} elements in ({', '.join(map(str, self.shape))}), {size} in {self.layout}",
+                allowed="as many elements in both",
+            )
 
     def flat(self) -> Buffer:
         """This buffer as the lowered stage sees it: same name, one dimension over its storage, no layout."""
@@ -254,14 +292,6 @@ def _distance(start: Value, stop: Value) -> Value:
 def _collected(value: Value) -> Value:
     """The same value with its terms collected: ``n - 1 + 1`` is ``n``."""
     return Sum.of(value).build(value.dtype) if isinstance(value, Expr) else value
-
-
-def _check_fits(what: str, shape: tuple[Value, ...], within: tuple[Value, ...]) -> None:
-    """Raises KernelError where ``shape`` is known to have more elements than ``within``."""
-    count, there = (prod(extents) if all(isinstance(e, int) for e in extents) else None for extents in (shape, within))
-    if count is not None and there is not None and count > there:
-        given = f"{count} elements in ({', '.join(map(str, shape))})"
-        raise KernelError(f"{what} does not fit", given=given, allowed=f"{there} elements")
 
 
 def row_major(shape: Sequence[Value]) -> Layout:

@@ -7,26 +7,65 @@ number takes the other side's dtype.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, DType, dtype
+from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, VOID, DType, dtype
 from tilewright.errors import KernelError
-from tilewright.ir.expr import Binary, Cast, Const, Expr, Number, Select, Unary, Value, const_value
+from tilewright.ir.expr import (
+    Binary,
+    Cast,
+    Component,
+    Const,
+    Expr,
+    Number,
+    Select,
+    Unary,
+    Value,
+    Vector,
+    const_value,
+    is_being_parsed,
+)
 from tilewright.ir.fold import fold, rounded
+from tilewright.ir.narrow import check_number
 
 FLOAT32 = dtype("float32")
 
-__all__ = ["as_expr", "binary", "cast", "common_dtype", "compare", "const", "select", "unary"]
+__all__ = [
+    "as_expr",
+    "binary",
+    "cast",
+    "common_dtype",
+    "compare",
+    "component",
+    "const",
+    "named_component",
+    "select",
+    "unary",
+    "vector",
+]
+
+COMPONENTS = "xyzw"
 
 
 def as_expr(value: Value, like: DType = INT32) -> Expr:
     """``value`` as an expression; a Python number becomes a constant of dtype ``like`` (float32 for a float of ints).
 
-    Raises KernelError for anything that is no number.
+    Raises KernelError for anything that is no number, for a call without a value, and in a kernel's text for a number
+    that the dtype cannot hold.
     """
     if isinstance(value, Expr):
+        if value.dtype == VOID and is_being_parsed():
+            raise KernelError(f"`{value}` has no value", given="a call without a result", hint="a statement of its own")
         return value
+    made = _literal(value, like)
+    if made.value != value:
+        check_number(value, made.dtype)
+    return made
+
+
+def _literal(value: Number, like: DType) -> Const:
     if isinstance(value, (bool, np.bool_)):
         return Const(bool(value), BOOL) if not like.is_float else Const(float(value), like)
     if hasattr(value, "__index__") and not isinstance(value, np.ndarray):
@@ -52,13 +91,16 @@ def const(value: Number, kind: DType) -> Const:
 def common_dtype(a: DType, b: DType) -> DType:
     """The dtype that both operands of ``a op b`` are brought to.
 
-    Floats win over integers, wider over narrower, unsigned over signed of the same width.
+    Floats win over integers, wider over narrower, unsigned over signed of the same width; a number next to a vector
+    counts for each of its components.
     Raises KernelError where neither holds the other (float16 with bfloat16).
     """
     if a == b:
         return a
     if "handle" in (a.kind, b.kind):
         return HANDLE
+    if 1 in (a.lanes, b.lanes) and a.lanes != b.lanes:
+        return common_dtype(a.element, b.element).with_lanes(max(a.lanes, b.lanes))
     if a.is_float != b.is_float:
         return a if a.is_float else b
     if a.lanes != b.lanes or (a.is_float and a.bits == b.bits):
@@ -71,10 +113,17 @@ def common_dtype(a: DType, b: DType) -> DType:
 
 
 def cast(value: Value, kind: DType) -> Expr:
-    """``value`` converted to ``kind``; nothing where it has that dtype, a constant where it is one."""
-    expr = as_expr(value, kind)
+    """``value`` converted to ``kind`` as C does; nothing where it has that dtype, a constant where it is one."""
+    expr = as_expr(value) if isinstance(value, Expr) else _literal(value, kind)
     if expr.dtype == kind:
         return expr
+    if expr.dtype.lanes not in (1, kind.lanes):
+        raise KernelError(
+            f"`{expr}` has {expr.dtype.lanes} components",
+            given=f"{expr.dtype} as {kind}",
+            allowed=f"a vector of {expr.dtype.lanes}",
+            hint=f"a component: {'v.x' if expr.dtype.lanes <= len(COMPONENTS) else 'v[0]'}",
+        )
     if isinstance(expr, Const) and (number := fold("cast", (expr.value,), kind)) is not None:
         return const(number, kind)
     return Cast(expr, kind)
@@ -127,6 +176,10 @@ def binary(op: str, left: Value, right: Value) -> Expr:
         if op in Binary.ARITHMETIC:
             a, b = _counted(a, b)
     _check_operator(op, a.dtype)
+    if op in Binary.COMPARISONS and a.dtype.lanes > 1:
+        raise KernelError(
+            f"`{op}` compares numbers", given=f"operands of {a.dtype}", hint=f"a.x {op} b.x, by component"
+        )
     kind = BOOL if op in Binary.COMPARISONS else a.dtype
     if isinstance(a, Const) and isinstance(b, Const):
         number = fold(op, (a.value, b.value), a.dtype)
@@ -170,8 +223,9 @@ def compare(op: str, a: Expr, b: object) -> Expr:
     """``==`` and ``!=`` must answer for any object: anything that is no value of a kernel is simply different."""
     if isinstance(b, (Expr, int, float, np.generic)) or hasattr(b, "__index__"):
         try:
-            if _is_nan(a) and _is_nan(b):  # the values differ, as IEEE says; the nodes may be equal
-                return Binary(op, a, as_expr(b), BOOL)  # type: ignore[arg-type]
+            different = _is_nan(a) and _is_nan(b)  # the values differ, as IEEE says; the nodes may be equal
+            if different or a.dtype.lanes > 1:  # no kernel compares vectors, but nodes are equal or not
+                return Binary(op, a, as_expr(b), BOOL)  # type: ignore[arg-type]  # __index__ was just checked
             return binary(op, a, b)  # type: ignore[arg-type]  # __index__ was just checked
         except KernelError:
             pass
@@ -199,3 +253,47 @@ def select(cond: Value, a: Value, b: Value) -> Expr:
     if isinstance(test, Const):
         return left if test.value else right
     return Select(test, left, right, left.dtype)
+
+
+# Vectors
+
+
+def vector(parts: Sequence[Value], kind: DType) -> Expr:
+    """A vector of these components. Raises KernelError where there are too few or too many."""
+    if len(parts) != kind.lanes:
+        raise KernelError(
+            f"a vector T.{kind}", given=f"{len(parts)} components", allowed=f"{kind.lanes}, or one for all of them"
+        )
+    return Vector(tuple(cast(part, kind.element) for part in parts), kind)
+
+
+def component(value: Expr, index: object) -> Expr:
+    """Component ``index`` of a vector; IndexError beyond its end, so that Python can unpack it."""
+    lanes = value.dtype.lanes
+    if lanes == 1:
+        raise KernelError(
+            f"`{value}` is one number, it has no index", given=f"[{index}]", allowed="vectors have components"
+        )
+    known = const_value(index) if isinstance(index, Expr) else index
+    if not hasattr(known, "__index__") or isinstance(known, bool):
+        raise KernelError(
+            f"a component of `{value}` is named by a constant",
+            given=f"[{index}]",
+            allowed=f"0 to {lanes - 1}, known while the kernel is parsed",
+            hint="an array for an index of run time: v: T.float32[4]",
+        )
+    number = operator.index(known)
+    if not 0 <= number < lanes:
+        raise ComponentError(f"`{value}` has {lanes} components", given=f"[{number}]", allowed=f"0 to {lanes - 1}")
+    return Component(value, number)
+
+
+class ComponentError(KernelError, IndexError):
+    """A component that a vector lacks. Also an IndexError, which ends Python's iteration over one."""
+
+
+def named_component(value: Expr, name: str) -> Expr:
+    """``v.x``. Raises AttributeError where the vector has no component of that name."""
+    if not COMPONENTS.index(name) < value.dtype.lanes in (2, 4):
+        raise AttributeError(f"{value.dtype} has no component {name}")
+    return Component(value, COMPONENTS.index(name))

@@ -11,7 +11,7 @@ import operator
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -29,6 +29,7 @@ __all__ = [
     "Binary",
     "Call",
     "Cast",
+    "Component",
     "Const",
     "Expr",
     "Load",
@@ -39,7 +40,10 @@ __all__ = [
     "Unary",
     "Value",
     "Var",
+    "Vector",
+    "Within",
     "const_value",
+    "is_being_parsed",
     "same",
     "truth_is_an_error",
 ]
@@ -59,6 +63,11 @@ def truth_is_an_error() -> Iterator[None]:
         yield
     finally:
         _user_code_runs.reset(token)
+
+
+def is_being_parsed() -> bool:
+    """Is a kernel's text at work, and not a pass?"""
+    return _user_code_runs.get()
 
 
 class Expr:
@@ -180,6 +189,29 @@ class Expr:
     def __ge__(self, other: Value) -> Expr:
         return build.binary(">=", self, other)
 
+    def __getitem__(self, index: int) -> Expr:
+        return build.component(self, index)
+
+    @property
+    def x(self) -> Expr:
+        """The first component of a vector."""
+        return build.named_component(self, "x")
+
+    @property
+    def y(self) -> Expr:
+        """The second component of a vector."""
+        return build.named_component(self, "y")
+
+    @property
+    def z(self) -> Expr:
+        """The third component of a vector."""
+        return build.named_component(self, "z")
+
+    @property
+    def w(self) -> Expr:
+        """The fourth component of a vector."""
+        return build.named_component(self, "w")
+
     def __neg__(self) -> Expr:
         return build.unary("-", self)
 
@@ -261,6 +293,46 @@ class Reinterpret(Expr):
     dtype: DType
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """``0 <= index < extent`` in a dimension of the buffer ``name``: what an access of the lowered stage owes.
+
+    dim: `STORAGE` of an offset in elements of storage.
+    """
+
+    index: Expr
+    extent: Expr
+    name: str
+    dim: int
+
+    STORAGE: ClassVar[int] = -1
+
+
+def _owed() -> tuple[Within, ...]:
+    """What the facts have not proven of an access; no part of what the node is. The simulator looks at it."""
+    return field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vector(Expr):
+    """A vector of these components, each of the element dtype."""
+
+    parts: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Component(Expr):
+    """Component ``index`` of the vector ``a``."""
+
+    a: Expr
+    index: int
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]  # a field in most nodes, follows from the vector here
+        return self.a.dtype.element
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Load(Expr):
     """The element at logical ``indices``; in the lowered stage the one index is the element offset in flat storage.
@@ -270,6 +342,7 @@ class Load(Expr):
 
     buffer: Buffer
     indices: tuple[Expr, ...]
+    owed: tuple[Within, ...] = _owed()
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]  # a field in most nodes, follows from the buffer here
@@ -282,6 +355,7 @@ class AddressOf(Expr):
 
     buffer: Buffer
     indices: tuple[Expr, ...] = ()
+    owed: tuple[Within, ...] = _owed()
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
@@ -329,8 +403,8 @@ def same(a: object, b: object) -> bool:
 
 @cache
 def _parts(kind: type) -> Callable[[object], tuple[object, ...]]:
-    """A function that gives the fields of a node; each node has two or more."""
-    return operator.attrgetter(*(f.name for f in fields(kind)))
+    """A function that gives the fields that a node consists of; each node has two or more."""
+    return operator.attrgetter(*(f.name for f in fields(kind) if f.compare))
 
 
 from tilewright.ir import build  # noqa: E402  # at the end: building stands on the nodes above

@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 
     from tilewright.dtypes import DType
 
-__all__ = ["fold", "rounded"]
+__all__ = ["DIVIDED_BY_ZERO", "DIVISIONS", "fold", "rounded"]
 
 Number: TypeAlias = "int | float | bool"
+
+DIVISIONS = ("//", "%", "truncdiv", "truncmod")
+DIVIDED_BY_ZERO = -1
+"""What each of these gives for integers where the divisor is zero: all bits set. So do div and rem of every width on an
+H200 (tests/gpu). The smallest integer by -1 is itself, the remainder 0; shifts by the width or more leave the sign."""
 
 
 def _truncdiv(a: int, b: int) -> int:
@@ -90,7 +95,7 @@ def fold(op: str, values: tuple[Number, ...], kind: DType) -> Number | None:
         return _UNARY[op](values[0])
     if op in _COMPARE:
         return _COMPARE[op](*values)
-    if op in ("//", "%", "/", "truncdiv", "truncmod") and not values[1]:
+    if op in (*DIVISIONS, "/") and not values[1]:
         return None
     if op in ("<<", ">>") and not 0 <= values[1] < kind.bits:
         return None

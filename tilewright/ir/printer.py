@@ -41,7 +41,7 @@ __all__ = ["script", "show"]
 _INDENT = "    "
 _LAYOUT_NAMES = frozenset(layouts.__all__)
 _ON_T = frozenset({"S", "R", "TileLayout", "SwizzleLayout", "ComposeLayout"})
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"(@?)([A-Za-z_]\w*)")  # an axis stands behind the @ of a stride
 _SCOPES = {"thread": "", "warpgroup": ".wg"}  # what stands after Tx; the others stand under their own names
 _NO_LAUNCH = Launch((1, 1, 1), 0)
 
@@ -124,10 +124,10 @@ class _Printer:
 
     def _unhidden(self, word: re.Match[str]) -> str:
         """A name of the layout room; by another way where the kernel uses it for something else."""
-        name = word[0]
-        if name not in self.taken:
-            return name
-        return f"T.{name}" if name in _ON_T else f"T.Axis.{name}"
+        on, name = word.groups()
+        if name not in self.taken or not (on or name in _ON_T):
+            return word[0]
+        return f"{on}T.{name}" if name in _ON_T else f"{on}T.Axis.{name}"
 
     # Statements.
 

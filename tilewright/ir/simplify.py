@@ -14,6 +14,7 @@ from tilewright.ir.expr import (
     Binary,
     Call,
     Cast,
+    Component,
     Const,
     Expr,
     Load,
@@ -22,6 +23,7 @@ from tilewright.ir.expr import (
     Special,
     Unary,
     Var,
+    Vector,
     same,
 )
 from tilewright.ir.intervals import domain
@@ -137,6 +139,12 @@ def _with_parts(expr: Expr, facts: RangeFacts, change: Callable[[Expr, RangeFact
     if isinstance(expr, Call):
         args = tuple(_argument(arg, facts, change) for arg in expr.args)
         return expr if all(map(operator.is_, args, expr.args)) else replace(expr, args=args)
+    if isinstance(expr, Vector):
+        parts = tuple(change(part, facts) for part in expr.parts)
+        return expr if all(map(operator.is_, parts, expr.parts)) else replace(expr, parts=parts)
+    if isinstance(expr, Component):
+        a = change(expr.a, facts)
+        return expr if a is expr.a else replace(expr, a=a)
     if isinstance(expr, (Unary, Cast, Reinterpret)):
         a = change(expr.a, facts)
         return expr if a is expr.a else _unary(expr, a)

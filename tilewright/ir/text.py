@@ -18,6 +18,7 @@ from tilewright.ir.expr import (
     Binary,
     Call,
     Cast,
+    Component,
     Const,
     Expr,
     Load,
@@ -26,6 +27,7 @@ from tilewright.ir.expr import (
     Special,
     Unary,
     Var,
+    Vector,
 )
 from tilewright.ir.fold import rounded
 
@@ -169,6 +171,18 @@ def _reinterpret(node: Reinterpret) -> Text:
     return Text(f'T.reinterpret("{node.dtype}", {show(node.a)})', ATOM)
 
 
+def _vector(node: Vector) -> Text:
+    return Text(f"T.{node.dtype}({', '.join(literal_part(part, node.dtype.element) for part in node.parts)})", ATOM)
+
+
+def literal_part(part: Expr, kind: DType) -> str:
+    return literal(part, kind) if isinstance(part, Const) else show(part)
+
+
+def _component(node: Component) -> Text:
+    return Text(f"{_inside(node.a, ATOM)}[{node.index}]", ATOM)
+
+
 def _element(buffer: Buffer, indices: tuple[Expr, ...]) -> str:
     """``A[i, j]``."""
     return f"{buffer.name}[{', '.join(map(show, indices))}]"
@@ -234,6 +248,8 @@ _RULES: dict[type, Callable[..., Text]] = {
     Select: _select,
     Cast: _cast,
     Reinterpret: _reinterpret,
+    Vector: _vector,
+    Component: _component,
     Load: _load,
     AddressOf: _address,
     Call: _call,

@@ -15,6 +15,7 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import AddressOf, Call, Expr, Load, Value, Var, const_value
 from tilewright.ir.launch import launch_of
+from tilewright.ir.placement import check_written
 from tilewright.ir.stmt import (
     AllocBuffer,
     Assign,
@@ -42,6 +43,7 @@ from tilewright.ir.walk import expressions, statements, walk
 __all__ = ["verify"]
 
 LOOPS = ("serial", "unroll", "vectorized")
+MOST_UNROLLED = 16_384
 TILE_SCOPES = ("thread", "warp", "warpgroup", "cta", "cluster")
 
 
@@ -62,6 +64,7 @@ class _Scope:
     buffers: Mapping[str, Buffer] = field(default_factory=dict)
     mutable: frozenset[str] = frozenset()
     loop: For | While | None = None
+    unrolled: int = 1  # how often this place is written out
 
     def with_var(self, var: Var, *, mutable: bool = False) -> _Scope:
         return replace(
@@ -275,18 +278,21 @@ class _Verifier:
         for arg in (*stmt.args, *(value for _, value in stmt.config)):
             if isinstance(arg, Region):
                 self._region(arg, stmt, scope)
+        try:
+            check_written(stmt.args[0])
+        except KernelError as error:
+            raise error.located(stmt.at) from None
         return scope
 
     def assume(self, stmt: Assume, scope: _Scope) -> _Scope:
         _check_condition("T.assume", stmt.cond, stmt)
+        numbers = [var.name for var in (*self.kernel.params, *self.kernel.symbols) if var.dtype != "handle"]
         for node in walk(stmt.cond):
             if isinstance(node, (Load, AddressOf, Call)) or (isinstance(node, Var) and node.name not in self.arguments):
                 raise KernelError(
                     "T.assume states a fact about the arguments, which the call checks",
                     given=str(node),
-                    allowed=", ".join(
-                        var.name for var in (*self.kernel.params, *self.kernel.symbols) if var.dtype != "handle"
-                    ),
+                    allowed=", ".join(numbers) or f"numbers among the parameters, of which {self.kernel.name} has none",
                     hint=f"if {stmt.cond}: ...",
                     at=stmt.at,
                 )
@@ -308,7 +314,16 @@ class _Verifier:
             )
         if not stmt.var.dtype.is_integer:
             raise KernelError(f"{stmt.var.name} counts", given=stmt.var.dtype, allowed="an integer dtype", at=stmt.at)
-        self.body(stmt.body, replace(scope.with_var(stmt.var), loop=stmt))
+        inner = replace(scope.with_var(stmt.var), loop=stmt, unrolled=scope.unrolled * _rounds_written_out(stmt))
+        if inner.unrolled > MOST_UNROLLED:
+            raise KernelError(
+                f"the loop over {stmt.var.name} is written out too often",
+                given=f"{inner.unrolled:,} rounds, with those of the loops around it",
+                allowed=f"{MOST_UNROLLED:,} rounds",
+                hint=f"range({stmt.start}, {stmt.stop}, {stmt.step})",
+                at=stmt.at,
+            )
+        self.body(stmt.body, inner)
         return scope
 
     def repeat(self, stmt: While, scope: _Scope) -> _Scope:
@@ -334,6 +349,14 @@ class _Verifier:
                 at=stmt.at,
             )
         return scope
+
+
+def _rounds_written_out(loop: For) -> int:
+    """How often its body stands in the program; once for a loop that turns at run time."""
+    start, stop = const_value(loop.start), const_value(loop.stop)
+    if loop.kind == "serial" or start is None or stop is None:
+        return 1
+    return max(1, len(range(int(start), int(stop), loop.step)))
 
 
 _CHECKS: dict[type, Callable[..., _Scope]] = {

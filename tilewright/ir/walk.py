@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from tilewright.ir.buffer import Buffer, Region
-from tilewright.ir.expr import Expr
+from tilewright.ir.expr import Expr, Within
 from tilewright.ir.stmt import Assign, Body, For, If, Stmt, While
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = [
     "assigned",
     "bodies",
+    "deep_recursion",
     "expressions",
     "map_body",
     "map_buffers",
+    "parts",
     "rewrite",
     "rewrite_values",
     "statements",
+    "substituted",
     "walk",
 ]
 
 Node = TypeVar("Node")
 
+LEVELS = 30_000  # of Python calls: a chain of a thousand `elif` is a nest of as many branches
+
 _PLAIN = (str, int, float, bool, type(None))
+_NOTHING: tuple[object, ...] = ()  # nothing to go into; one object, as the default of a field
 _STATEMENTS = get_args(Stmt)
+_NODES = (Expr, Region, Buffer, Within, *_STATEMENTS)
 _BODIES = frozenset({"body", "then", "orelse"})
 
 # Declared types of fields that never hold an expression.
@@ -44,22 +53,56 @@ def _fields(kind: type) -> tuple[str, ...]:
     return _NAMES[kind]
 
 
-def walk(node: object) -> Iterator[Expr]:
-    """Every expression in ``node`` (an expression, region, buffer or tuple of them), each before its parts.
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """While kernels are parsed or compiled, which goes into nested branches level by level."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, LEVELS))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
-    Goes into a buffer's ``data`` and ``elem_offset`` too: a view depends on what it views.
+
+def parts(node: object) -> list[object]:
+    """What a node, statement or tuple is made of: its parts that may hold expressions, first to last.
+
+    Of a buffer that is ``data`` and ``elem_offset`` too: a view depends on what it views.
     """
-    if isinstance(node, Expr):
-        yield node
-    if isinstance(node, (Expr, Region, Buffer)):
-        for name in _fields(type(node)):
-            part = getattr(node, name)
-            if not isinstance(part, _PLAIN):
-                yield from walk(part)
-    elif isinstance(node, tuple):
-        for part in node:
-            if not isinstance(part, _PLAIN):
-                yield from walk(part)
+    if isinstance(node, tuple):
+        return [part for part in node if not isinstance(part, _PLAIN)]
+    if not isinstance(node, _NODES):
+        return []
+    found = [getattr(node, name) for name in _fields(type(node))]
+    return [part for part in found if part is not _NOTHING and not isinstance(part, _PLAIN)]
+
+
+def walk(node: object) -> Iterator[Expr]:
+    """Every expression in ``node`` (an expression, region, buffer or tuple of them), each before its parts."""
+    todo = [node]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Expr):
+            yield node
+        elif isinstance(node, _STATEMENTS):
+            continue
+        todo += reversed(parts(node))
+
+
+def substituted(
+    node: Node, by: Mapping[int, Expr], renewed: Callable[[object, object], None] = lambda old, new: None
+) -> Node:
+    """``node`` with other expressions in place of those whose ``id`` is a key of ``by``, outermost first.
+
+    renewed: hears of every node that was built again for that, and of what it has become.
+    """
+    found = by.get(id(node))
+    if found is not None:
+        return found  # type: ignore[return-value]  # an Expr for an Expr
+    made = _with_parts(node, lambda part: substituted(part, by, renewed))
+    if made is not node:
+        renewed(node, made)
+    return made
 
 
 def rewrite(node: Node, change: Callable[[Expr], Expr | None]) -> Node:
@@ -77,14 +120,14 @@ def _with_parts(node: Node, change: Callable[[object], object]) -> Node:
     if isinstance(node, tuple):
         parts = tuple(part if isinstance(part, _PLAIN) else change(part) for part in node)
         return parts if any(a is not b for a, b in zip(parts, node, strict=True)) else node  # type: ignore[return-value]
-    if not isinstance(node, (Expr, Region, Buffer, *_STATEMENTS)):
+    if not isinstance(node, _NODES):
         return node
     changed = {}
     for name in _fields(type(node)):
         part = getattr(node, name)
-        if not isinstance(part, _PLAIN) and (new := change(part)) is not part:
+        if part is not _NOTHING and not isinstance(part, _PLAIN) and (new := change(part)) is not part:
             changed[name] = new
-    return replace(node, **changed) if changed else node  # type: ignore[type-var]
+    return replace(node, **changed) if changed else node
 
 
 def map_buffers(node: Node, change: Callable[[Buffer], Buffer]) -> Node:

@@ -26,6 +26,7 @@ from tilewright.ir import (
     common_dtype,
     const_value,
 )
+from tilewright.ir.convert import converted
 from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Form, Instruction, Mods, Operand, lookup
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ def _expression(row: Instruction, operand: Operand, value: object, typed: DType 
     if operand.kind == "pred":
         return cast(value, BOOL)  # type: ignore[arg-type]  # cast refuses what is no value
     if operand.kind == "typed" and typed is not None:
-        return cast(value, typed)  # type: ignore[arg-type]
+        return converted(value, typed, what)  # type: ignore[arg-type]  # it refuses what is no value
     made = as_expr(value, _integer_dtype(value))  # type: ignore[arg-type]
     return _register(what, operand, made)
 
@@ -261,6 +262,11 @@ def _register(what: str, operand: Operand, made: Expr) -> Expr:
         allowed = f"an integer of {bits} bits" if bits else "an integer"
         raise InstructionError(f"{what} is {allowed}", given=f"{made}, {made.dtype}", allowed=allowed)
     return made
+
+
+def _given(value: object) -> Expr:
+    """An operand of a call that was made; a default that is a number may be any 32 bits."""
+    return cast(value, INT32) if type(value) is int else as_expr(value)  # type: ignore[arg-type]  # checked by call
 
 
 def _integer_dtype(value: object) -> DType:
@@ -334,7 +340,7 @@ def bind(made: Call) -> Bound:
         elif isinstance(value, str):
             texts[name] = value
         elif value is not None:
-            values = value if isinstance(value, tuple) else (as_expr(value),)  # type: ignore[arg-type]  # checked by call
+            values = value if isinstance(value, tuple) else (_given(value),)
             operands[name] = (*operands.get(name, ()), *values)
             if kind == "typed":
                 mods.setdefault("dtype", operands[name][0].dtype)

@@ -150,8 +150,8 @@ class Machine(Protocol):
         """A count that never falls while a kernel runs."""
         ...
 
-    def write_text(self, lines: list[str]) -> None:
-        """Output of ``printf``, one string per active lane in lane order."""
+    def write_text(self, count: int, line: Callable[[int], str]) -> None:
+        """Output of ``printf``: ``count`` strings, one per active lane in lane order, each made where it is wanted."""
         ...
 
     def fault(self, what: str, lanes: NDArray[np.bool_]) -> None:

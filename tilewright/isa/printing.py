@@ -91,7 +91,7 @@ def printf(machine: Machine, fmt: str, values: tuple[Lanes, ...]) -> None:
     shape = np.broadcast_shapes(machine.active.shape, *(value.shape for value in values))
     active = np.broadcast_to(machine.active, shape)
     columns = [np.broadcast_to(value, shape)[active] for value in values]
-    machine.write_text([formatted(fmt, tuple(column[i] for column in columns)) for i in range(int(active.sum()))])
+    machine.write_text(int(active.sum()), lambda i: formatted(fmt, tuple(column[i] for column in columns)))
 
 
 def check_format(bound: Bound) -> None:

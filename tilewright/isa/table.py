@@ -22,6 +22,7 @@ from tilewright.isa.effects import Access, Async, Count, Fence, Mods, ProxyFence
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tilewright.isa.machine import Lanes
     from tilewright.isa.products import MatrixProduct
 
 __all__ = [
@@ -170,6 +171,7 @@ class Form:
     along; with a read and a write access and no `execute`, the bytes of the first go to the second. Run on memory and
     registers whose bytes say 1 for valid and 0 for not, `execute` then gives the validity of what it writes; where
     bits do not stay in bytes of their own, `validity` does.
+    source_lane: of a form that reads other lanes' values: gets what `execute` gets, tells which lane each reads.
     pattern: instead of the row's, where this form's operands stand otherwise.
     fence: which of the thread's accesses before it it orders against which of those after it.
     product: the product of matrices that a call's registers hold, for forms that are nothing else.
@@ -194,6 +196,7 @@ class Form:
     sync: Sync | None = None
     fence: Fence | ProxyFence | None = None
     ready: Callable[..., object] | None = None
+    source_lane: Callable[..., Lanes] | None = None
     signal: Signal | None = None
     asynchronous: Async | None = None
     language: str = "ptx"

@@ -8,12 +8,25 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError
-from tilewright.ir import Assign, Bind, Buffer, Expr, Load, Region, Store, Var, as_expr, cast, walk
+from tilewright.ir import (
+    Assign,
+    Bind,
+    Buffer,
+    Component,
+    Expr,
+    Load,
+    Region,
+    Store,
+    Var,
+    Vector,
+    as_expr,
+)
 from tilewright.lang.builder import Builder
 from tilewright.lang.environment import Entry
 from tilewright.lang.expressions import BINARY
@@ -23,6 +36,8 @@ from tilewright.lang.types import ArrayType, LetType, TypeName
 from tilewright.lang.values import MetaValue
 
 __all__ = ["is_scalar"]
+
+FLOAT32 = dtype("float32")
 
 _KINDS = {
     "let": "a T.let",
@@ -58,28 +73,10 @@ def _pairs(target: ast.expr, value: ast.expr) -> bool:
 
 
 def _assign_pairs(parser: Parser, targets: Sequence[ast.expr], nodes: Sequence[ast.expr]) -> None:
-    """All values first, as Python does; those that a store or an assignment before them would change are kept aside."""
+    """All values first, as Python does."""
     values = [_evaluated(parser, target, node) for target, node in zip(targets, nodes, strict=True)]
-    for position in range(1, len(values)):
-        if any(_changes(parser, before) for before in targets[:position]):
-            values[position] = _kept(parser.builder, values[position])
     for target, value in zip(targets, values, strict=True):
         _assign(parser, target, value)
-
-
-def _changes(parser: Parser, target: ast.expr) -> bool:
-    """Does an assignment to the target change a value that exists?"""
-    entry = parser.env.find(target.id) if isinstance(target, ast.Name) else None
-    return isinstance(target, ast.Subscript) or (entry is not None and entry.kind in ("scalar", "place"))
-
-
-def _kept(builder: Builder, value: object) -> object:
-    """A value of run time, as it is now."""
-    if not isinstance(value, Expr) or not any(isinstance(part, (Var, Load)) for part in walk(value)):
-        return value
-    var = Var(builder.unique("old"), value.dtype)
-    builder.emit(Bind(var, value, mutable=False, at=builder.at))
-    return var
 
 
 def _evaluated(parser: Parser, target: ast.expr, node: ast.expr) -> object:
@@ -105,6 +102,8 @@ def _assign(parser: Parser, target: ast.expr, value: object) -> None:
             _assign(parser, part, MetaValue(item) if meta else item)
     elif isinstance(target, ast.Starred):
         _assign(parser, target.value, MetaValue(plain))
+    elif isinstance(target, (ast.Subscript, ast.Attribute)) and (vector := _vector_of(parser, target)) is not None:
+        _change_component(parser, target, vector, plain)
     elif isinstance(target, ast.Subscript):
         store(parser, target, plain)
     else:
@@ -135,7 +134,7 @@ def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False
     entry = env.find(name)
     if not meta and is_scalar(value) and not _is_fresh(builder, value):
         if entry is not None and entry.kind in ("scalar", "place"):
-            _change(builder, entry, value)
+            _change(builder, name, entry, value)
             return
         _check_assignable(parser, name, entry)
         define_scalar(parser, name, as_expr(value))  # type: ignore[arg-type]  # is_scalar says so
@@ -179,14 +178,40 @@ def define_scalar(parser: Parser, name: str, value: Expr, *, mutable: bool = Tru
     parser.env.define(name, var, "scalar" if mutable else "let")
 
 
-def _change(builder: Builder, entry: Entry, value: object) -> None:
-    """Assign to a scalar, converted to its dtype."""
+def _change(builder: Builder, name: str, entry: Entry, value: object) -> None:
+    """Assign to a scalar, whose dtype is that of its first value."""
     target = entry.value
-    new = cast(value, target.dtype)  # type: ignore[arg-type, attr-defined]  # a Var or Load; cast refuses the rest
     if isinstance(target, Load):
-        builder.emit(Store(target, new, at=builder.at))
+        _store(builder, target, value)
     elif isinstance(target, Var):
+        wider = value.dtype if isinstance(value, Expr) else FLOAT32
+        hint = f"begin with {name} = T.{wider}(...), or T.cast the new value"
+        new = builder.converted(value, target.dtype, name, hint)  # type: ignore[arg-type]  # it refuses the rest
         builder.emit(Assign(target, new, at=builder.at))
+
+
+def _vector_of(parser: Parser, target: ast.Subscript | ast.Attribute) -> Expr | None:
+    """The vector that a target names a component of."""
+    value = parser.eval(target.value)
+    return value if isinstance(value, Expr) and value.dtype.lanes > 1 else None
+
+
+def _change_component(parser: Parser, target: ast.Subscript | ast.Attribute, vector: Expr, value: object) -> None:
+    """``v[1] = value``, ``v.x = value``: the scalar ``v`` with one component changed."""
+    entry = parser.env.find(target.value.id) if isinstance(target.value, ast.Name) else None
+    place = parser.eval(target)
+    if entry is None or entry.kind not in ("scalar", "place") or not isinstance(place, Component):
+        name = ast.unparse(target.value)
+        raise KernelError(
+            f"a component of `{name}` cannot be assigned",
+            given=ast.unparse(target),
+            allowed="a component of a scalar",
+            hint=f"v = {name}; change v; {name} = v" if isinstance(vector, Load) else f"a scalar: v = {name}",
+            at=parser.source.span(target),
+        )
+    new = parser.builder.converted(value, place.dtype, ast.unparse(target))  # type: ignore[arg-type]  # it refuses
+    parts = [new if k == place.index else Component(vector, k) for k in range(vector.dtype.lanes)]
+    _change(parser.builder, ast.unparse(target.value), entry, Vector(tuple(parts), vector.dtype))
 
 
 def store(parser: Parser, target: ast.Subscript, value: object) -> None:
@@ -204,14 +229,18 @@ def store(parser: Parser, target: ast.Subscript, value: object) -> None:
         raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
     if not is_scalar(value):
         raise KernelError(f"an element of {place.buffer.name} is a number", given=f"{value}")
-    builder = parser.builder
-    builder.emit(Store(place, cast(value, place.dtype), at=builder.at))  # type: ignore[arg-type]  # is_scalar says so
+    _store(parser.builder, place, value)
+
+
+def _store(builder: Builder, place: Load, value: object) -> None:
+    new = builder.converted(value, place.dtype, f"an element of {place.buffer.name}")  # type: ignore[arg-type]
+    builder.emit(Store(place, new, at=builder.at))
 
 
 @statement(ast.AugAssign)
 def augmented(parser: Parser, node: ast.AugAssign) -> None:
     target = node.target
-    old = parser.env.lookup(target.id) if isinstance(target, ast.Name) else parser.eval(target)
+    old = parser.eval(target)
     if not is_scalar(old) and not isinstance(target, ast.Name):
         raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
     value = parser.eval(node.value)
@@ -219,6 +248,9 @@ def augmented(parser: Parser, node: ast.AugAssign) -> None:
         new = BINARY[type(node.op)](old, value)
     except TypeError as error:  # an operator that the values lack
         raise parser.failed(node, error) from error
+    if isinstance(target, ast.Subscript) and isinstance(old, Load):
+        _store(parser.builder, replace(old), new)  # the same element: its index is evaluated once
+        return
     entry = parser.env.find(target.id) if isinstance(target, ast.Name) else None
     meta = entry is not None and entry.kind == "python" and not isinstance(new, Expr)
     _assign(parser, target, MetaValue(new) if meta else new)
@@ -234,7 +266,7 @@ def annotated(parser: Parser, node: ast.AnnAssign) -> None:
     if isinstance(kind, TypeName):
         value = 0 if node.value is None else parser.eval(node.value)
         _check_number(name, value)
-        define_scalar(parser, name, cast(value, dtype(str(kind))))  # type: ignore[arg-type]  # it is a number
+        define_scalar(parser, name, parser.builder.converted(value, dtype(str(kind)), name))  # type: ignore[arg-type]
     elif isinstance(kind, ArrayType) and node.value is None:
         made = new_buffer(parser.builder, parser.builder.unique(name), kind.shape, kind.dtype, "local", None)
         parser.env.define(name, parser.builder.allocate(made), "buffer")
@@ -259,5 +291,6 @@ def _let(parser: Parser, target: ast.Name, kind: LetType, node: ast.expr) -> Non
     if not is_scalar(value) or _is_fresh(parser.builder, value):
         _assign_name(parser, target.id, value)
         return
-    expr = as_expr(value) if kind.dtype is None else cast(value, kind.dtype)  # type: ignore[arg-type]  # is_scalar says so
+    builder, name = parser.builder, target.id
+    expr = as_expr(value) if kind.dtype is None else builder.converted(value, kind.dtype, name)  # type: ignore[arg-type]
     define_scalar(parser, target.id, expr, mutable=False)

@@ -13,6 +13,7 @@ from tilewright.errors import KernelError, Span
 from tilewright.ir import (
     AllocBuffer,
     Argument,
+    Bind,
     Buffer,
     Call,
     DeclBuffer,
@@ -22,13 +23,21 @@ from tilewright.ir import (
     If,
     Kernel,
     Launch,
+    ScopeId,
     Stmt,
+    Value,
     Var,
     While,
+    cast,
+    deep_recursion,
     map_buffers,
+    reader,
     truth_is_an_error,
-    walk,
 )
+from tilewright.ir.convert import converted
+from tilewright.ir.intervals import Interval
+from tilewright.lang.depth import in_steps
+from tilewright.lang.moments import Block, Moments
 
 if TYPE_CHECKING:
     from tilewright.lang.parser import Parser
@@ -80,20 +89,22 @@ class Builder:
         self.known: dict[str, Buffer] = {}  # every buffer that is declared, by its name
         self.late: list[Callable[[], Buffer]] = []  # buffers whose size is known at the end only
         self.foreign = False  # a Python helper ran: its values may hold views that nobody declared
-        self._calls: list[list[Call]] = []  # with an effect and a value, made by the helpers at work
         self._views: list[dict[Buffer, Buffer]] = [{}]  # views without a name, by block
-        self._blocks: list[list[Stmt]] = [[]]
+        self._blocks = [Block()]
         self._taken = set(RESERVED)
         self._numbers: dict[str, int] = {}
+        self.moments = Moments(self.unique)
+        self.ranges: dict[str, Interval] = {}  # of the names whose range is written where they are defined
 
     @contextmanager
     def active(self) -> Iterator[None]:
         """While this builder is the one at work; a Python helper cannot ask an expression for its truth then."""
-        token = _active.set(self)
+        token, hearing = _active.set(self), reader.set(self.read)
         try:
-            with truth_is_an_error():
+            with truth_is_an_error(), deep_recursion():
                 yield
         finally:
+            reader.reset(hearing)
             _active.reset(token)
 
     # Names.
@@ -136,24 +147,83 @@ class Builder:
 
         Control flow was settled when it began: what its blocks declare ends with them.
         """
-        self._blocks[-1].append(stmt if isinstance(stmt, (For, If, While)) else self.settled(stmt))
+        if not isinstance(stmt, (For, If, While)):
+            stmt = self.settled(stmt)
+            self.moments.done(stmt)
+        self._blocks[-1].append(stmt)
 
     @contextmanager
-    def block(self) -> Iterator[list[Stmt]]:
+    def block(self) -> Iterator[Block]:
         """A block of statements inside the current one."""
         outside = dict(self.known)
-        self._blocks.append([])
         self._views.append({})
         try:
-            yield self._blocks[-1]
+            with self.aside() as made:
+                yield made
         finally:
             self.known = outside
-            self._blocks.pop()
             self._views.pop()
 
+    @contextmanager
+    def aside(self) -> Iterator[Block]:
+        """A block for statements that may turn out to belong to the current one."""
+        made = Block()
+        self._blocks.append(made)
+        try:
+            yield made
+        finally:
+            self._blocks.pop()
+            self.moments.merged(made)
+
     def settled(self, node: Node) -> Node:
-        """``node`` with every view in it declared."""
-        return map_buffers(node, self.declared) if self.foreign else node
+        """``node``, about to be a part of the current block: every value as it was read, every view declared."""
+        if self.exact:
+            return node
+        node = in_steps(node, self._step, self.moments.rebuilt)  # type: ignore[assignment]  # the same kind of node
+        return self._judged(node)
+
+    def _judged(self, node: Node) -> Node:
+        self.moments.settle(node, self._blocks[-1])
+        if not self.foreign:
+            return node
+        made = map_buffers(node, self.declared)
+        self.moments.renewed(node, made)
+        return made
+
+    def _step(self, value: Expr) -> Var:
+        """A part of a deep expression, computed before the statement that it belongs to."""
+        var = Var(self.unique("part"), value.dtype)
+        self._blocks[-1].append(self._judged(Bind(var, value, False, at=self.at)))
+        return var
+
+    def tried(self, value: Expr) -> Expr:
+        """Settle a value that a choice may leave out, in the block that evaluating it has made.
+
+        What only declares, and values that need no statement, belong to the block around it.
+        """
+        if self.exact:
+            return value
+        value = in_steps((value,), self._step, self.moments.rebuilt)[0]  # type: ignore[index]  # a tuple for a tuple
+        block = self._blocks[-1]
+        self.moments.settle(value, block)
+        for read in block.reads:
+            read.uses = 0
+        if not block.has_bindings and all(isinstance(stmt, (DeclBuffer, AllocBuffer, ScopeId)) for stmt in block):
+            block.dissolve(self._blocks[-2])
+        return value
+
+    def chose(self, choice: Expr, arm: Block) -> None:
+        """Hear of a choice one of whose arms was evaluated in a block of its own."""
+        if arm.home is not None:
+            self.moments.chosen(choice, arm.tried, self._blocks[-1], self.at)
+
+    def converted(self, value: Value, kind: DType, place: str, hint: str | None = None) -> Expr:
+        """``value`` as ``kind``, the type of ``place``, by what is known of the names in it; as it is in a script."""
+        return cast(value, kind) if self.exact else converted(value, kind, place, hint, self.ranges)
+
+    def read(self, value: Expr) -> Expr:
+        """Hear of an element or a scalar that is read now."""
+        return value if self.exact else self.moments.read(value, self._blocks[-1], self.at)
 
     def declared(self, buffer: Buffer) -> Buffer:
         """``buffer`` under its name in the kernel; a view that nobody has declared is declared here."""
@@ -188,37 +258,19 @@ class Builder:
         self.emit(DeclBuffer(self.register(view), at=self.at))
         return view
 
-    # Calls that Python helpers make.
-
-    @contextmanager
-    def helper(self) -> Iterator[list[Call]]:
-        """While a user's Python function runs: collects the calls with an effect that it makes."""
-        self.foreign = True
-        self._calls.append([])
-        try:
-            yield self._calls[-1]
-        finally:
-            self._calls.pop()
-
     def made(self, call: Call, *, has_effect: bool) -> None:
-        """Hear of an instruction: one without a value is a statement at once, one with a value if nobody uses it."""
+        """Hear of an instruction: one without a value is a statement at once."""
         if call.dtype == "void":
             self.emit(Evaluate(call, at=self.at))
-        elif has_effect and self._calls:
-            self._calls[-1].append(call)
-
-    def keep_effects(self, calls: list[Call], result: object) -> None:
-        """Emit the calls of a helper that are no part of its result, nor of another call."""
-        for position, call in enumerate(calls):
-            others = (result, *calls[position + 1 :])
-            if not any(part is call for other in others for part in walk(other)):
-                self.emit(Evaluate(call, at=self.at))
+        elif not self.exact:
+            self.moments.called(call, self._blocks[-1], self.at, effect=has_effect)
 
     # The result.
 
     def kernel(self, name: str, at: Span) -> Kernel:
         """The finished kernel."""
-        body = tuple(self._blocks[0])
+        self.moments.merged(self._blocks[0])
+        body = self.moments.resolved(tuple(self._blocks[0]))
         if self.late:
             final = {buffer.name: buffer for buffer in (finish() for finish in self.late)}
             body = map_buffers(body, lambda buffer: final.get(buffer.name, buffer))

@@ -12,6 +12,7 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir import Buffer, Expr
 from tilewright.lang.loops import run_time_range
 from tilewright.lang.parser import Parser
+from tilewright.lang.settings import evaluate
 from tilewright.lang.values import absolute, maximum, minimum
 
 __all__ = ["call"]
@@ -34,7 +35,7 @@ def call(parser: Parser, node: ast.Call) -> object:
         if isinstance(part, ast.Starred):
             args += parser.eval(part.value)  # type: ignore[arg-type]  # Python's own error is the right one
         else:
-            args.append(parser.eval(part))
+            args.append(parser.outcome(part) if function is evaluate else parser.eval(part))
     kwargs: dict[str, object] = {}
     for keyword in node.keywords:
         value = parser.eval(keyword.value)
@@ -50,13 +51,11 @@ def call(parser: Parser, node: ast.Call) -> object:
 
 
 def _called(parser: Parser, function: object, args: list[object], kwargs: dict[str, object]) -> object:
-    """Call ours directly; around the user's own code, hear of the instructions that it calls."""
+    """Call ours, or the user's own code."""
     if _is_ours(function):
         return _checked(function, args, kwargs)  # type: ignore[arg-type]  # Python's own error is the right one
-    with parser.builder.helper() as calls:
-        result = function(*args, **kwargs)  # type: ignore[operator]  # Python's own error is the right one
-    parser.builder.keep_effects(calls, result)
-    return result
+    parser.builder.foreign = True  # its values may hold views that nobody declared
+    return function(*args, **kwargs)  # type: ignore[operator]  # Python's own error is the right one
 
 
 def _checked(function: Callable[..., object], args: list[object], kwargs: dict[str, object]) -> object:

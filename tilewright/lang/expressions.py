@@ -9,14 +9,15 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from tilewright.errors import KernelError, TilewrightError, choices
-from tilewright.ir import Buffer, Const, Expr, Load, binary, select, unary
+from tilewright.ir import Buffer, Const, Expr, Load, binary, component, unary
 from tilewright.lang.calls import call
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.values import MetaValue
 
-__all__ = ["BINARY", "define", "known_truth"]
+__all__ = ["BINARY", "compared", "define", "known_truth"]
 
 BINARY: dict[type[ast.operator], Callable[..., object]] = {
     ast.Add: operator.add,
@@ -63,7 +64,12 @@ def known_truth(parser: Parser, value: object) -> bool | None:
         return None if parser.builder.exact else bool(value.value)
     if isinstance(value, Expr) or (parser.builder.exact and isinstance(value, bool)):
         return None
-    return bool(value)
+    try:
+        return bool(value)
+    except Exception as error:  # an array of several elements, or an object of the user's own
+        raise KernelError(
+            "this value is neither true nor false", given=f"{type(value).__name__}: {error}", allowed="one condition"
+        ) from error
 
 
 @expression(ast.Constant)
@@ -73,6 +79,10 @@ def constant(parser: Parser, node: ast.Constant) -> object:
 
 @expression(ast.Name)
 def name(parser: Parser, node: ast.Name) -> object:
+    """What the name stands for; a scalar that changes is read here and now."""
+    entry = parser.env.find(node.id)
+    if entry is not None and entry.kind in ("scalar", "place"):
+        return parser.builder.read(replace(entry.value))  # type: ignore[type-var, arg-type]  # a Var or a Load
     return parser.env.lookup(node.id)
 
 
@@ -109,7 +119,20 @@ def called(parser: Parser, node: ast.Call) -> object:
 
 @expression(ast.BinOp)
 def arithmetic(parser: Parser, node: ast.BinOp) -> object:
-    return BINARY[type(node.op)](parser.eval(node.left), parser.eval(node.right))
+    """The operands from left to right; a long sum, nested to the left, takes no level of Python's for each term."""
+    chain = [node]
+    while isinstance(chain[-1].left, ast.BinOp):
+        chain.append(chain[-1].left)
+    value = parser.eval(chain[-1].left)
+    for step in reversed(chain):
+        right = parser.eval(step.right)
+        try:
+            value = BINARY[type(step.op)](value, right)
+        except TilewrightError as error:
+            raise error.located(parser.source.span(step)) from None
+        except Exception as error:  # an operator that the values lack
+            raise parser.failed(step, error) from error
+    return value
 
 
 @expression(ast.UnaryOp)
@@ -121,39 +144,8 @@ def negation(parser: Parser, node: ast.UnaryOp) -> object:
     return value if symbol == "+" else unary(symbol, value)
 
 
-@expression(ast.BoolOp)
-def logic(parser: Parser, node: ast.BoolOp) -> object:
-    """``and`` and ``or``: Python's rules up to the first IR expression, then run-time logic."""
-    symbol = "and" if isinstance(node.op, ast.And) else "or"
-    result = parser.eval(node.values[0])
-    for part in node.values[1:]:
-        if isinstance(result, Expr):
-            result = binary(symbol, result, parser.eval(part))  # type: ignore[arg-type]  # binary refuses the rest
-        elif bool(result) == (symbol == "and"):
-            result = parser.eval(part)
-    return result
-
-
-@expression(ast.Compare)
-def comparison(parser: Parser, node: ast.Compare) -> object:
-    """Comparisons; a chain ``a < b < c`` is ``a < b and b < c``."""
-    left = parser.eval(node.left)
-    result: object = None
-    for position, (op, part) in enumerate(zip(node.ops, node.comparators, strict=True)):
-        right = parser.eval(part)
-        one = _compared(op, left, right)
-        result = one if position == 0 else _both(result, one)
-        left = right
-    return result
-
-
-def _both(first: object, second: object) -> object:
-    if isinstance(first, Expr) or isinstance(second, Expr):
-        return binary("and", first, second)  # type: ignore[arg-type]
-    return first and second
-
-
-def _compared(op: ast.cmpop, left: object, right: object) -> object:
+def compared(op: ast.cmpop, left: object, right: object) -> object:
+    """One comparison of two values."""
     if isinstance(op, (ast.In, ast.NotIn)):
         return _member(left, right, inside=isinstance(op, ast.In))
     if type(op) in _IDENTITY:
@@ -175,20 +167,13 @@ def _member(item: object, values: object, *, inside: bool) -> object:
     return found if inside else unary("not", found)
 
 
-@expression(ast.IfExp)
-def conditional(parser: Parser, node: ast.IfExp) -> object:
-    cond = parser.eval(node.test)
-    known = known_truth(parser, cond)
-    if known is not None:
-        return parser.eval(node.body if known else node.orelse)
-    return select(cond, parser.eval(node.body), parser.eval(node.orelse))  # type: ignore[arg-type]
-
-
 @expression(ast.Subscript)
 def subscript(parser: Parser, node: ast.Subscript) -> object:
     value, index = parser.eval(node.value), parser.eval(node.slice)
     if isinstance(value, Buffer):
         return element(value, index)
+    if isinstance(value, Expr) and value.dtype.lanes > 1:
+        return component(value, index)
     if isinstance(value, Load):
         if index in (0, (0,)):  # a scalar that lives in memory is an array of one
             return value

@@ -12,9 +12,10 @@ from types import FunctionType, MethodType
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError, TilewrightError, choices
 from tilewright.ir import Bind, Call, Expr, Kernel, Var, walk
+from tilewright.ir.pitches import strides_of
 from tilewright.lang.builder import current
 from tilewright.lang.environment import Environment, Outer, around
-from tilewright.lang.memory import bind_parameter, new_buffer
+from tilewright.lang.memory import bind_parameter, check_argument, new_buffer, strided
 from tilewright.lang.parser import Parser
 from tilewright.lang.source import Source, read
 from tilewright.lang.types import BufferType, Marker, TypeName, constexpr
@@ -111,12 +112,13 @@ def parse(
 
 
 def _check_symbols(kernel: Kernel) -> None:
-    used = {part.name for buffer in kernel.buffers for part in walk(buffer.shape) if isinstance(part, Var)}
+    bound = [value for buffer in kernel.buffers for value in (*buffer.shape, *(strides_of(buffer) or ()))]
+    used = {part.name for value in bound for part in walk(value) if isinstance(part, Var)}
     for symbol in kernel.symbols:
         if symbol.name not in used:
             raise KernelError(
                 f"the symbolic extent {symbol.name} takes its value from no argument",
-                allowed="an extent in a T.match_buffer or T.Buffer",
+                allowed="an extent or a stride in a T.match_buffer or T.Buffer",
                 hint=f"{symbol.name}: T.{symbol.dtype} = 0 makes a scalar",
                 at=kernel.at,
             )
@@ -154,9 +156,9 @@ def _parameter(parser: Parser, arg: ast.arg, constants: Mapping[str, object]) ->
     elif isinstance(kind, BufferType):
         pointer = Var(builder.unique(f"{name}_ptr"), HANDLE)
         builder.params.append(pointer)
-        made = new_buffer(
-            builder, name, kind.shape, kind.dtype, kind.scope, kind.layout, data=pointer, align=kind.align
-        )
+        check_argument(name, kind.scope)
+        layout = strided(name, kind.shape, kind.strides, kind.layout)
+        made = new_buffer(builder, name, kind.shape, kind.dtype, kind.scope, layout, data=pointer, align=kind.align)
         env.define(name, bind_parameter(builder, pointer, made), "buffer")
     else:
         given = ast.unparse(arg)
@@ -205,6 +207,7 @@ class Inline:
 def _once(parser: Parser, name: str, value: object) -> object:
     """The value of a parameter; one that calls an instruction is computed once, before the call."""
     if not isinstance(value, Expr) or not any(isinstance(part, Call) for part in walk(value)):
+        parser.builder.moments.name(value, name)
         return value
     builder = parser.builder
     var = Var(builder.unique(name), value.dtype)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import KernelError
 from tilewright.ir import Argument, Value, const_value
-from tilewright.lang.settings import argument
+from tilewright.lang.settings import UNROLL, checked_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,20 +45,28 @@ def _loop(bounds: tuple[Value, ...], kind: str, step: Value | None, annotations:
     stride = const_value(rest[0] if rest else 1 if step is None else step)
     if not isinstance(stride, int) or stride == 0:
         raise KernelError("the step of a loop is a constant other than 0", given=str(rest[0] if rest else step))
-    settings = tuple((key, argument(value)) for key, value in (annotations or {}).items())
+    rules = {} if kind == "vectorized" else {"unroll": UNROLL}
+    settings = checked_settings(f"a {kind} loop", annotations or {}, rules)
     return Grid((Loop(start, stop, stride, kind, settings),))
 
 
 def serial(
     *bounds: Value, step: Value | None = None, unroll: object = None, annotations: Mapping[str, object] | None = None
 ) -> Grid:
-    """A loop. ``unroll=4`` and ``annotations={...}`` are kept for the back ends."""
-    extra = {} if unroll is None else {"unroll": unroll}
-    return _loop(bounds, "serial", step, {**(annotations or {}), **extra})
+    """A loop. ``unroll=4``, or ``annotations={"unroll": 4}``, writes out four rounds at a time; True all of them,
+    False none.
+    """
+    (made,) = _loop(bounds, "serial", step, annotations).loops
+    if unroll is None:
+        return Grid((made,))
+    asked = checked_settings("a serial loop", {"unroll": unroll}, {"unroll": UNROLL})
+    if made.annotations not in ((), asked):
+        raise KernelError("a serial loop has unroll twice", given=f"unroll={unroll!r}, annotations={annotations!r}")
+    return Grid((replace(made, annotations=asked),))
 
 
 def unrolled(*bounds: Value, step: Value | None = None, annotations: Mapping[str, object] | None = None) -> Grid:
-    """A loop whose rounds are written out."""
+    """A loop whose rounds are written out; ``annotations={"unroll": 4}`` four at a time."""
     return _loop(bounds, "unroll", step, annotations)
 
 

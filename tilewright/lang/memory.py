@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from math import prod
+from dataclasses import replace
 
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, Var, as_expr, as_index, binary, const_value, row_major
+from tilewright.ir import (
+    AddressOf,
+    Buffer,
+    Expr,
+    Load,
+    Value,
+    Var,
+    as_expr,
+    as_index,
+    binary,
+    check_placement,
+    const_value,
+    row_major,
+)
 from tilewright.lang.builder import Builder, current
 from tilewright.lang.types import BufferType
-from tilewright.layout import Layout, TileLayout, tcgen05_atom_layout
+from tilewright.layout import Layout, S, TileLayout, tcgen05_atom_layout
 
-__all__ = ["EXPORTS", "bind_parameter", "extents", "new_buffer"]
+__all__ = ["EXPORTS", "bind_parameter", "check_argument", "extents", "new_buffer", "strided"]
 
 _ALLOCATED = ("local", "shared", "shared.dyn")
 TMEM_COLUMNS = 512  # of 32 bits, in each lane of tensor memory
@@ -57,20 +70,29 @@ def new_buffer(
         )
     if layout is None and not flat and builder.stage != "lowered":
         layout = row_major(shape)
-    _check_size(name, shape, layout)
-    return Buffer(name, dtype(str(kind)), shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
+    made = Buffer(name, dtype(str(kind)), shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
+    check_placement(made)
+    return made
 
 
-def _check_size(name: str, shape: tuple[Value, ...], layout: Layout | None) -> None:
-    if not isinstance(layout, TileLayout):
-        return
-    size, count = layout.size(), prod(shape)
-    if isinstance(size, int) and isinstance(count, int) and size != count:
+def strided(name: str, shape: object, strides: object, layout: Layout | None) -> Layout | None:
+    """The layout that ``strides=`` asks for, in elements for each dimension; ``layout`` itself without them."""
+    if strides is None:
+        return layout
+    extent, steps = extents(shape, name), tuple(strides) if isinstance(strides, (tuple, list)) else (strides,)
+    if layout is not None or len(extent) != len(steps):
         raise KernelError(
-            f"the layout of {name} does not fit its shape",
-            given=f"{count} elements in ({', '.join(map(str, shape))}), {size} in {layout}",
-            allowed="as many elements in both",
+            f"the strides of {name}",
+            given=f"({', '.join(map(str, steps))})" + ("" if layout is None else f" and the layout {layout}"),
+            allowed=f"one for each of {len(extent)} dimensions, without layout=",
         )
+    return TileLayout(S[extent:steps])
+
+
+def check_argument(name: str, scope: str) -> None:
+    """Arguments are arrays in global memory."""
+    if scope != "global":
+        raise KernelError(f"the argument {name} is in global memory", given=f"scope={scope!r}", allowed='"global"')
 
 
 def bind_parameter(builder: Builder, pointer: Var, made: Buffer) -> Buffer:
@@ -87,12 +109,15 @@ def match_buffer(
     dtype: str = "float32",
     *,
     layout: Layout | None = None,
+    strides: object = None,
     scope: str = "global",
     elem_offset: Value = 0,
     align: int = 0,
     flat: bool = False,
 ) -> Buffer:
-    """The array behind a handle parameter. Symbolic extents (``n = T.int32()``) take their values from the call."""
+    """The array behind a handle parameter. Symbolic extents and strides (``n = T.int32()``) take their values from the
+    call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart.
+    """
     builder = current("T.match_buffer")
     if not isinstance(param, Var) or param not in builder.params or param.dtype != "handle":
         handles = [var.name for var in builder.params if var.dtype == "handle"]
@@ -100,6 +125,8 @@ def match_buffer(
             "T.match_buffer takes a parameter", given=str(param), allowed=choices(param, handles) or "a T.handle"
         )
     name = builder.named("buffer")
+    layout = strided(name, shape, strides, layout)
+    check_argument(name, scope)
     made = new_buffer(
         builder, name, shape, dtype, scope, layout, data=param, elem_offset=_number(elem_offset), align=align, flat=flat
     )
@@ -131,6 +158,9 @@ def alloc_buffer(
             else None,
         )
     made = new_buffer(builder, builder.named("buffer"), shape, dtype, scope, layout, align=align, flat=flat)
+    if offset is not None and not made.is_shared:
+        raise KernelError(f"{made.name} has no offset", given=f"offset={offset}, scope={scope!r}",
+                          allowed="on shared memory, in bytes")  # fmt: skip
     for extent in made.shape:
         if isinstance(extent, Expr):
             raise KernelError(
@@ -207,9 +237,11 @@ def decl_buffer(
             "T.decl_buffer views memory that exists", given="neither data nor allocated_addr", hint="T.alloc_buffer"
         )
     name = builder.named("buffer")
+    _check_view(name, space, root, data, allocated_addr)
     if space == "tmem":
         _check_tmem(builder, name, kind, layout, allocated_addr)
     if byte_offset is not None:
+        _check_one_offset(name, byte_offset, elem_offset)
         elem_offset = _elements(byte_offset, kind)
     made = new_buffer(
         builder, name, shape, kind, space, layout, data=data, elem_offset=_number(elem_offset), align=align,
@@ -218,12 +250,36 @@ def decl_buffer(
     return builder.declare(made)
 
 
+def _check_view(name: str, space: str, root: Buffer | None, data: object, address: object) -> None:
+    """What a view is told of its memory agrees: the scope with what ``data`` points into, and one start only."""
+    exact = current("T.decl_buffer").exact  # a printed script shows what passes have made
+    if not exact and space != "tmem" and root is not None and space.partition(".")[0] != root.space.partition(".")[0]:
+        raise KernelError(
+            f"{name} views {root.name}, which is in {root.space} memory",
+            given=f"scope={space!r}",
+            allowed=f'"{root.space}", or no scope=',
+        )
+    if address is not None and (space != "tmem" or data is not None):
+        given = f"allocated_addr={address}, {'scope=' + repr(space) if data is None else 'data='}"
+        raise KernelError(
+            f"{name} is told two places", given=given, allowed='data=, or allocated_addr= of scope="tmem"'
+        )
+
+
+def _check_one_offset(name: str, byte_offset: Value, elem_offset: Value) -> None:
+    if const_value(elem_offset) != 0:
+        given = f"byte_offset={byte_offset}, elem_offset={elem_offset}"
+        raise KernelError(f"the view {name} has two offsets", given=given, allowed="one of them")
+
+
 def _address(value: object) -> Expr | None:
-    """The address that ``allocated_addr=`` gives: a value, or the one element of a buffer."""
+    """The address that ``allocated_addr=`` gives: a value, or an element of a buffer, which is read at each use."""
     if isinstance(value, (tuple, list)) and len(value) == 1:
         value = value[0]
     if isinstance(value, Buffer):
         value = Load(value, tuple(as_expr(0) for _ in value.shape))
+    if isinstance(value, Load):
+        return replace(value)
     return None if value is None else as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
 
 

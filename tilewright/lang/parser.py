@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from tilewright.dtypes import VOID
 from tilewright.errors import KernelError, TilewrightError
-from tilewright.ir import Stmt
+from tilewright.ir import Expr
 from tilewright.lang.builder import Builder
 from tilewright.lang.environment import Environment
+from tilewright.lang.moments import Block
 from tilewright.lang.source import Source
 
 __all__ = ["EXPRESSIONS", "STATEMENTS", "LoopSignal", "Parser", "Return", "expression", "statement"]
@@ -79,6 +81,18 @@ class Parser:
 
     def eval(self, node: ast.expr) -> object:
         """The value of an expression; an error gets the place of the innermost expression that caused it."""
+        value = self.outcome(node)
+        if isinstance(value, Expr) and value.dtype == VOID:
+            raise KernelError(
+                f"`{ast.unparse(node)}` has no value",
+                given="a call without a result",
+                allowed="a statement of its own",
+                at=self.source.span(node),
+            )
+        return value
+
+    def outcome(self, node: ast.expr) -> object:
+        """The value of an expression whose statement does without: a call may have none."""
         try:
             return EXPRESSIONS.get(type(node), _refuse_expression)(self, node)
         except TilewrightError as error:
@@ -89,9 +103,8 @@ class Parser:
 
     def failed(self, node: ast.AST, error: Exception) -> KernelError:
         """The error for an exception of Python's own, with what raised it."""
-        return KernelError(
-            f"`{ast.unparse(node)}` fails: {error}", given=type(error).__name__, at=self.source.span(node)
-        )
+        text = ast.unparse(node).partition("\n")[0]
+        return KernelError(f"`{text}` fails: {error}", given=type(error).__name__, at=self.source.span(node))
 
     def run(self, body: Sequence[ast.stmt]) -> None:
         """Parse statements into the current block."""
@@ -105,9 +118,11 @@ class Parser:
             except TilewrightError as error:
                 error.located(self.source.span(node))
                 raise
+            except Exception as error:  # a Python value that does not do what the statement asks of it
+                raise self.failed(node, error) from error
 
     @contextmanager
-    def block(self, start: ast.AST) -> Iterator[list[Stmt]]:
+    def block(self, start: ast.AST) -> Iterator[Block]:
         """A block of run-time control flow: statements of its own, and names that end with it."""
         with self.frame(start), self.builder.block() as made:
             yield made

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tilewright.dtypes import INT32
 from tilewright.errors import KernelError
-from tilewright.ir import Attr, ScopeId, Value, Var
+from tilewright.ir import ScopeId, Value, Var, const_value
 from tilewright.lang.builder import current
 from tilewright.lang.memory import extents
-from tilewright.lang.settings import argument
+from tilewright.lang.settings import hint
 
 __all__ = ["EXPORTS", "SCOPE_IDS"]
 
@@ -50,7 +50,7 @@ def _function(row: Row) -> Callable[..., Var | tuple[Var, ...]]:
         builder.fresh.update(var.name for var in made)
         builder.emit(ScopeId(row.name, made, asked, at=builder.at))
         if preferred is not None:
-            builder.emit(Attr((("preferred_cluster", argument(preferred)),), at=builder.at))
+            _hint_at_cluster(row, preferred)
         return made if len(made) > 1 else made[0]
 
     scope_id.__name__ = row.name
@@ -58,6 +58,14 @@ def _function(row: Row) -> Callable[..., Var | tuple[Var, ...]]:
         f"The {row.meaning}: 0 up to its extents, which may be left out where they follow from other ids."
     )
     return scope_id
+
+
+def _hint_at_cluster(row: Row, preferred: object) -> None:
+    """A launch takes the cluster that the extents say; another size is advice that no launch heeds."""
+    if row.name != "cta_id_in_cluster":
+        raise KernelError(f"T.{row.name} has no keyword 'preferred'", given=f"preferred={preferred!r}",
+                          allowed="on T.cta_id_in_cluster")  # fmt: skip
+    hint(preferred_cluster=[const_value(extent) for extent in extents(preferred, "preferred=")])
 
 
 def _extents(row: Row, counts: object, more: tuple[Value, ...]) -> tuple[Value | None, ...]:

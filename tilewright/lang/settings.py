@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast as typed
 
 from tilewright.dtypes import BOOL
-from tilewright.errors import KernelError
+from tilewright.errors import KernelError, choices
 from tilewright.ir import (
     AddressOf,
     Argument,
@@ -24,9 +24,12 @@ from tilewright.ir import (
     cast,
     const_value,
 )
+from tilewright.ir.launch import BLOCKS_PER_SM
 from tilewright.lang.builder import current
 
-__all__ = ["EXPORTS", "argument"]
+__all__ = ["EXPORTS", "UNROLL", "argument", "checked_settings"]
+
+Rule = tuple[Callable[[object], bool], str]
 
 
 def argument(value: object) -> Argument:
@@ -50,10 +53,40 @@ def argument(value: object) -> Argument:
     )
 
 
-def _settings(what: str, values: object) -> tuple[tuple[str, Argument], ...]:
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+# What each setting may be: a test, and what it allows in words.
+COUNT: Rule = _is_count, "a number from 1 on"
+FLAG: Rule = lambda value: isinstance(value, bool), "True or False"
+TEXT: Rule = lambda value: isinstance(value, str), "a string"
+UNROLL: Rule = lambda value: isinstance(value, bool) or _is_count(value), "True, False, or rounds at once: 4"
+SAME = {"min_blocks": BLOCKS_PER_SM, "tir.noalias": "tirx.noalias"}  # the short name of a setting, and its own
+LAUNCH = {BLOCKS_PER_SM: COUNT, "min_blocks": COUNT}
+OF_FUNCTION = {**LAUNCH, "global_symbol": TEXT, "tirx.noalias": FLAG, "tir.noalias": FLAG}
+OF_KERNEL = {**LAUNCH, "comment": TEXT, "hint": TEXT}
+
+
+def checked_settings(what: str, values: object, rules: Mapping[str, Rule]) -> tuple[tuple[str, Argument], ...]:
+    """Settings under their own names. Raises KernelError for one that means nothing here: none is ignored."""
     if not isinstance(values, Mapping):
         raise KernelError(f"{what} takes a dict", given=repr(values), allowed='{"name": value}')
-    return tuple((str(key), argument(value)) for key, value in values.items())
+    settings: dict[str, Argument] = {}
+    for key, value in values.items():
+        if key not in rules:
+            raise KernelError(
+                f"{what} has no setting {key!r}", given=f"{key}={value!r}", allowed=choices(key, rules) or "none"
+            )
+        holds, allowed = rules[key]
+        made = argument(value)
+        if not holds(made):
+            raise KernelError(f"the setting {key} of {what}", given=repr(value), allowed=allowed)
+        name = SAME.get(key, str(key))
+        if name in settings and settings[name] != made:
+            raise KernelError(f"{what} has {key} twice", given=repr(dict(values)), allowed="one value")
+        settings[name] = made
+    return tuple(settings.items())
 
 
 def device_entry() -> None:
@@ -72,21 +105,22 @@ def assume(cond: Value) -> None:
 
 
 def attr(settings: Mapping[str, object]) -> None:
-    """Settings of the kernel: ``T.attr({"tirx.launch_bounds_min_blocks_per_sm": 2})``."""
+    """Settings of the kernel: ``T.attr({"min_blocks": 2})``, in full "tirx.launch_bounds_min_blocks_per_sm"."""
     builder = current("T.attr")
-    builder.emit(Attr(_settings("T.attr", settings), at=builder.at))
+    builder.emit(Attr(checked_settings("T.attr", settings, OF_KERNEL), at=builder.at))
 
 
 def hint(*message: object, **settings: object) -> None:
-    """Advice that changes no meaning; kept in the IR."""
+    """Advice to readers that changes no meaning: a comment of the lowered kernel and of its CUDA text."""
     builder = current("T.hint")
-    words = {"hint": message[0] if len(message) == 1 else message} if message else {}
-    builder.emit(Attr(_settings("T.hint", {**words, **settings}), at=builder.at))
+    words = [*map(str, message), *(f"{key}={value}" for key, value in settings.items())]
+    if words:
+        builder.emit(Attr((("hint", ", ".join(words)),), at=builder.at))
 
 
 def func_attr(settings: Mapping[str, object]) -> None:
-    """Settings of the function as a whole: `Kernel.attrs`."""
-    current("T.func_attr").attrs.update(_settings("T.func_attr", settings))
+    """Settings of the function as a whole, `Kernel.attrs`: ``{"min_blocks": 2, "global_symbol": "main"}``."""
+    current("T.func_attr").attrs.update(checked_settings("T.func_attr", settings, OF_FUNCTION))
 
 
 def evaluate(value: Value) -> None:

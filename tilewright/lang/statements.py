@@ -22,7 +22,10 @@ from tilewright.ir import (
     cast,
     common_dtype,
     const_value,
+    unary,
 )
+from tilewright.ir.verify import MOST_UNROLLED
+from tilewright.lang.choices import condition
 from tilewright.lang.expressions import define, known_truth
 from tilewright.lang.functions import Inline, inline
 from tilewright.lang.loops import Loop, loops_of
@@ -33,7 +36,7 @@ __all__: list[str] = []
 
 @statement(ast.Expr)
 def expression_statement(parser: Parser, node: ast.Expr) -> None:
-    value = parser.eval(node.value)
+    value = parser.outcome(node.value)
     if isinstance(value, Call):
         if value.dtype != "void":  # a call without a value is a statement since it was made
             parser.builder.emit(Evaluate(value, at=parser.builder.at))
@@ -63,7 +66,7 @@ def check(parser: Parser, node: ast.Assert) -> None:
 @statement(ast.If)
 def branch(parser: Parser, node: ast.If) -> None:
     """On a Python value decides now, in the same block; on one of run time makes an `ir.If`."""
-    cond = parser.eval(node.test)
+    cond = condition(parser, node.test)
     known = known_truth(parser, cond)
     if known is not None:
         parser.run(node.body if known else node.orelse)
@@ -80,14 +83,18 @@ def branch(parser: Parser, node: ast.If) -> None:
 @statement(ast.While)
 def loop_while(parser: Parser, node: ast.While) -> None:
     _no_else(parser, node.orelse, "while")
-    cond = parser.eval(node.test)
-    if known_truth(parser, cond) is False:
-        return
     builder = parser.builder
     at = builder.at
-    test = builder.settled(cast(cond if isinstance(cond, Expr) else bool(cond), BOOL))
-    with parser.block(node) as body, parser.loop("run"):
-        parser.run(node.body)
+    with builder.moments.loop(), parser.block(node) as body:
+        cond = condition(parser, node.test)  # evaluated anew in each round
+        if known_truth(parser, cond) is False and not body:
+            return
+        test = builder.settled(cast(cond if isinstance(cond, Expr) else bool(cond), BOOL))
+        if body or body.has_bindings:
+            builder.emit(If(unary("not", test), (Break(at=at),), at=at))
+            test = as_expr(True)
+        with parser.loop("run"):
+            parser.run(node.body)
     builder.emit(While(test, tuple(body), at=at))
 
 
@@ -117,15 +124,16 @@ def _nest(parser: Parser, loops: list[tuple[str, Loop]], body: Sequence[ast.stmt
     builder = parser.builder
     (name, first), *rest = loops
     at = builder.at
-    start, stop = map(builder.settled, _bounds(first))
-    var = Var(builder.unique(name), start.dtype)
-    with parser.block(body[0]) as made:
-        parser.env.define(name, var, "loop")
-        if rest:
-            _nest(parser, rest, body, kind="grid")
-        else:
-            with parser.loop(kind):
-                parser.run(body)
+    with builder.moments.loop():
+        start, stop = map(builder.settled, _bounds(first))  # evaluated once: each round compares with the same stop
+        var = Var(builder.unique(name), start.dtype)
+        with parser.block(body[0]) as made:
+            parser.env.define(name, var, "loop")
+            if rest:
+                _nest(parser, rest, body, kind="grid")
+            else:
+                with parser.loop(kind):
+                    parser.run(body)
     builder.emit(For(var, start, stop, tuple(made), first.kind, first.step, first.annotations, at=at))
 
 
@@ -152,7 +160,15 @@ def _go_through(parser: Parser, node: ast.For, values: object) -> None:
             at=parser.source.span(node.iter),
         )
     with parser.loop("python"):
-        for value in values:
+        for rounds, value in enumerate(values):
+            if rounds == MOST_UNROLLED:
+                raise KernelError(
+                    "a loop over Python values is written out too often",
+                    given=f"more than {MOST_UNROLLED:,} rounds",
+                    allowed=f"{MOST_UNROLLED:,} rounds",
+                    hint="range(...), which loops at run time",
+                    at=parser.source.span(node.iter),
+                )
             define(parser, node.target, value)
             try:
                 parser.run(node.body)
@@ -193,7 +209,7 @@ def give_back(parser: Parser, node: ast.Return) -> None:
         raise KernelError(
             "`return` under run-time control flow", allowed="as the last statement", hint="if/else around what follows"
         )
-    raise Return(None if node.value is None else parser.eval(node.value))
+    raise Return(None if node.value is None else parser.outcome(node.value))
 
 
 @statement(ast.FunctionDef)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import InstructionError, KernelError
-from tilewright.ir import Expr, cast
+from tilewright.ir import Expr, cast, vector
 from tilewright.lang.builder import current
 
 if TYPE_CHECKING:
@@ -39,11 +40,15 @@ class UnknownInstruction(InstructionError, AttributeError):
 class TypeName(DType):
     """``T.float16``: a dtype that also builds values of it, ``T.float16(x)``, and array types, ``T.float16[8]``.
 
+    A vector, ``T.float32x4(a, b, c, d)``, takes its components, or one value for all of them.
+
     ``n = T.int32()`` without a value is a symbolic extent of the arguments.
     """
 
-    def __call__(self, value: object = _NOTHING) -> Expr:
+    def __call__(self, value: object = _NOTHING, *more: object) -> Expr:
         kind = dtype(str(self))
+        if more:
+            return vector((value, *more), kind)  # type: ignore[arg-type]  # cast refuses what is no value
         if value is _NOTHING:
             return current(f"T.{self}()").symbol(kind)
         if isinstance(value, str):  # "inf", "-inf", "nan"
@@ -93,6 +98,7 @@ class BufferType:
     shape: tuple[object, ...]
     dtype: str
     layout: Layout | None
+    strides: tuple[object, ...] | None
     scope: str
     align: int
 
@@ -102,11 +108,13 @@ class BufferType:
         dtype: str = "float32",
         *,
         layout: Layout | None = None,
+        strides: Iterable[object] | None = None,
         scope: str = "global",
         align: int = 0,
     ) -> None:
         if not isinstance(shape, (tuple, list)):
             shape = (shape,)
         values = {"shape": tuple(shape), "dtype": dtype, "layout": layout, "scope": scope, "align": align}
+        values["strides"] = None if strides is None else tuple(strides)
         for name, value in values.items():
             object.__setattr__(self, name, value)

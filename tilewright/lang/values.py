@@ -144,7 +144,21 @@ def exactly(op: str, *operands: Value, kind: str | None = None) -> Expr:
 
 def region(buffer: Buffer, *box: tuple[Value, Value]) -> Region:
     """The box of a buffer with (start, extent) for each dimension: where slices would simplify the extent."""
+    fits = isinstance(buffer, Buffer) and len(box) == len(buffer.shape)
+    if not fits or not all(isinstance(pair, tuple) and len(pair) == 2 and all(map(_counts, pair)) for pair in box):
+        raise KernelError(
+            "T.region takes a buffer and a box of it",
+            given=", ".join(map(str, (getattr(buffer, "name", buffer), *box))),
+            allowed="(start, extent) of integers for each dimension: T.region(A, (0, 8), (i, 16))",
+        )
     return Region(buffer, box)
+
+
+def _counts(value: object) -> bool:
+    """Is it an integer, of now or of run time?"""
+    if isinstance(value, Expr):
+        return value.dtype.is_integer
+    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 EXPORTS: dict[str, object] = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from tilewright.layout import axes
 from tilewright.layout.axes import *  # noqa: F403  every axis is public: a row of axes.py is all that one adds
 from tilewright.layout.base import Layout, Region, Table
+from tilewright.layout.collisions import Collision
 from tilewright.layout.compose import ComposeLayout
 from tilewright.layout.cute import cute_shape, from_cute, to_cute
 from tilewright.layout.facts import INTS, Facts, Value
@@ -31,6 +32,7 @@ from tilewright.layout.tmem import sf_tmem_layout, tcgen05_atom_layout
 
 __all__ = [
     "INTS",
+    "Collision",
     "ComposeLayout",
     "Facts",
     "Iter",

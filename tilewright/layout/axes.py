@@ -109,7 +109,7 @@ class OnAxis:
     axis: Axis
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", checked(self.value, f"a distance along {self.axis}"))
+        object.__setattr__(self, "value", checked(self.value, f"a distance along {self.axis}", arrays=True))
 
     def __add__(self, other: OnAxis | Offset | int) -> Offset:
         return Offset((self,)) + other

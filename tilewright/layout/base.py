@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis
+from tilewright.layout.collisions import Collision
+from tilewright.layout.coordinates import check_inside
 from tilewright.layout.facts import INTS, Facts, Value
 
-__all__ = ["Layout", "Region", "Table"]
+if TYPE_CHECKING:
+    from tilewright.layout.swizzle import SwizzleLayout
+    from tilewright.layout.tile import TileLayout
+
+__all__ = ["Layout", "Region", "Table", "require_layout"]
 
 Table: TypeAlias = dict[str, NDArray[np.int64]]
 """Axis name to an array of shape ``(*shape, replicas)``: where each element is."""
 
 Region: TypeAlias = Sequence[tuple[Value, Value]]
 """``(start, extent)`` for each dimension of a shape."""
+
+
+def require_layout(value: object) -> None:
+    """Raises LayoutError for what is no layout."""
+    if not isinstance(value, Layout):
+        raise LayoutError("not a layout", given=repr(value), allowed="S[...], SwizzleLayout(...), ComposeLayout(...)")
 
 
 class Layout(ABC):
@@ -34,9 +47,30 @@ class Layout(ABC):
     def axes(self) -> tuple[Axis, ...]:
         """The axes that occur: the keys of `apply` and `table`."""
 
-    @abstractmethod
     def apply(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
-        """The physical coordinate of a logical one (of the first replica): ints, NumPy arrays or expressions."""
+        """Where a logical coordinate is (its first replica): a value for the name of each axis that occurs.
+
+        One coordinate is the row-major index; several are of ``shape``, which is the shard's extents if left out. Ints,
+        NumPy arrays and expressions alike.
+
+        >>> from tilewright.layout import S, laneid
+        >>> layout = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]
+        >>> layout.apply(3, 5, shape=(8, 8)), layout.apply(29)
+        ({'laneid': 14, 'm': 1}, {'laneid': 14, 'm': 1})
+
+        Raises LayoutError where a coordinate is outside of its extent (an expression: proven to be), has another rank
+        than the shape, or the shape another size.
+        """
+        check_inside(coord, self.counted(len(coord), shape), facts)
+        return self.place(*coord, shape=shape, facts=facts)
+
+    @abstractmethod
+    def place(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
+        """`apply` for coordinates that are inside, or whose caller checks them: the iters go on beyond the extents."""
+
+    @abstractmethod
+    def counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value] | None:
+        """The extents that a coordinate of this rank counts in; None where there is no end."""
 
     def apply_to_shape(self, coord: Sequence[Value], shape: Sequence[Value], facts: Facts = INTS) -> dict[str, Value]:
         """`apply` with the coordinate as one sequence."""
@@ -71,6 +105,38 @@ class Layout(ABC):
         """What one thread holds: without the thread, block and device axes."""
 
     @abstractmethod
+    def group(self, shape: Sequence[Value], facts: Facts = INTS) -> tuple[Layout, tuple[int, ...]]:
+        """The layout with iters that fall into one group for each entry of ``shape``, and where the groups begin."""
+
+    @abstractmethod
+    def permute_dims(self, perm: Sequence[int]) -> Layout:
+        """The shard iters in another order."""
+
+    @abstractmethod
+    def permute_by_groups(self, separators: Sequence[int], perm: Sequence[int]) -> Layout:
+        """The groups of shard iters, as `group` separates them, in another order."""
+
+    @abstractmethod
+    def broadcast(self, shape: Sequence[Value], to_shape: Sequence[Value], facts: Facts = INTS) -> Layout:
+        """View a layout of ``shape`` as one of ``to_shape``, as NumPy broadcasts."""
+
+    @abstractmethod
+    def tile_with(
+        self, outer: Layout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
+    ) -> Layout:
+        """Repeat this layout of ``inner_shape`` as ``outer`` says, whose strides count whole spans of this one."""
+
+    @abstractmethod
+    def direct_sum(
+        self, left: Layout, left_shape: Sequence[Value], right_shape: Sequence[Value], facts: Facts = INTS
+    ) -> Layout:
+        """Like `tile_with`, with the strides of ``left`` as they are."""
+
+    @abstractmethod
+    def inverse(self, facts: Facts = INTS) -> Layout:
+        """The layout that leads from an address back to the row-major index."""
+
+    @abstractmethod
     def tile_to(self, to_shape: Sequence[Value], from_shape: Sequence[Value], facts: Facts = INTS) -> Layout:
         """Repeat this layout of ``from_shape`` in row-major order until it fills ``to_shape``."""
 
@@ -81,6 +147,10 @@ class Layout(ABC):
     @abstractmethod
     def unpack(self, n: int) -> Layout:
         """View every element as ``n`` narrower neighbours."""
+
+    @abstractmethod
+    def parted(self, shape: Sequence[Value]) -> tuple[SwizzleLayout | None, TileLayout]:
+        """The swizzle, None for none, and the tile layout that it acts after; ``shape``: of whoever has no extents."""
 
     @abstractmethod
     def is_trivial(self, facts: Facts = INTS) -> bool:
@@ -99,6 +169,16 @@ class Layout(ABC):
         from tilewright.view import layout_html  # upwards, and only when a notebook asks
 
         return layout_html(self)
+
+    @abstractmethod
+    def collision(self, counts: Callable[[Axis], bool] = lambda _: True) -> Collision | None:
+        """Two elements in one place, or None: copies of one element do not collide. ``counts``: does an axis tell
+        places apart? All do, if left out. Strides that are expressions are taken to move nothing.
+
+        >>> from tilewright.layout import S
+        >>> S[(4, 2) : (1, 2)].collision()
+        Collision(first=1, second=4, place={'m': 2})
+        """
 
     @abstractmethod
     def equivalent(self, other: Layout, facts: Facts = INTS) -> bool:

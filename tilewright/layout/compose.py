@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError
-from tilewright.layout.axes import Axis, m
-from tilewright.layout.base import Layout, Region, Table
-from tilewright.layout.facts import INTS, Facts, Value, as_int
-from tilewright.layout.tables import is_numeric
+from tilewright.layout.axes import Axis, Offset, OnAxis, m
+from tilewright.layout.base import Layout, Table, require_layout
+from tilewright.layout.collisions import Collision
+from tilewright.layout.facts import INTS, Facts, Value
+from tilewright.layout.inverses import unswizzled
+from tilewright.layout.swizzled import SwizzledLayout
+from tilewright.layout.tables import is_small, same_places
 from tilewright.layout.thread_axes import extremes
 from tilewright.layout.tile import TileLayout
 
@@ -23,7 +27,7 @@ __all__ = ["ComposeLayout"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ComposeLayout(Layout):
+class ComposeLayout(SwizzledLayout):
     """Where ``tile`` leads, with the address on axis m swizzled; the XOR acts on the whole address, offset included.
 
     >>> from tilewright.layout import S, SwizzleLayout
@@ -50,37 +54,44 @@ class ComposeLayout(Layout):
     def __repr__(self) -> str:
         return f"ComposeLayout({self.swizzle}, {self.tile})"
 
-    def apply(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
-        """`TileLayout.apply`, then the swizzle on axis m."""
-        out = self.tile.apply(*coord, shape=shape, facts=facts)
+    def place(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
+        """`TileLayout.place`, then the swizzle on axis m."""
+        out = self.tile.place(*coord, shape=shape, facts=facts)
         if "m" in out:
             out["m"] = facts.simplify(self.swizzle.address(out["m"]))
         return out
+
+    def counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value]:
+        """`TileLayout.counted`."""
+        return self.tile.counted(rank, shape)
 
     def size(self, axis: str | Axis | None = None) -> Value:
         """`TileLayout.size`: a swizzle adds and drops nothing."""
         return self.tile.size(axis)
 
     def span(self, axis: str | Axis | None = None) -> Value:
-        """Places from the first to the last. Exact on axis m, by the table; of expressions, the blocks that the swizzle
-        permutes, as many as the tile layout touches when it starts at one.
+        """Places from the first to the last. Exact on axis m, by the table; of expressions, and beyond `MOST_PLACES`
+        of them, the blocks that the swizzle permutes, as many as the tile layout touches when it starts at one.
         """
         wanted = m if axis is None else Axis.get(axis)
         if wanted != m:
             return self.tile.span(wanted)
-        if is_numeric(self.tile):
-            places = self.table([self.size()]).get("m", np.zeros(1, np.int64))
-            return int(places.max() - places.min() + 1)
-        return _rounded_up(self.tile.span(m), self.swizzle.block)
+        places = self._addresses()
+        return _rounded_up(self.tile.span(m), self.swizzle.block) if places is None else int(np.ptp(places)) + 1
 
     def cosize(self, axis: str | Axis = m) -> Value:
-        """One more than the largest coordinate; of expressions on axis m, rounded up to whole swizzled blocks."""
+        """One more than the largest coordinate; on axis m rounded up to whole swizzled blocks where `span` is."""
         wanted = Axis.get(axis)
         if wanted != m:
             return self.tile.cosize(wanted)
-        if is_numeric(self.tile):
-            return int(self.table([self.size()]).get("m", np.zeros(1, np.int64)).max() + 1)
-        return _rounded_up(self.tile.cosize(m), self.swizzle.block)
+        places = self._addresses()
+        return _rounded_up(self.tile.cosize(m), self.swizzle.block) if places is None else int(places.max()) + 1
+
+    def _addresses(self) -> NDArray[np.int64] | None:
+        """Every address; None of expressions, and where they are too many to list."""
+        if not is_small(self.tile):
+            return None
+        return self.table([self.size()]).get("m", np.zeros(1, np.int64))
 
     def table(self, shape: Sequence[int]) -> Table:
         """`TileLayout.table`, with axis m after the swizzle."""
@@ -98,40 +109,20 @@ class ComposeLayout(Layout):
         return tile if idle or not self.swizzle.swizzle_len else ComposeLayout(self.swizzle, tile)
 
     def equivalent(self, other: Layout, facts: Facts = INTS) -> bool:
-        """Equality by meaning: by canonical forms, and for numbers by the tables, which decide."""
+        """Equality by meaning: by canonical forms, and for numbers by the tables, which decide; beyond `MOST_PLACES` of
+        them forms alone do.
+        """
+        require_layout(other)
         mine, theirs = self.canonicalize(facts), other.canonicalize(facts)
-        if isinstance(mine, TileLayout) and isinstance(theirs, TileLayout):
-            return mine.equivalent(theirs, facts)
-        if isinstance(mine, ComposeLayout) and isinstance(theirs, ComposeLayout) and mine.swizzle == theirs.swizzle:
-            return mine.tile.equivalent(theirs.tile, facts)
-        tiles = [layout.tile if isinstance(layout, ComposeLayout) else layout for layout in (mine, theirs)]
-        sizes = [as_int(layout.size()) for layout in (mine, theirs)]
-        if sizes[0] is None or sizes[0] != sizes[1]:
-            return False
-        return all(not isinstance(t, TileLayout) or is_numeric(t) for t in tiles) and _same_places(mine, theirs)
+        parts = [layout.parted([self.size()]) for layout in (mine, theirs)]
+        if parts[0][0] == parts[1][0]:
+            return parts[0][1].equivalent(parts[1][1], facts)
+        return same_places(mine, theirs)
 
     def is_trivial(self, facts: Facts = INTS) -> bool:
         """Is it the identity: element i at address i?"""
         plain = self.canonicalize(facts)
         return isinstance(plain, TileLayout) and plain.is_trivial(facts)
-
-    def group(self, shape: Sequence[Value], facts: Facts = INTS) -> tuple[ComposeLayout, tuple[int, ...]]:
-        """`TileLayout.group` below the swizzle."""
-        tile, separators = self.tile.group(shape, facts)
-        return replace(self, tile=tile), separators
-
-    def slice(self, shape: Sequence[Value], region: Region, facts: Facts = INTS) -> ComposeLayout:
-        """`TileLayout.slice` below the swizzle, which acts on the whole address, origin included.
-
-        >>> from tilewright.layout import S, SwizzleLayout
-        >>> ComposeLayout(SwizzleLayout(3, 3, 3), S[8, 64]).slice((8, 64), [(0, 8), (16, 16)]).tile
-        S[(8, 16):(64, 1)] + 16
-        """
-        return replace(self, tile=self.tile.slice(shape, region, facts))
-
-    def tile_to(self, to_shape: Sequence[Value], from_shape: Sequence[Value], facts: Facts = INTS) -> ComposeLayout:
-        """`TileLayout.tile_to` below the swizzle."""
-        return replace(self, tile=self.tile.tile_to(to_shape, from_shape, facts))
 
     def permute_dims(self, perm: Sequence[int]) -> ComposeLayout:
         """`TileLayout.permute_dims` below the swizzle."""
@@ -140,10 +131,6 @@ class ComposeLayout(Layout):
     def permute_by_groups(self, separators: Sequence[int], perm: Sequence[int]) -> ComposeLayout:
         """`TileLayout.permute_by_groups` below the swizzle."""
         return replace(self, tile=self.tile.permute_by_groups(separators, perm))
-
-    def broadcast(self, shape: Sequence[Value], to_shape: Sequence[Value], facts: Facts = INTS) -> ComposeLayout:
-        """`TileLayout.broadcast` below the swizzle."""
-        return replace(self, tile=self.tile.broadcast(shape, to_shape, facts))
 
     def storage(self) -> ComposeLayout:
         """What one thread holds, swizzled."""
@@ -156,8 +143,40 @@ class ComposeLayout(Layout):
         return ComposeLayout(self.swizzle.pack(n), self.tile.pack(n, facts))
 
     def unpack(self, n: int) -> ComposeLayout:
-        """`TileLayout.unpack` below a swizzle of longer runs."""
+        """`TileLayout.unpack` below a swizzle of longer runs. Raises LayoutError where another axis would take them."""
+        last = self.tile.shard[-1].axis if self.tile.shard else m
+        if last.is_memory() and last != m:
+            raise LayoutError(f"cannot unpack {self} by {n}", given=f"axis {last}", allowed="an innermost iter on m")
         return ComposeLayout(self.swizzle.unpack(n), self.tile.unpack(n))
+
+    def inverse(self, facts: Facts = INTS) -> Layout:
+        """The layout that leads from an address back to the row-major index.
+
+        >>> from tilewright.layout import S, SwizzleLayout
+        >>> SwizzleLayout(3, 3, 3).after(S[16, 64]).inverse().apply(65 + 8)
+        {'m': 65}
+
+        Raises LayoutError unless the layout is a permutation of ``0 .. size`` on axis m, whose way back is a swizzle
+        after a tile layout: where it moves whole periods, or only bits of a size that is a power of two.
+        """
+        plain = self.canonicalize(facts)
+        return plain.inverse(facts) if isinstance(plain, TileLayout) else unswizzled(self, facts)
+
+    def parted(self, shape: Sequence[Value]) -> tuple[SwizzleLayout, TileLayout]:
+        """The swizzle and the tile layout."""
+        return self.swizzle, self.tile
+
+    def __add__(self, other: TileLayout | Offset | OnAxis | Value) -> ComposeLayout:
+        return replace(self, tile=self.tile + other)
+
+    __radd__ = __add__
+
+    def collision(self, counts: Callable[[Axis], bool] = lambda _: True) -> Collision | None:
+        """`TileLayout.collision`, the place swizzled: no two addresses move to one."""
+        found = self.tile.collision(counts)
+        if found is None or "m" not in found.place:
+            return found
+        return found._replace(place={**found.place, "m": self.swizzle.address(found.place["m"])})
 
     def get_scope(self) -> tuple[str, str]:
         """`TileLayout.get_scope`."""
@@ -174,16 +193,3 @@ class ComposeLayout(Layout):
 
 def _rounded_up(value: Value, block: int) -> Value:
     return (value + (block - 1)) // block * block
-
-
-def _same_places(a: Layout, b: Layout) -> bool:
-    """Is each element in the same set of places? For layouts of numbers, of equal size."""
-    tables = [layout.table([layout.size()]) for layout in (a, b)]
-    names = sorted({name for table in tables for name in table})
-    places = []
-    for table in tables:
-        replicas = max((values.shape[-1] for values in table.values()), default=1)
-        absent = np.zeros((a.size(), replicas), np.int64)
-        stacked = np.stack([table.get(name, absent) for name in names], axis=-1)
-        places.append([{tuple(place) for place in row} for row in stacked.tolist()])
-    return bool(places[0] == places[1])

@@ -2,6 +2,7 @@
 
 A CuTe layout maps coordinates of its top-level modes, as ours maps coordinates of a shape: ``(i, j)`` leads to the
 same place on both sides. Inside a mode CuTe's first extent runs fastest, ours the last: nested modes are turned round.
+A register layout is written the other way round, as CuTe's thread-value layouts are: see `thread_values`.
 Source: CUTLASS documentation, "CuTe Layouts" and "CuTe Layout Algebra".
 """
 
@@ -12,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias, Union
 
 from tilewright.errors import LayoutError
-from tilewright.layout.axes import m
-from tilewright.layout.base import Layout
+from tilewright.layout.axes import Axis, m
+from tilewright.layout.base import Layout, require_layout
 from tilewright.layout.compose import ComposeLayout
 from tilewright.layout.facts import INTS, Facts, Value, as_int
 from tilewright.layout.iters import Iter, Iters, fuse, regroup
 from tilewright.layout.swizzle import SwizzleLayout
+from tilewright.layout.thread_values import from_thread_values, thread_values
 from tilewright.layout.tile import TileLayout
 
 __all__ = ["cute_shape", "from_cute", "to_cute"]
@@ -25,26 +27,32 @@ __all__ = ["cute_shape", "from_cute", "to_cute"]
 Nested: TypeAlias = Union[int, "list[Nested]"]
 
 _SWIZZLE = re.compile(r"\s*(?:Sw|Swizzle)\s*<\s*(\d+)\s*,\s*(\d+)\s*,\s*(-?\d+)\s*>\s*")
-_OFFSET = re.compile(r"\s*_?(\d+)\s*")
-_TOKEN = re.compile(r"\s*(?:_?(\d+)|([(),]))\s*")
+_OFFSET = re.compile(r"\s*_?(-?\d+)\s*")
+_TOKEN = re.compile(r"\s*(?:_?(-?\d+)|([(),]))\s*")
 
 
-def from_cute(text: str) -> Layout:
+def from_cute(text: str, *, threads: str | Axis | None = None, shape: Sequence[int] | None = None) -> Layout:
     """The layout that a CuTe string writes: ``shape:stride``, ``Swizzle<B,M,S>``, or a swizzle ``o`` an offset ``o`` a
     layout. `cute_shape` gives the shape whose coordinates it takes.
+
+    threads: the text is a thread-value layout, whose first mode counts threads on this axis, and whose second counts
+    registers, axis m. shape: of its tile; its index counts the first dimension fastest.
 
     >>> from_cute("((4,2),8):((1,32),4)")
     S[(2, 4, 8):(32, 1, 4)]
     >>> from_cute("Sw<3,4,3> o 0 o (8,64):(64,1)").tile
     S[(8, 64):(64, 1)]
+    >>> from_cute("((4,8),2):((16,1),8)", threads="laneid", shape=(8, 8))
+    S[(8, 4, 2):(4@laneid, 1@laneid, 1)]
 
     Raises LayoutError for a text that is neither, or whose shape and stride do not match.
     """
     *before, last = text.split(" o ")
+    if threads is not None:
+        return from_thread_values(_modes(*_halves(text), text), threads, shape)
     if found := _SWIZZLE.fullmatch(last):
         return _swizzle(found)
-    shape, stride = _halves(last)
-    layout = TileLayout([it for mode in _modes(shape, stride, text) for it in mode])
+    layout = TileLayout([it for mode in _modes(*_halves(last), text) for it in mode])
     swizzle = None
     for number, part in enumerate(before):
         if number == 0 and (found := _SWIZZLE.fullmatch(part)):
@@ -71,28 +79,46 @@ def cute_shape(text: str) -> tuple[int, ...]:
 def to_cute(layout: Layout, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> str:
     """The CuTe string of a layout: one mode per entry of ``shape``, or per iter.
 
+    Of a layout with thread axes it is the thread-value layout, ``((threads), (values)) : (strides)``: from thread and
+    register to the element's index in a tile of ``shape``, first dimension fastest. Thread axes must compose to one,
+    which numbers the threads; axis m numbers the registers; replicas have stride 0. `from_cute` is then told the axis.
+
     >>> from tilewright.layout import S
     >>> to_cute(S[(2, 4, 8) : (32, 1, 4)], (8, 8))
     '((4,2),8):((1,32),4)'
     >>> to_cute(SwizzleLayout(4, 3, 3))
     'Swizzle<3,4,3>'
+    >>> from tilewright.layout import laneid
+    >>> to_cute(S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)], (8, 8))
+    '((4,8),2):((16,1),8)'
 
-    Raises LayoutError for replicas and for axes other than m, which CuTe has not.
+    Raises LayoutError for what CuTe has not: replicas in memory, other axes, registers with gaps.
     """
+    require_layout(layout)
     if isinstance(layout, SwizzleLayout):
         return _swizzle_text(layout)
+    if any(axis.is_thread() for axis in layout.axes):
+        return _written(thread_values(layout, shape))
     if isinstance(layout, ComposeLayout):
         rest = to_cute(layout.tile, shape, facts)
         return f"{_swizzle_text(layout.swizzle)} o {rest if ' o ' in rest else f'0 o {rest}'}"
     assert isinstance(layout, TileLayout)
     if layout.replica or any(axis != m for axis in layout.axes):
-        raise LayoutError(f"{layout} has no CuTe string", given=str(layout), allowed="iters on axis m, and no replicas")
+        raise LayoutError(
+            f"{layout} has no CuTe string",
+            given=str(layout),
+            allowed="iters on axis m, and no replicas; or threads and registers",
+        )
     groups = regroup(layout.shard, layout.extents if shape is None else shape, facts)
-    modes = [list(reversed(fuse(group, facts))) or [Iter(1, 0)] for group in groups]
+    text = _written([tuple(reversed(fuse(group, facts))) or (Iter(1, 0),) for group in groups])
+    return f"{layout.offset_on(m)} o {text}" if layout.offset else text
+
+
+def _written(modes: Sequence[Iters]) -> str:
+    """``shape:stride`` of modes whose fastest iter comes first."""
     extents = ",".join(_mode_text([it.extent for it in mode]) for mode in modes)
     strides = ",".join(_mode_text([it.stride for it in mode]) for mode in modes)
-    text = f"{extents}:{strides}" if [len(mode) for mode in modes] == [1] else f"({extents}):({strides})"
-    return f"{layout.offset_on(m)} o {text}" if layout.offset else text
+    return f"{extents}:{strides}" if [len(mode) for mode in modes] == [1] else f"({extents}):({strides})"
 
 
 def _swizzle(found: re.Match[str]) -> SwizzleLayout:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Number
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -44,7 +45,7 @@ class _Ints:
     def divides(self, n: Value, value: Value) -> bool:
         divisor, number = as_int(n), as_int(value)
         if divisor is not None and number is not None:
-            return number % divisor == 0 if divisor else number == 0
+            return divisor != 0 and number % divisor == 0
         return divisor == 1 or number == 0 or self.equal(n, value)
 
     def equal(self, a: Value, b: Value) -> bool:
@@ -67,12 +68,17 @@ def as_int(value: Value) -> int | None:
     return int(value) if isinstance(value, int | np.integer) else None
 
 
-def checked(value: Value, what: str) -> Value:
-    """A value that a layout may hold: an int or an expression. Raises LayoutError for a float, a string or None."""
+def checked(value: Value, what: str, *, arrays: bool = False) -> Value:
+    """A value that a layout may hold: an int or an expression; of coordinates, also arrays of ints.
+
+    Raises LayoutError for a float, a string, None and whatever else has no integer arithmetic.
+    """
     number = as_int(value)
     if number is not None:
         return number
-    if value is None or isinstance(value, float | np.floating | str | tuple | list):
+    if isinstance(value, np.ndarray) and arrays and value.dtype.kind in "iu":
+        return value
+    if isinstance(value, Number | np.generic | np.ndarray) or not hasattr(type(value), "__floordiv__"):
         raise LayoutError(f"{what} must be an integer", given=repr(value), allowed="an int or an integer expression")
     return value
 

@@ -80,7 +80,7 @@ class IterLayout(Layout):
         """
         if axis is None:
             return product(self.span(each) for each in self.axes if each.is_memory())
-        low, high = self._ends(Axis.get(axis))
+        low, high = self.ends(Axis.get(axis))
         return plus(plus(high, 1), times(-1, low)) if as_int(low) else plus(high, 1)
 
     def cosize(self, axis: str | Axis = m) -> Value:
@@ -91,9 +91,9 @@ class IterLayout(Layout):
         120
         """
         wanted = Axis.get(axis)
-        return plus(plus(self._ends(wanted)[1], self.offset_on(wanted)), 1)
+        return plus(plus(self.ends(wanted)[1], self.offset_on(wanted)), 1)
 
-    def _ends(self, axis: Axis) -> tuple[Value, Value]:
+    def ends(self, axis: Axis) -> tuple[Value, Value]:
         """The smallest and largest coordinate without the offset, symbolic strides taken to be non-negative."""
         low: Value = 0
         high: Value = 0

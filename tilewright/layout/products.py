@@ -9,20 +9,27 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import LayoutError
 from tilewright.layout.axes import OnAxis
+from tilewright.layout.base import Layout, require_layout
 from tilewright.layout.facts import Facts, Value, listed, times
 from tilewright.layout.iters import Iter, Iters, merged, regroup
+from tilewright.layout.parts import IterLayout
 
 if TYPE_CHECKING:
+    from tilewright.layout.swizzle import SwizzleLayout
     from tilewright.layout.tile import TileLayout
 
 __all__ = ["combine", "find_inner", "find_outer"]
 
 
 def combine(
-    outer: TileLayout, inner: TileLayout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts,
+    outer: Layout, inner: TileLayout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts,
     *, scaled: bool,
 ) -> TileLayout:  # fmt: skip
-    """Element ``o * inner_shape + i`` at ``inner(i) + outer(o)``; scaled: ``outer`` counts spans of ``inner``."""
+    """Element ``o * inner_shape + i`` at ``inner(i) + outer(o)``; scaled: ``outer`` counts spans of ``inner``.
+
+    Raises LayoutError for an ``outer`` with a swizzle: what is added after a swizzle, none describes.
+    """
+    outer = _unswizzled(outer, "outer layout of a tile" if scaled else "left part of a direct sum")
     _check_ranks(outer_shape, inner_shape)
     far, near = regroup(outer.shard, outer_shape, facts), regroup(inner.shard, inner_shape, facts)
     if scaled:
@@ -37,6 +44,22 @@ def combine(
     )
 
 
+def _unswizzled(layout: Layout, what: str) -> TileLayout:
+    require_layout(layout)
+    if isinstance(layout, IterLayout):
+        return layout  # type: ignore[return-value]  # TileLayout is the one kind of it
+    raise LayoutError(
+        f"the {what} has no swizzle",
+        given=str(layout),
+        allowed="a TileLayout: a swizzle acts on the whole address, that of the tiles inside included;"
+        " ComposeLayout(swizzle, inner.tile(outer, ...)) swizzles the whole",
+    )
+
+
+def _swizzled(swizzle: SwizzleLayout | None, tile: TileLayout) -> Layout:
+    return tile if swizzle is None else swizzle.after(tile)
+
+
 def _check_ranks(a: Sequence[Value], b: Sequence[Value]) -> None:
     if len(a) != len(b):
         raise LayoutError(
@@ -49,39 +72,47 @@ def _scaled(iters: Iters, inner: TileLayout, facts: Facts) -> Iters:
 
 
 def find_outer(
-    inner: TileLayout, whole: TileLayout, shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts,
+    inner: Layout, whole: Layout, shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts,
     *, scaled: bool,
 ) -> TileLayout | None:  # fmt: skip
     """The layout which, combined with ``inner``, means ``whole``; None if there is none."""
-    parts = _parted(whole, shape, inner_shape, facts)
+    require_layout(whole)
+    (swizzle, near), (_, plain) = inner.parted(inner_shape), whole.parted(shape)
+    parts = _parted(plain, shape, inner_shape, facts)
     if parts is None:
         return None
     _, outer_shape, shard = parts
-    for replica in _without(whole.replica, inner.replica):
-        far = _differ(replace(whole, shard=shard, replica=replica), inner)
-        found = _unscaled(far, inner, facts) if scaled else far
-        if found and combine(found, inner, outer_shape, inner_shape, facts, scaled=scaled).equivalent(whole, facts):
+    for replica in _without(plain.replica, near.replica):
+        far = _differ(replace(plain, shard=shard, replica=replica), near)
+        found = _unscaled(far, near, facts) if scaled else far
+        if found is None:
+            continue
+        again = combine(found, near, outer_shape, inner_shape, facts, scaled=scaled)
+        if _swizzled(swizzle, again).equivalent(whole, facts):
             return found
     return None
 
 
 def find_inner(
-    outer: TileLayout, whole: TileLayout, shape: Sequence[Value], outer_shape: Sequence[Value], facts: Facts,
+    outer: Layout, whole: Layout, shape: Sequence[Value], outer_shape: Sequence[Value], facts: Facts,
     *, scaled: bool,
-) -> TileLayout | None:  # fmt: skip
-    """The layout which, combined below ``outer``, means ``whole``; None if there is none."""
+) -> Layout | None:  # fmt: skip
+    """The layout which, combined below ``outer``, means ``whole``, with its swizzle; None if there is none."""
+    outer = _unswizzled(outer, "outer layout of a tile" if scaled else "left part of a direct sum")
+    require_layout(whole)
+    swizzle, plain = whole.parted(shape)
     inner_shape = _quotient(shape, outer_shape, facts)
-    parts = inner_shape and _parted(whole, shape, inner_shape, facts)
+    parts = inner_shape and _parted(plain, shape, inner_shape, facts)
     if not inner_shape or not parts:
         return None
-    for count in range(len(whole.replica) + 1):
-        for replica in combinations(whole.replica, count):
-            near = replace(whole, shard=parts[0], replica=replica, offset=())
+    for count in range(len(plain.replica) + 1):
+        for replica in combinations(plain.replica, count):
+            near = replace(plain, shard=parts[0], replica=replica, offset=())
             spans = {o.axis: near.span(o.axis) if scaled else 1 for o in outer.offset}
             shifts = [OnAxis(times(-o.value, spans[o.axis]), o.axis) for o in outer.offset]
-            found = replace(near, offset=merged((*whole.offset, *shifts)))
-            if combine(outer, found, outer_shape, inner_shape, facts, scaled=scaled).equivalent(whole, facts):
-                return found
+            found = replace(near, offset=merged((*plain.offset, *shifts)))
+            if combine(outer, found, outer_shape, inner_shape, facts, scaled=scaled).equivalent(plain, facts):
+                return _swizzled(swizzle, found)
     return None
 
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, m
-from tilewright.layout.base import Layout, Region, Table
+from tilewright.layout.base import Layout, Table, require_layout
 from tilewright.layout.compose import ComposeLayout
 from tilewright.layout.facts import INTS, Facts, Value, as_int
 from tilewright.layout.iters import row_major
+from tilewright.layout.swizzled import SwizzledLayout
 from tilewright.layout.tile import TileLayout
 
 __all__ = ["SwizzleLayout"]
 
+ADDRESS_BITS = 62  # of the int64 in which tables hold addresses, the sign and one more left out
+
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SwizzleLayout(Layout):
+class SwizzleLayout(SwizzledLayout):
     """XOR the address bits ``[M+S, M+S+B)`` into ``[M, M+B)``, M, B, S being per_element, swizzle_len, atom_len.
 
     Addresses are in elements: runs of ``2**M`` stay together. ``swizzle_inner=False`` mirrors it: the low bits are
@@ -50,6 +52,8 @@ class SwizzleLayout(Layout):
                 given=f"atom_len {self.atom_len} < swizzle_len {self.swizzle_len}",
                 allowed="atom_len of at least swizzle_len, or source and target bits overlap",
             )
+        if (bits := self.per_element + self.swizzle_len + self.atom_len) > ADDRESS_BITS:
+            raise LayoutError(f"a swizzle of {bits} address bits", given=bits, allowed=f"at most {ADDRESS_BITS}")
 
     def __repr__(self) -> str:
         mirrored = "" if self.swizzle_inner else ", swizzle_inner=False"
@@ -86,15 +90,32 @@ class SwizzleLayout(Layout):
             return value ^ ((value >> self.atom_len) & low)
         return value ^ ((value & low) << self.atom_len)
 
-    def apply(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
+    def place(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
         """The address of a row-major index, or of a coordinate of ``shape``."""
         if shape is None and len(coord) == 1:
             return {"m": facts.simplify(self.address(coord[0]))}
         rows = [self.size()] if shape is None else shape
-        return self._over(rows).apply(*coord, shape=rows, facts=facts)
+        return self.over(rows).place(*coord, shape=rows, facts=facts)
 
-    def _over(self, shape: Sequence[Value]) -> ComposeLayout:
-        return ComposeLayout(self, TileLayout(row_major(shape)))
+    def counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value] | None:
+        """The extents of ``shape``; without one the addresses have no end, as the pattern repeats."""
+        return shape
+
+    def over(self, shape: Sequence[Value]) -> ComposeLayout:
+        """The swizzle of a row-major tile: what a bare swizzle means as the layout of a buffer of that shape.
+
+        >>> SwizzleLayout(3, 3, 3).over((32, 64)).size()
+        2048
+        """
+        return self.after(TileLayout(row_major(shape)))
+
+    def after(self, tile: TileLayout) -> ComposeLayout:
+        """The layout that leads where ``tile`` does, swizzled."""
+        return ComposeLayout(self, tile)
+
+    def parted(self, shape: Sequence[Value]) -> tuple[SwizzleLayout, TileLayout]:
+        """The swizzle, and rows of ``shape``."""
+        return self, TileLayout(row_major(shape))
 
     def size(self, axis: str | Axis | None = None) -> int:
         """Elements of one period."""
@@ -110,7 +131,7 @@ class SwizzleLayout(Layout):
 
     def table(self, shape: Sequence[int]) -> Table:
         """The address of each element of a row-major tile: {"m": int64 array of ``(*shape, 1)``}."""
-        return {"m": np.asarray(self.address(np.arange(prod(shape), dtype=np.int64))).reshape(*shape, 1)}
+        return self.over(shape).table(shape) or {"m": np.zeros(1, np.int64)}  # of a tile without dimensions
 
     def canonicalize(self, facts: Facts = INTS) -> SwizzleLayout:
         """Itself; of no bits, the swizzle of nothing at all."""
@@ -120,27 +141,23 @@ class SwizzleLayout(Layout):
         """Equality by meaning: the same swizzle, or a layout of tiles over it that is row major."""
         if isinstance(other, SwizzleLayout):
             return self.canonicalize() == other.canonicalize()
-        return self._over([other.size()]).equivalent(other, facts)
+        require_layout(other)
+        return self.over([other.size()]).equivalent(other, facts)
 
     def is_trivial(self, facts: Facts = INTS) -> bool:
         """Does it move nothing?"""
         return not self.swizzle_len
 
-    def inverse(self) -> SwizzleLayout:
+    def collision(self, counts: Callable[[Axis], bool] = lambda _: True) -> None:
+        """None: no two addresses move to one."""
+
+    def inverse(self, facts: Facts = INTS) -> SwizzleLayout:
         """Itself: the bits it reads are not those it changes."""
         return self
-
-    def slice(self, shape: Sequence[Value], region: Region, facts: Facts = INTS) -> ComposeLayout:
-        """The swizzle over a region of a row-major ``shape``."""
-        return self._over(shape).slice(shape, region, facts)
 
     def storage(self) -> SwizzleLayout:
         """Itself: there are no thread axes."""
         return self
-
-    def tile_to(self, to_shape: Sequence[Value], from_shape: Sequence[Value], facts: Facts = INTS) -> ComposeLayout:
-        """The swizzle over row-major tiles of ``from_shape``, one after another until they fill ``to_shape``."""
-        return self._over(from_shape).tile_to(to_shape, from_shape, facts)
 
     def pack(self, n: int, facts: Facts = INTS) -> SwizzleLayout:
         """Addresses in packs of ``n``: the runs that stay together are ``n`` times shorter.
@@ -150,18 +167,45 @@ class SwizzleLayout(Layout):
 
         Raises LayoutError unless ``n`` is a power of two within a run.
         """
-        bits = n.bit_length() - 1
-        if n < 1 or n != 1 << bits or bits > self.per_element:
-            raise LayoutError(
-                f"cannot pack {self} by {n}",
-                given=n,
-                allowed=f"a power of two up to {1 << self.per_element}: the elements that stay together",
-            )
-        return SwizzleLayout(self.per_element - bits, self.swizzle_len, self.atom_len, self.swizzle_inner)
+        return self._in_units("pack", n, 1 << self.per_element, -1)
 
     def unpack(self, n: int) -> SwizzleLayout:
         """Addresses in n-ths of an element. Inverse of `pack`."""
-        bits = n.bit_length() - 1
-        if n < 1 or n != 1 << bits:
-            raise LayoutError(f"cannot unpack {self} by {n}", given=n, allowed="a power of two")
-        return SwizzleLayout(self.per_element + bits, self.swizzle_len, self.atom_len, self.swizzle_inner)
+        return self._in_units("unpack", n, 1 << (ADDRESS_BITS - self.period.bit_length() + 1), 1)
+
+    def _in_units(self, verb: str, n: int, most: int, sign: int) -> SwizzleLayout:
+        number = as_int(n) or 0
+        if number < 1 or number & (number - 1) or number > most:
+            raise LayoutError(
+                f"cannot {verb} {self} by {n}",
+                given=n,
+                allowed=f"a power of two up to {most}" + (": the elements that stay together" if sign < 0 else ""),
+            )
+        return replace(self, per_element=self.per_element + sign * (number.bit_length() - 1))
+
+    tile = SwizzledLayout.tile_with
+
+    def expand_threads(self, facts: Facts = INTS) -> SwizzleLayout:
+        """Itself: there are no thread axes."""
+        return self
+
+    def permute_dims(self, perm: Sequence[int]) -> Layout:
+        """LayoutError: a bare swizzle has no iters; `over` gives it those of a shape."""
+        raise self._bare("permute", tuple(perm))
+
+    def permute_by_groups(self, separators: Sequence[int], perm: Sequence[int]) -> Layout:
+        """LayoutError: a bare swizzle has no iters; `over` gives it those of a shape."""
+        raise self._bare("permute", tuple(perm))
+
+    def __add__(self, other: object) -> Layout:
+        """LayoutError: a bare swizzle has no tile layout that an offset or a replica could move."""
+        raise self._bare("move", other)
+
+    __radd__ = __add__
+
+    def _bare(self, verb: str, given: object) -> LayoutError:
+        return LayoutError(
+            f"{self} alone has no extents, and so nothing to {verb}",
+            given=given,
+            allowed=f"the swizzle of a tile: {self}.over(shape)",
+        )

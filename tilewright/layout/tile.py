@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from tilewright.errors import LayoutError
 from tilewright.layout.axes import AXES, Axis, Offset, OnAxis, m
-from tilewright.layout.base import Layout, Region, Table
+from tilewright.layout.base import Layout, Region, Table, require_layout
+from tilewright.layout.collisions import Collision, find_collision
 from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, times
 from tilewright.layout.iters import Iter, Iters, fuse, point, regroup, row_major
 from tilewright.layout.packing import inverse_iters, packed, stretched, unpacked
 from tilewright.layout.parts import IterLayout
 from tilewright.layout.products import combine, find_inner, find_outer
 from tilewright.layout.regions import slice_tile
-from tilewright.layout.tables import table_of
+from tilewright.layout.tables import same_places, table_of
 from tilewright.layout.thread_axes import check_scopes, compose_threads, expand_threads, extremes, scope_of
 
 __all__ = ["TileLayout"]
@@ -58,24 +60,19 @@ class TileLayout(IterLayout):
     def __radd__(self, other: Offset | OnAxis | Value) -> TileLayout:
         return self + other
 
-    def apply(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
-        """Where a logical coordinate is (its first replica): a value for the name of each axis that occurs.
-
-        One coordinate is the row-major index; several are of ``shape``, which is the shard's extents if left out. Ints,
-        NumPy arrays and expressions alike. Coordinates are taken to be inside the shape.
-
-        >>> from tilewright.layout import S, laneid
-        >>> layout = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]
-        >>> layout.apply(3, 5, shape=(8, 8)), layout.apply(29)
-        ({'laneid': 14, 'm': 1}, {'laneid': 14, 'm': 1})
-
-        Raises LayoutError where the coordinate has another rank than the shape, or the shape another size.
-        """
+    def place(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
+        """`apply` without the check that the coordinate is inside; the outermost digit goes on beyond its extent."""
         out: dict[str, Value] = {axis.name: self.offset_on(axis) for axis in self.axes}
         for iters, index in self._digits(coord, shape, facts):
             for term in point(iters, index, facts):
                 out[term.axis.name] = plus(out[term.axis.name], term.value)
         return {name: facts.simplify(value) for name, value in out.items()}
+
+    def counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value]:
+        """The extents that a coordinate of this rank counts in: ``shape``, the size, or those of the shard iters."""
+        if shape is not None:
+            return shape
+        return (self.size(),) if rank == 1 else self.extents
 
     def _digits(
         self, coord: Sequence[Value], shape: Sequence[Value] | None, facts: Facts
@@ -83,7 +80,7 @@ class TileLayout(IterLayout):
         """Runs of iters, each with its own row-major index: one per dimension where the shape groups the iters."""
         if shape is None and len(coord) == 1:
             return [(self.shard, coord[0])]
-        dims = self.extents if shape is None else shape
+        dims = self.counted(len(coord), shape)
         if len(dims) != len(coord):
             raise LayoutError(
                 f"a coordinate of rank {len(coord)} in a shape of rank {len(dims)}",
@@ -130,22 +127,22 @@ class TileLayout(IterLayout):
         )
 
     def equivalent(self, other: Layout, facts: Facts = INTS) -> bool:
-        """Equality by meaning: are the canonical forms equal, value by value?
+        """Equality by meaning: are the canonical forms equal, value by value? With replicas, or strides of 0, several
+        forms mean the same, and for numbers the tables decide.
 
         >>> from tilewright.layout import S
         >>> S[4, 8].equivalent(S[(2, 16) : (16, 1)])
         True
         """
         if not isinstance(other, TileLayout):
+            require_layout(other)
             return other.equivalent(self, facts)
         a, b = self.canonicalize(facts), other.canonicalize(facts)
-        parts = ((a.shard, b.shard), (a.replica, b.replica))
-        if a.axes != b.axes or any(len(x) != len(y) for x, y in parts):
-            return False
-        pairs = [(x, y) for xs, ys in parts for x, y in zip(xs, ys, strict=True)]
-        return all(
-            x.axis == y.axis and facts.equal(x.extent, y.extent) and facts.equal(x.stride, y.stride) for x, y in pairs
-        ) and all(facts.equal(a.offset_on(axis), b.offset_on(axis)) for axis in a.axes)
+        if a == b:
+            return True
+        if any(layout.replica or any(as_int(it.stride) == 0 for it in layout.shard) for layout in (a, b)):
+            return _same_parts(a, b, facts) or same_places(a, b)
+        return _same_parts(a, b, facts)
 
     def is_trivial(self, facts: Facts = INTS) -> bool:
         """Is it the identity on axis m: element i at address i?"""
@@ -186,7 +183,7 @@ class TileLayout(IterLayout):
         return slice_tile(self, shape, region, facts)
 
     def tile(
-        self, outer: TileLayout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
+        self, outer: Layout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
     ) -> TileLayout:
         """Repeat this layout of ``inner_shape`` as ``outer`` says, whose strides count whole spans of this one.
 
@@ -195,6 +192,16 @@ class TileLayout(IterLayout):
         S[(2, 4, 2, 4):(32, 4, 16, 1)]
         """
         return combine(outer, self, outer_shape, inner_shape, facts, scaled=True)
+
+    tile_with = tile  # the name that a ComposeLayout has it by: its `tile` is the layout below the swizzle
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """LayoutError: ``ComposeLayout(...).tile`` is the layout below the swizzle, no operation."""
+        raise LayoutError(
+            f"{self} is a layout, and not called",
+            given="layout(...)",
+            allowed="layout.apply(...) for a place; tile_with(outer, outer_shape, inner_shape) tiles any layout",
+        )
 
     def tile_to(self, to_shape: Sequence[Value], from_shape: Sequence[Value], facts: Facts = INTS) -> TileLayout:
         """Repeat this layout of ``from_shape`` in row-major order until it fills ``to_shape``.
@@ -214,7 +221,7 @@ class TileLayout(IterLayout):
         return self.tile(TileLayout(row_major(grid)), grid, from_shape, facts)
 
     def direct_sum(
-        self, left: TileLayout, left_shape: Sequence[Value], right_shape: Sequence[Value], facts: Facts = INTS
+        self, left: Layout, left_shape: Sequence[Value], right_shape: Sequence[Value], facts: Facts = INTS
     ) -> TileLayout:
         """Like `tile`, with the strides of ``left`` as they are: element ``l * right + r`` is at ``left(l) + self(r)``.
 
@@ -225,26 +232,26 @@ class TileLayout(IterLayout):
         return combine(left, self, left_shape, right_shape, facts, scaled=False)
 
     def is_tile_inner(
-        self, tiled: TileLayout, tiled_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
+        self, tiled: Layout, tiled_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
     ) -> TileLayout | None:
         """The ``outer`` with which ``self.tile(outer, ..)`` means ``tiled``, or None."""
         return find_outer(self, tiled, tiled_shape, inner_shape, facts, scaled=True)
 
     def is_tile_outer(
-        self, tiled: TileLayout, tiled_shape: Sequence[Value], outer_shape: Sequence[Value], facts: Facts = INTS
-    ) -> TileLayout | None:
+        self, tiled: Layout, tiled_shape: Sequence[Value], outer_shape: Sequence[Value], facts: Facts = INTS
+    ) -> Layout | None:
         """The ``inner`` with which ``inner.tile(self, ..)`` means ``tiled``, or None."""
         return find_inner(self, tiled, tiled_shape, outer_shape, facts, scaled=True)
 
     def is_direct_sum_right(
-        self, total: TileLayout, shape: Sequence[Value], right_shape: Sequence[Value], facts: Facts = INTS
+        self, total: Layout, shape: Sequence[Value], right_shape: Sequence[Value], facts: Facts = INTS
     ) -> TileLayout | None:
         """The ``left`` with which ``self.direct_sum(left, ..)`` means ``total``, or None."""
         return find_outer(self, total, shape, right_shape, facts, scaled=False)
 
     def is_direct_sum_left(
-        self, total: TileLayout, shape: Sequence[Value], left_shape: Sequence[Value], facts: Facts = INTS
-    ) -> TileLayout | None:
+        self, total: Layout, shape: Sequence[Value], left_shape: Sequence[Value], facts: Facts = INTS
+    ) -> Layout | None:
         """The ``right`` with which ``right.direct_sum(self, ..)`` means ``total``, or None."""
         return find_inner(self, total, shape, left_shape, facts, scaled=False)
 
@@ -276,6 +283,10 @@ class TileLayout(IterLayout):
                 allowed=f"each of 0..{len(cuts) - 2} once",
             )
         return replace(self, shard=tuple(it for k in perm for it in self.shard[cuts[k] : cuts[k + 1]]))
+
+    def parted(self, shape: Sequence[Value]) -> tuple[None, TileLayout]:
+        """No swizzle, and itself."""
+        return None, self
 
     def storage(self) -> TileLayout:
         """What one thread holds: the layout without its thread, block and device axes.
@@ -346,6 +357,10 @@ class TileLayout(IterLayout):
         """
         return expand_threads(self, facts)
 
+    def collision(self, counts: Callable[[Axis], bool] = lambda _: True) -> Collision | None:
+        """Two elements in one place, or None; see `Layout.collision`."""
+        return find_collision(self, counts)
+
     def verify_well_formed(self, facts: Facts = INTS) -> bool:
         """True, or LayoutError: thread axes divide each level at most once and without a gap, and no coordinate lies
         outside an axis whose length the hardware fixes (32 lanes, 4 warps of a warpgroup, 128 lanes of tensor memory).
@@ -369,3 +384,14 @@ def _sorted(replica: Iters, facts: Facts) -> Iters:
     order = list(AXES.values())
     live = [it for it in replica if not facts.equal(it.stride, 0)]
     return tuple(sorted(live, key=lambda it: (order.index(it.axis), -(as_int(it.stride) or 0))))
+
+
+def _same_parts(a: TileLayout, b: TileLayout, facts: Facts) -> bool:
+    """Are two canonical forms equal, value by value?"""
+    parts = ((a.shard, b.shard), (a.replica, b.replica))
+    if a.axes != b.axes or any(len(x) != len(y) for x, y in parts):
+        return False
+    pairs = [(x, y) for xs, ys in parts for x, y in zip(xs, ys, strict=True)]
+    return all(
+        x.axis == y.axis and facts.equal(x.extent, y.extent) and facts.equal(x.stride, y.stride) for x, y in pairs
+    ) and all(facts.equal(a.offset_on(axis), b.offset_on(axis)) for axis in a.axes)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 
+from tilewright.dtypes import HANDLE, INT32
 from tilewright.errors import TilewrightError
 from tilewright.ir import (
     AddressOf,
@@ -15,6 +17,7 @@ from tilewright.ir import (
     Bind,
     Body,
     Buffer,
+    Cast,
     DeclBuffer,
     DeviceEntry,
     Evaluate,
@@ -30,12 +33,17 @@ from tilewright.ir import (
     as_expr,
     assigned,
     const_value,
+    expressions,
     rewrite,
     special,
+    statements,
     walk,
 )
+from tilewright.ir.debts import owed
 from tilewright.ir.ranges import RangeFacts
+from tilewright.ir.widths import widened
 from tilewright.lower.storage import Storage, offset_of, owner_coordinates, storage_of
+from tilewright.lower.vectorize import vectorized
 
 __all__ = ["flatten"]
 
@@ -51,16 +59,27 @@ OWNERS = {  # the thread axes of a register layout, by what a thread is there
 
 def flatten(body: Body, ids: Mapping[str, Expr], facts: RangeFacts) -> Body:
     """``body`` on flat storage. Before: tile calls are resolved. After: the invariants of the lowered stage hold."""
-    return _Flattener(ids, assigned(body)).body(body, facts)
+    return _Flattener(ids, assigned(body), body).body(body, facts)
 
 
 class _Flattener:
     """One walk over a kernel. Holds the scope ids, the scalars that change, and the views declared on the way."""
 
-    def __init__(self, ids: Mapping[str, Expr], changing: frozenset[str]) -> None:
+    def __init__(self, ids: Mapping[str, Expr], changing: frozenset[str], body: Body) -> None:
         self.ids = ids
+        self._whole = body
         self.changing = changing
         self.storages: dict[str, Storage] = {}
+
+    @cached_property
+    def taken(self) -> set[str]:
+        """Every name of the kernel, and those that the lowered one gets beside them."""
+        found = {*self.ids, *self.changing, "range", "T", "Tx"}
+        for stmt in statements(self._whole):
+            declared = [getattr(stmt, "var", None), getattr(stmt, "buffer", None), *expressions(stmt)]
+            for node in declared:
+                found |= {getattr(node, "name", ""), getattr(getattr(node, "buffer", None), "name", "")}
+        return found
 
     def body(self, body: Body, facts: RangeFacts) -> Body:
         result: list[Stmt] = []
@@ -84,7 +103,9 @@ class _Flattener:
             if isinstance(node, Var):
                 return self.ids.get(node.name)
             if isinstance(node, (Load, AddressOf)):
-                return replace(node, **self.place(node, facts))  # type: ignore[arg-type]  # its two fields
+                return replace(node, **self.place(node, facts))  # type: ignore[arg-type]  # its own fields
+            if isinstance(node, Cast) and node.dtype == HANDLE and node.a.dtype == INT32 and not facts.exact(node.a):
+                return replace(node, a=widened(node.a, facts))  # bytes to be added to a pointer
             return None
 
         return rewrite(expr, change)
@@ -92,9 +113,9 @@ class _Flattener:
     def place(self, node: Load | AddressOf, facts: RangeFacts) -> dict[str, object]:
         storage = self.storage(node.buffer, facts)
         if isinstance(node, AddressOf) and not node.indices and const_value(storage.offset) == 0:
-            return {"buffer": storage.flat, "indices": ()}
-        offset = storage.offset + offset_of(node.buffer, node.indices, facts)
-        return {"buffer": storage.flat, "indices": (as_expr(facts.simplify(offset)),)}
+            return {"buffer": storage.flat, "indices": (), "owed": owed(node, facts)}
+        index = storage.index(offset_of(node.buffer, node.indices, facts), facts)
+        return {"buffer": storage.flat, "indices": (index,), "owed": owed(node, facts)}
 
     def storage(self, buffer: Buffer, facts: RangeFacts) -> Storage:
         if buffer.name not in self.storages:
@@ -155,8 +176,8 @@ class _Flattener:
     def loop(self, stmt: For, facts: RangeFacts) -> Body:
         start, stop = self.expr(stmt.start, facts), self.expr(stmt.stop, facts)
         inner = facts.with_loop(stmt.var, start, stop, stmt.step)
-        kind = "unroll" if stmt.kind == "vectorized" else stmt.kind
-        return (replace(stmt, start=start, stop=stop, kind=kind, body=self.body(stmt.body, inner)),)
+        made = replace(stmt, start=start, stop=stop, body=self.body(stmt.body, inner))
+        return vectorized(made, facts, self.taken) if stmt.kind == "vectorized" else (made,)
 
     def while_(self, stmt: While, facts: RangeFacts) -> Body:
         return (replace(stmt, cond=self.expr(stmt.cond, facts), body=self.body(stmt.body, facts)),)
@@ -170,8 +191,10 @@ class _Flattener:
         return (replace(stmt, cond=cond, then=then, orelse=self.body(stmt.orelse, facts)),)
 
     def attr(self, stmt: Attr, facts: RangeFacts) -> Body:
-        comments = tuple(setting for setting in stmt.settings if setting[0] == "comment")
-        return (replace(stmt, settings=comments),) if comments else ()
+        """What readers are told stays; the launch has the rest."""
+        comments = [(key, text) if key == "comment" else ("comment", f"hint: {text}")
+                    for key, text in stmt.settings if key in ("comment", "hint")]  # fmt: skip
+        return (replace(stmt, settings=tuple(comments)),) if comments else ()
 
     def assume(self, stmt: Assume, facts: RangeFacts) -> Body:
         return (replace(stmt, cond=self.lowered(stmt.cond, facts)),)

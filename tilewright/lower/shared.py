@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Body, Buffer, Stmt, map_body, statements
-from tilewright.layout import ComposeLayout, Layout, SwizzleLayout
+from tilewright.layout import ComposeLayout, Layout
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -23,10 +23,7 @@ LEAST_ALIGNMENT = 16  # bytes: a row of ldmatrix, a 128-bit vector
 
 def _swizzle_period(layout: Layout | None) -> int:
     """Elements after which a swizzle repeats: its pattern must start at a multiple of that."""
-    swizzle = layout.swizzle if isinstance(layout, ComposeLayout) else layout
-    if not isinstance(swizzle, SwizzleLayout):
-        return 1
-    return 1 << (swizzle.per_element + swizzle.swizzle_len + swizzle.atom_len)
+    return layout.swizzle.period if isinstance(layout, ComposeLayout) else 1
 
 
 def storage_bytes(buffer: Buffer) -> int:

@@ -6,10 +6,10 @@ print(run.counts)
 
 In the order in which to read:
 
-    program, execution      a kernel compiled once; one run of it
+    program, execution      a kernel compiled once; one run of it, with its limits and its progress
     prepare, loops, segments
                             the kernel is cut where threads may wait
-    axes, places            over what each value varies; where each buffer lives
+    axes, places            over what each value varies; where each buffer lives, with overlaps of arguments
     codegen                 a segment becomes a Python function, with emitter, source, expressions, addressing and calls
     arithmetic, convert, floats, nibbles
                             what those functions compute with
@@ -20,8 +20,8 @@ In the order in which to read:
                             what is touched
     instructions, facets    a row of the instruction table, run on the machine that it asks for
     pending, bulk           operations that go on by themselves
-    counts                  what was counted
-    checks                  what is looked for meanwhile
+    counts, printed         what was counted, and what the kernel printed
+    checks                  what is looked for meanwhile; advice on what would order two accesses
     fusing, products, loads, uniform
                             many small products or loads done as one: nothing new, only faster
 """

@@ -6,13 +6,16 @@ a total outside of int32 is outside of every buffer, so that nothing is lost. Ev
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.ir import AddressOf, Binary, Buffer, Call, Cast, Expr, Load, Var, const_value, walk
 from tilewright.sim.axes import CTA, UNIFORM
+from tilewright.sim.checks.bounds import Dimension
 from tilewright.sim.convert import width_of
-from tilewright.sim.emitter import Emitter
+from tilewright.sim.emitter import Emitter, Operand
 from tilewright.sim.places import Place
 from tilewright.sim.sites import Site
 
@@ -39,12 +42,39 @@ class Addressing(Emitter):
 
     def access(self, expr: Load, mask: str, *, write: bool) -> tuple[str, str]:
         """The site of a load or store, and the text of its address."""
-        place, terms = self.pointer(AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
-        aligned = place is not None and not self._is_odd_view(expr.buffer)
-        site = Site(
-            self.at, "store" if write else "load", place, width_of(expr.dtype), write, aligned=aligned, shifts=True
-        )
-        return self.site(site), self.address(terms)
+        op = "store" if write else "load"
+        width = width_of(expr.dtype)
+        with self.inside(expr, mask, op, width, write=write):
+            place, terms = self.pointer(AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
+            aligned = place is not None and not self._is_odd_view(expr.buffer)
+            site = Site(self.at, op, place, width, write, aligned=aligned, shifts=True)
+            return self.site(site), self.address(terms)
+
+    @contextmanager
+    def inside(self, expr: Expr, mask: str, op: str, width: int, *, write: bool, lanes: int = 32) -> Iterator[None]:
+        """Emits what looks at the indices of an access; the address is emitted within, and reads no memory again.
+
+        width: bytes of the access, of each lane.
+        """
+        start = expr.a if isinstance(expr, Binary) else expr
+        if not isinstance(start, (Load, AddressOf)) or not start.owed or "bounds" not in self.program.checks:
+            yield
+            return
+        owed = start.owed
+        nodes = [node for within in owed for node in walk(within.index) if isinstance(node, Load)]
+        for node in nodes:
+            if node not in self.known:
+                self.known[node] = Operand(self.out.named("v", self.sound(node, mask, "an address")))
+        for within in owed:
+            terms = Terms()
+            self._linear(within.index, mask, terms, 1)
+            span = max(1, width * 8 // start.buffer.dtype.bits) if within.dim == within.STORAGE else 1
+            check = Dimension(within, self.at, op, write, lanes, span, self.program.shape_text(within.name))
+            extent = self.sound(within.extent, mask, "an extent")
+            self.out.line(f"{self.out.constant('X', check)}(b, {mask}, {self.address(terms)}, {extent})")
+        yield
+        for node in nodes:
+            self.known.pop(node, None)
 
     def _is_odd_view(self, buffer: Buffer) -> bool:
         """Might an element of this view lie across its natural alignment?"""

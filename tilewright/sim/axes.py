@@ -21,6 +21,7 @@ from tilewright.ir import (
     Break,
     Call,
     Cast,
+    Component,
     Const,
     Continue,
     Expr,
@@ -34,6 +35,7 @@ from tilewright.ir import (
     Stmt,
     Unary,
     Var,
+    Vector,
     While,
 )
 from tilewright.isa import ANY_LANES, bind
@@ -90,8 +92,11 @@ class Axes:
     def _special(self, expr: Special) -> int:
         return VARIES[SPECIALS[expr.name].varies]
 
-    def _of_one(self, expr: Unary | Cast | Reinterpret) -> int:
+    def _of_one(self, expr: Unary | Cast | Reinterpret | Component) -> int:
         return self.of(expr.a)
+
+    def _vector(self, expr: Vector) -> int:
+        return self.of_all(expr.parts)
 
     def _of_two(self, expr: Binary) -> int:
         return self.of_all((expr.a, expr.b))
@@ -171,6 +176,8 @@ _RULES: dict[type[Expr], Callable[..., int]] = {
     Select: Axes._select,
     Cast: Axes._of_one,
     Reinterpret: Axes._of_one,
+    Vector: Axes._vector,
+    Component: Axes._of_one,
     Load: Axes._load,
     AddressOf: Axes._address,
     Call: Axes._call,

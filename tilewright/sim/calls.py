@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -55,10 +56,11 @@ class CallEmitter(Addressing):
         texts = []
         for access in bound.form.accesses:
             pointer = bound.operands[access.operand][0]
-            place, terms = self.pointer(pointer, mask)
             width = bound.form.count(access.nbytes, bound.mods)
-            sites.append(Site(self.at, bound.instruction.name, place, width, access.write, shifts=True))
-            texts.append(self.address(terms))
+            with self.inside(pointer, mask, bound.instruction.name, width, write=access.write):
+                place, terms = self.pointer(pointer, mask)
+                sites.append(Site(self.at, bound.instruction.name, place, width, access.write, shifts=True))
+                texts.append(self.address(terms))
         source, target = map(self.program.add_site, sites)
         move = self.out.constant("X", Move(source, target, self.with_shadows))
         self.out.line(f"{move}(b, {mask}, {', '.join(texts)})")
@@ -147,7 +149,13 @@ class CallEmitter(Addressing):
     def _operand(self, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:
         """The text of what `execute` gets for an operand, and of its flags."""
         if row.kind in ADDRESSES:
-            return self._address_operand(row, given[0], mask), "None"
+            access = next((one for one in bound.form.accesses if one.operand == row.name), None)
+            with ExitStack() as checks:
+                if access is not None:
+                    width, lanes = (bound.form.count(number, bound.mods) for number in (access.nbytes, access.lanes))
+                    name, write = bound.instruction.name, access.write
+                    checks.enter_context(self.inside(given[0], mask, name, width, write=write, lanes=lanes))
+                return self._address_operand(row, given[0], mask), "None"
         if row.kind in REGISTER_BYTES and (row.many or _is_place(given[0])):
             file, at = self._file(row, given, mask)
             if file is not None:
@@ -156,20 +164,21 @@ class CallEmitter(Addressing):
                 flags = f"{name}.flags(b, {mask}, {address})" if self.with_shadows else "None"
                 return f"{name}.load(b, {mask}, {address})", flags
         texts: list[str] = []
-        shadows: list[str] = []
+        shadows: list[str | None] = []
         moves = bound.form.moves and self.with_shadows and row.kind != "tmem"  # which says where
         for expr in given:
             if moves:
                 operand = self.value(expr, mask)
                 texts.append(self._typed(row, expr, operand.text))
-                shadows.append(operand.shadow or "None")
+                shadows.append(operand.shadow)
             else:
                 texts.append(self._typed(row, expr, self.sound(expr, mask, f"an operand of {bound.instruction.name}")))
         if row.many and row.kind == "value":
             return f"({''.join(f'{t}, ' for t in texts)})", "None"
-        if row.many:
-            return f"stacked({', '.join(texts)})", "None"
-        return texts[0], shadows[0] if shadows else "None"
+        if not any(shadows):
+            return f"stacked({', '.join(texts)})" if row.many else texts[0], "None"
+        valid = [f"lanes({shadow or self.valid(expr.dtype)})" for shadow, expr in zip(shadows, given, strict=True)]
+        return (f"stacked({', '.join(texts)})", f"stacked({', '.join(valid)})") if row.many else (texts[0], valid[0])
 
     def _typed(self, row: Row, expr: Expr, text: str) -> str:
         """As an array (..., 32): the bits of a register, or a value of its own dtype."""
@@ -200,7 +209,10 @@ class CallEmitter(Addressing):
         pointers = [AddressOf(g.buffer, g.indices) if isinstance(g, Load) else g for g in given]
         if not all(isinstance(p, AddressOf) and p.buffer.space == "local" for p in pointers):
             return None, ""
-        found = [self.pointer(p, mask) for p in pointers]
+        with ExitStack() as checks:
+            for g in given:
+                checks.enter_context(self.inside(g, mask, "register", width, write=row.written))
+            found = [self.pointer(p, mask) for p in pointers]
         place = found[0][0]
         if place is None:
             return None, ""

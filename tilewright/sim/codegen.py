@@ -39,11 +39,11 @@ from tilewright.isa import bind
 from tilewright.sim import arithmetic, instructions
 from tilewright.sim.address import Address, Part, keep
 from tilewright.sim.axes import UNIFORM
-from tilewright.sim.convert import to_bits
+from tilewright.sim.convert import component, to_bits
 from tilewright.sim.expressions import Expressions, is_number
 from tilewright.sim.fusing import Fusing
 from tilewright.sim.loads import is_loop_of_loads, load_all
-from tilewright.sim.loops import changed_names, is_closed
+from tilewright.sim.loops import changed_names, is_closed, is_long, leaves
 from tilewright.sim.nibbles import load_nibbles, nibble_flags, store_nibbles
 from tilewright.sim.segments import Branch, Done, Goto, Poll, Segment, Synchronise
 from tilewright.sim.source import Source
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from tilewright.sim.program import Program
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
+
+ENDLESS = "for _ in run.watch.endless():"  # `while True`, watched
 
 
 def _int64(value: Any) -> Any:
@@ -68,6 +70,7 @@ NAMESPACE: dict[str, Any] = {
     "load_all": load_all,
     "int64": _int64,
     "Turns": Turns,
+    "component": component,
     "load_nibbles": load_nibbles,
     "nibble_flags": nibble_flags,
     "store_nibbles": store_nibbles,
@@ -292,10 +295,9 @@ class SegmentEmitter(Expressions):
         start, stop = self.sound(stmt.start, mask, "a loop bound"), self.sound(stmt.stop, mask, "a loop bound")
         if self.axes.divergence(stmt) == UNIFORM:
             self.loops.append(None)
-            with (
-                self.loads_at_once(stmt, mask),
-                self.out.block(f"for {name} in range({start}, {stop}, {stmt.step}):"),
-            ):
+            turns = f"range({start}, {stop}, {stmt.step})"
+            watched = f"run.watch.counted({turns})" if is_long(stmt) else turns
+            with self.loads_at_once(stmt, mask), self.out.block(f"for {name} in {watched}:"):
                 self.body(stmt.body, mask)
             self.loops.pop()
             return
@@ -324,7 +326,7 @@ class SegmentEmitter(Expressions):
             return
         self.loops.append(None)
         turns = self.turns(stmt)
-        with self.out.block("while True:"):
+        with self.out.block(ENDLESS):
             self.turn(turns, stmt)
             self.out.line(f"if not {self.sound(stmt.cond, mask, 'a condition')}: break")
             self.body(stmt.body, mask)
@@ -335,7 +337,7 @@ class SegmentEmitter(Expressions):
         if not isinstance(stmt, While) or not is_closed(stmt):
             return None
         name = self.out.fresh("turns")
-        self.out.line(f"{name} = Turns({self.out.constant('A', stmt.at)})")
+        self.out.line(f"{name} = Turns({self.out.constant('A', stmt.at)}, leaves={leaves(stmt)})")
         return name
 
     def turn(self, turns: str | None, stmt: Stmt) -> None:
@@ -356,7 +358,7 @@ class SegmentEmitter(Expressions):
         self.out.line(f"{live} = {mask}")
         self.loops.append((live, gone))
         turns = self.turns(stmt)
-        with self.out.block("while True:"):
+        with self.out.block(ENDLESS):
             self.turn(turns, stmt)
             cond = test if isinstance(stmt, For) else self.sound(stmt.cond, live, "a condition")
             self.out.line(f"{now} = {live} = {live}.narrowed({cond})")

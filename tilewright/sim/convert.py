@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, dtype
 from tilewright.sim.memory import UNITS, Bits
 
-__all__ = ["from_bits", "from_nibbles", "reinterpret", "to_bits", "to_nibbles", "width_of"]
+__all__ = ["component", "from_bits", "from_nibbles", "joined", "reinterpret", "to_bits", "to_nibbles", "width_of"]
 
 Value = Any  # a Python number or an array; vectors have their lanes in a last axis of their own
 
@@ -26,7 +26,8 @@ def from_bits(kind: DType) -> Callable[[Bits], Value]:
     """The function from units of memory to values of ``kind``."""
     target = kind.numpy
     if kind.kind == "bool":
-        return lambda bits: bits != 0
+        octets = from_bits(dtype("uint8").with_lanes(kind.lanes))
+        return lambda bits: octets(bits) != 0
     if kind.lanes == 1:
         return lambda bits: bits.view(target)
     if kind.element.bits < 8:
@@ -49,6 +50,24 @@ def to_bits(kind: DType) -> Callable[[Value], Bits]:
         return (_packed(lanes.view(np.uint8)) if kind.element.bits < 8 else lanes).view(unit)[..., 0]
 
     return convert
+
+
+@cache
+def joined(kind: DType) -> Callable[..., Value]:
+    """The function from the components of a vector, numbers or arrays, to the vector."""
+    element = kind.numpy
+
+    def join(*parts: Value) -> Value:
+        arrays = np.broadcast_arrays(*(np.atleast_3d(np.asarray(part, element)) for part in parts))
+        return np.stack(arrays, axis=-1)
+
+    return join
+
+
+def component(value: Value, index: int) -> Value:
+    """One component of a vector, which may be a number that stands for all of them."""
+    lanes = np.asarray(value)
+    return lanes if lanes.ndim < 4 else lanes[..., index].copy()
 
 
 def _nibbles_of(bits: Bits) -> Bits:

@@ -8,7 +8,7 @@ Source: CUDA C++ Programming Guide, "Shared Memory"; phases: ncu's counts on an 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,6 +47,14 @@ class Line:
     def bank_conflicts(self) -> int:
         """Passes beyond the ideal."""
         return self.wavefronts - self.ideal_wavefronts
+
+    def joined(self, other: Line) -> Line:
+        """What both count, of one place of the kernel that is written out more than once."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in COUNTED}
+        return replace(self, **sums)
+
+
+COUNTED = ("accesses", "warps", "nbytes", "wavefronts", "ideal_wavefronts")
 
 
 @dataclass(slots=True)

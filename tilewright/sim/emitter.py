@@ -32,12 +32,21 @@ class Operand:
 
 
 class Emitter(ABC):
-    """A mutable writer of one segment. at: the kernel's line that is being written."""
+    """A mutable writer of one segment. known: what has been computed already, and is not to be read again."""
 
     def __init__(self, program: Program, out: Source) -> None:
         self.program = program
         self.out = out
-        self.at: Span | None = None
+        self.known: dict[Expr, Operand] = {}
+
+    @property
+    def at(self) -> Span | None:
+        """The kernel's line that is being written."""
+        return self.out.at
+
+    @at.setter
+    def at(self, at: Span | None) -> None:
+        self.out.at = at
 
     @property
     def axes(self) -> Axes:
@@ -84,7 +93,7 @@ class Emitter(ABC):
 
     @abstractmethod
     def unpacked(self, expr: Expr, text: str) -> str:
-        """An array of one element as the number that uniform values are."""
+        """An array whose elements are all the same as the number that uniform values are."""
 
     @abstractmethod
     def valid(self, kind: DType) -> str:

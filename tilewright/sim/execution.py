@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from time import monotonic
+from traceback import walk_stack, walk_tb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +17,19 @@ from tilewright.isa import Sync
 from tilewright.sim.batch import Batch
 from tilewright.sim.counts import Counts, Line
 from tilewright.sim.facets import Facet
+from tilewright.sim.limits import Watch
 from tilewright.sim.masks import Mask
+from tilewright.sim.overlaps import blocks_of
+from tilewright.sim.printed import Printed
+from tilewright.sim.progress import Display
 from tilewright.sim.schedule import Scheduler
 from tilewright.sim.wave import Wave
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from tilewright.errors import Span
+    from tilewright.host import Limits
     from tilewright.isa import Fence, ProxyFence
     from tilewright.sim.address import Part
     from tilewright.sim.batch import Look
@@ -35,12 +45,13 @@ __all__ = ["Execution", "Run"]
 WAVE_BYTES = 3 << 20  # shared memory, registers and temporaries of the CTAs that run together
 LEAST_LANES = 16384  # fewer, and the cost of a statement is that of Python
 MOST_LANES = 1 << 17
+FEW_BYTES = 1 << 28  # that nobody asks for whether they are there
 LANE_BYTES = 24  # of temporaries, for each lane
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run leaves besides its arrays. output: what ``printf`` wrote."""
+    """What a run leaves besides its arrays. output: what ``printf`` wrote, its first MiB."""
 
     counts: Counts
     warnings: list[str] = field(default_factory=list)
@@ -56,11 +67,16 @@ class Execution:
         arrays: Mapping[str, np.ndarray[Any, Any]],
         scalars: Mapping[str, Any],
         checks: list[Check],
+        limits: Limits,
     ) -> None:
+        """arrays: by the name of the buffer."""
         self.program = program
         self.places = program.places
         self.scalars = program.bound_scalars(scalars)
-        self.blocks = program.bound_arrays(arrays)
+        self.blocks = blocks_of(arrays, program.groups)
+        self.sizes = {name: block.nbytes for name, block in self.blocks.items()} | {
+            name: array.nbytes for name, array in arrays.items()
+        }
         self.checks = checks
         launch = program.launch
         self.grid: tuple[int, int, int] = tuple(program.number(extent, self.scalars) for extent in launch.grid)  # type: ignore[assignment]
@@ -71,23 +87,54 @@ class Execution:
         self.shared_bytes = launch.shared_bytes
         self.exists = (np.arange(self.warps * 32) < self.threads).reshape(1, self.warps, 32)
         self.warnings: list[str] = []
-        self.output: list[str] = []
+        self.printed = Printed()
         self.steps = 0
+        self.watch = Watch(self, limits)
         self.tally = [0] * len(program.tallies)
         self.scheduler = Scheduler(self, program.segments, program.live)
         self.lines: dict[tuple[Any, ...], Line] = {}  # what asynchronous operations move
         self._next = 0
         self.open: list[Wave] = []  # waves that run
+        self._cta_bytes = self._bytes_of_a_cta()
 
     @property
     def ctas(self) -> int:
         """CTAs of the grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
 
+    @property
+    def ctas_done(self) -> int:
+        """CTAs of the waves that are done."""
+        return self._next - sum(wave.ctas for wave in self.open)
+
+    def line(self, stop: TracebackType | None = None) -> Span | None:
+        """The kernel's line that is running, or was when ``stop`` was raised."""
+        for frame, number in walk_tb(stop) if stop is not None else walk_stack(None):
+            if frame.f_globals is self.program.namespace:
+                return self.program.line(number)
+        batch = self.scheduler.current
+        return self.program.place_of(batch.segment) if batch is not None else None
+
     # Running
 
     def run(self, progress: Callable[[int, int], None] | None) -> None:
-        """The whole grid, a wave at a time."""
+        """The whole grid, a wave at a time. On a terminal it shows itself how far it has come, unless it tells
+        ``progress``. Raises SimulationError at a limit; KeyboardInterrupt says where it was.
+        """
+        display = Display(self.program.kernel.name, self.ctas) if progress is None and sys.stderr.isatty() else None
+        self.watch.show = display.show if display else None
+        try:
+            self._run(progress)
+        except KeyboardInterrupt as stop:
+            line = self.line(stop.__traceback__)
+            where = f" at {line}" if line else ""
+            name = self.program.kernel.name
+            raise KeyboardInterrupt(f"{name} was stopped{where}: {self.watch.progress()}") from None
+        finally:
+            if display is not None:
+                display.close()
+
+    def _run(self, progress: Callable[[int, int], None] | None) -> None:
         for check in self.checks:
             check.begin(self)
         while self.admit():
@@ -102,10 +149,11 @@ class Execution:
             check.finish(self)
 
     def admit(self) -> bool:
-        """Starts the next wave; False where no CTA is left."""
+        """Starts the next wave; False where no CTA is left. Raises SimulationError where memory is short."""
         size = min(self._wave_ctas(), self.ctas - self._next)
         if size <= 0:
             return False
+        self.watch.look(monotonic())
         wave = Wave(self, self._next, size)
         self.open.append(wave)
         for check in self.checks:
@@ -117,12 +165,33 @@ class Execution:
         return True
 
     def _wave_ctas(self) -> int:
-        """As many CTAs as cache well, never under `LEAST_LANES`, whole clusters."""
+        """As many CTAs as cache well, not under `LEAST_LANES` where memory allows, whole clusters."""
         lanes = self.warps * 32
-        registers = sum(place.nbytes for place in self.places.locals)
-        each = self.shared_bytes + lanes * (registers + LANE_BYTES)
+        each = self.shared_bytes + lanes * (self._register_bytes + LANE_BYTES)
         size = max(LEAST_LANES // lanes, min(WAVE_BYTES // each, MOST_LANES // lanes), 1)
-        return -(-size // self.cluster_ctas) * self.cluster_ctas
+        clusters = -(-size // self.cluster_ctas)
+        return min(clusters, self._clusters_that_fit(clusters)) * self.cluster_ctas
+
+    @property
+    def _register_bytes(self) -> int:
+        """Of a thread."""
+        return sum(place.nbytes for place in self.places.locals)
+
+    def _bytes_of_a_cta(self) -> int:
+        each = self.shared_bytes + self.warps * 32 * self._register_bytes
+        return 2 * each if self.program.with_shadows else each
+
+    def _clusters_that_fit(self, wanted: int) -> int:
+        """How many of ``wanted`` clusters, besides the CTAs that run. Raises SimulationError where there is no room."""
+        each = self._cta_bytes * self.cluster_ctas
+        taken = self._cta_bytes * sum(wave.ctas for wave in self.open)
+        if self.watch.limits.nbytes is None and taken + wanted * each < FEW_BYTES:
+            return wanted
+        place = max(self.places.stored, key=lambda place: place.nbytes, default=None)
+        what = f"{self.cluster_ctas} CTAs" if self.cluster_ctas > 1 else "a CTA"
+        what = f"{what}, most of it for {place.name}" if place else what
+        self.watch.check_room(taken + each, what, self.program.line_of(place))
+        return (self.watch.room() - taken) // max(1, each)
 
     def thread_parts(self, warps: slice) -> dict[int, Part]:
         """Address parts that depend on thread numbers only, kept for all runs of the program."""
@@ -195,11 +264,14 @@ class Execution:
         for name, warps in zip(self.program.tallies, self.tally, strict=True):
             if warps:
                 counts.instructions[name] = counts.instructions.get(name, 0) + warps
+        rows: dict[tuple[object, ...], Line] = {}  # one for what a line of the kernel does to a buffer, however often
         for site in self.program.sites:
             for line in site.lines():
                 line.nbytes = line.accesses * site.width
                 if line.space != "local" or line.op != "register":
-                    counts.lines.append(line)
+                    key = (str(line.at), line.op, line.buffer, line.space, line.write)
+                    rows[key] = rows[key].joined(line) if key in rows else line
+        counts.lines = list(rows.values())
         if self.lines:
             every = (*counts.lines, *self.lines.values())
             counts.lines = sorted(every, key=lambda line: line.at.line if line.at else 0)
@@ -209,4 +281,4 @@ class Execution:
             if line.op in ("load", "store"):
                 name = f"{line.op} {line.space}"
                 counts.instructions[name] = counts.instructions.get(name, 0) + line.warps
-        return Run(counts, self.warnings, "".join(self.output))
+        return Run(counts, [*self.warnings, *self.printed.warnings()], "".join(self.printed.lines))

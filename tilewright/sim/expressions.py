@@ -18,6 +18,7 @@ from tilewright.ir import (
     Binary,
     Call,
     Cast,
+    Component,
     Const,
     Expr,
     Load,
@@ -26,14 +27,17 @@ from tilewright.ir import (
     Special,
     Unary,
     Var,
+    Vector,
     const_value,
     walk,
 )
+from tilewright.ir.fold import DIVISIONS
 from tilewright.sim.arithmetic import caster, wrapper
 from tilewright.sim.axes import UNIFORM
 from tilewright.sim.calls import CallEmitter
+from tilewright.sim.checks.arithmetic import Operands, may_fault
 from tilewright.sim.checks.poison import Need
-from tilewright.sim.convert import from_bits, reinterpret, width_of
+from tilewright.sim.convert import from_bits, joined, reinterpret, width_of
 from tilewright.sim.emitter import Operand
 from tilewright.sim.memory import UNITS
 
@@ -56,7 +60,7 @@ UNIFORM_INTEGER = {  # templates; those of WRAPS may leave the dtype's range
     "<<": "shift_left({a}, {b})",
     ">>": "shift_right({a}, {b})",
 }
-WRAPS = ("+", "-", "*", "//", "truncdiv", "<<")
+WRAPS = ("+", "-", "*", *DIVISIONS, "<<")
 ARRAYS = UNIFORM_INTEGER | {
     "min": "np.minimum({a}, {b})",
     "max": "np.maximum({a}, {b})",
@@ -76,6 +80,8 @@ class Expressions(CallEmitter):
 
     def value(self, expr: Expr, mask: str) -> Operand:
         """The value of ``expr`` in the lanes of ``mask``."""
+        if self.known and (known := self.known.get(expr)) is not None:
+            return known
         return _RULES[type(expr)](self, expr, mask)
 
     def sound(self, expr: Expr, mask: str, use: str = "arithmetic") -> str:
@@ -94,9 +100,13 @@ class Expressions(CallEmitter):
             return f"{self.out.constant('D', expr.dtype.numpy.type)}({text})"
         return text
 
-    def touches_memory(self, expr: Expr) -> bool:
+    def stays_guarded(self, expr: Expr) -> bool:
         """Must it be left alone in lanes that do not ask for it?"""
-        return any(isinstance(node, (Load, Call)) for node in walk(expr))
+        return any(isinstance(node, (Load, Call)) or self.is_checked(node) for node in walk(expr))
+
+    def is_checked(self, expr: Expr) -> bool:
+        """Is it an operation whose operands a check looks at?"""
+        return "arithmetic" in self.program.checks and may_fault(expr)
 
     # One rule per node
 
@@ -132,6 +142,9 @@ class Expressions(CallEmitter):
         if expr.op in Binary.LOGIC:
             return self._logic(expr, mask)
         a, b = self.sound(expr.a, mask), self.sound(expr.b, mask)
+        if self.is_checked(expr):
+            a, b = self.out.named("v", a), self.out.named("v", b)
+            self.out.line(f"{self.out.constant('O', Operands(expr, self.at))}(b, {mask}, {a}, {b})")
         uniform = self.axes.of(expr) == UNIFORM and is_number(expr.a.dtype)
         if expr.op in Binary.COMPARISONS:
             return Operand(f"({a} {expr.op} {b})" if uniform or self.axes.of(expr) else f"bool({a} {expr.op} {b})")
@@ -154,7 +167,7 @@ class Expressions(CallEmitter):
     def _logic(self, expr: Binary, mask: str) -> Operand:
         uniform = self.axes.of(expr) == UNIFORM
         a = self.sound(expr.a, mask, "a condition")
-        if not self.touches_memory(expr.b):
+        if not self.stays_guarded(expr.b):
             b = self.sound(expr.b, mask, "a condition")
         else:
             first = self.out.named("c", a)
@@ -190,7 +203,7 @@ class Expressions(CallEmitter):
         uniform = self.axes.of(expr.cond) == UNIFORM
         sides = []
         for side, test in ((expr.a, cond), (expr.b, f"(not {cond})" if uniform else f"~{cond}")):
-            sides.append(self.guarded(side, test, mask) if self.touches_memory(side) else self.value(side, mask))
+            sides.append(self.guarded(side, test, mask) if self.stays_guarded(side) else self.value(side, mask))
         flags = self._chosen_flags(expr, cond, uniform, sides)
         if uniform:
             return Operand(f"({sides[0].text} if {cond} else {sides[1].text})", flags)
@@ -213,6 +226,8 @@ class Expressions(CallEmitter):
                 return Operand(f"({text} != 0)")
             return Operand(f"{self.out.constant('W', wrapper(kind))}(int({text}))")
         text = f"{self.out.constant('C', caster(source.element, kind.element))}({text})"
+        if source.lanes < kind.lanes:
+            return Operand(f"{self.out.constant('J', joined(kind))}(*{kind.lanes} * [{text}])")
         if not uniform:
             return Operand(text)
         number = "bool" if kind.kind == "bool" else "int"
@@ -223,13 +238,20 @@ class Expressions(CallEmitter):
         text = f"{self.out.constant('R', reinterpret(expr.a.dtype, expr.dtype))}({a.text})"
         return Operand(self.unpacked(expr, text), a.shadow)
 
+    def _vector(self, expr: Vector, mask: str) -> Operand:
+        parts = ", ".join(self.sound(part, mask) for part in expr.parts)
+        return Operand(f"{self.out.constant('J', joined(expr.dtype))}({parts})")
+
+    def _component(self, expr: Component, mask: str) -> Operand:
+        return Operand(self.unpacked(expr, f"component({self.sound(expr.a, mask)}, {expr.index})"))
+
     def unpacked(self, expr: Expr, text: str) -> str:
-        """An array of one element as the number that uniform values are."""
+        """An array whose elements are all the same as the number that uniform values are."""
         if self.axes.of(expr) != UNIFORM:
             return text
         if expr.dtype.lanes > 1:
-            return text
-        return f"{text}.item()" if is_number(expr.dtype) else f"{text}.reshape(-1)[0]"
+            return f"{text}.copy()"
+        return f"{text}.item(0)" if is_number(expr.dtype) else f"{text}.reshape(-1)[0]"
 
     def _load(self, expr: Load, mask: str) -> Operand:
         site, at = self.access(expr, mask, write=False)
@@ -270,6 +292,8 @@ _RULES: dict[type[Expr], Callable[..., Operand]] = {
     Select: Expressions._select,
     Cast: Expressions._cast,
     Reinterpret: Expressions._reinterpret,
+    Vector: Expressions._vector,
+    Component: Expressions._component,
     Load: Expressions._load,
     AddressOf: Expressions._address_of,
     Call: Expressions._call,

@@ -213,8 +213,8 @@ class Facet:
         self.batch.wave.run.steps += 1
         return self.batch.wave.run.steps
 
-    def write_text(self, lines: list[str]) -> None:
-        self.batch.wave.run.output += lines
+    def write_text(self, count: int, line: Callable[[int], str]) -> None:
+        self.batch.wave.run.printed.add(count, line, self.at)
 
     def fault(self, what: str, lanes: Bools) -> None:
         """Stops the kernel, naming the first CTA and warp with such lanes."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.errors import SimulationError
-from tilewright.isa import BY_MASK, WHOLE_WARP, Async, Bound
+from tilewright.isa import ALL_LANES, BY_MASK, WHOLE_WARP, Async, Bound
 from tilewright.sim.address import Address, Part
 from tilewright.sim.batch import lanes_text, numbers
 from tilewright.sim.facets import Facet, where_text
@@ -344,6 +344,7 @@ class Instruction:
         if flags is None:
             width = argument.dtype.itemsize
             return np.broadcast_to(np.full(width, 1, np.uint8).view(UNITS[width])[0], argument.shape)
+        flags = np.atleast_3d(flags)  # those of a value that all lanes share come as one item
         return flags if flags.shape[-1] == 32 else np.broadcast_to(flags, np.broadcast_shapes(flags.shape, (1, 1, 32)))
 
     def _run(self, batch: Look, mask: Mask, arguments: tuple[Any, ...], storage: Any, meaning: Any = None) -> Any:
@@ -362,11 +363,32 @@ class Instruction:
         needs = self.bound.instruction.lanes
         if needs == WHOLE_WARP and not mask.has_whole_warps:
             self._divergence(batch, mask, np.ones((1, 1, 32), np.bool_))
-        elif needs == BY_MASK and mask.array is not None:
+        elif needs == BY_MASK:
             names = [row.name for row in self.bound.read]
-            named = values[names.index("mask")].astype(np.int64) >> np.arange(32) & 1 != 0
-            if (mask.full.any(-1, keepdims=True) & named & ~mask.full).any():
-                self._divergence(batch, mask, named)
+            given = values[names.index("mask")].astype(np.int64) & ALL_LANES
+            if mask.array is not None or (given != ALL_LANES).any():
+                self._check_mask(batch, mask, given, values)
+
+    def _check_mask(self, batch: Batch, mask: Mask, given: Any, values: tuple[Any, ...]) -> None:
+        """The lanes that a mask names are those that execute; they give the same mask, and read from each other."""
+        named = given >> np.arange(32) & 1 != 0
+        if (mask.full.any(-1, keepdims=True) & named & ~mask.full).any():
+            self._divergence(batch, mask, named)
+        given = np.broadcast_to(given, mask.shape)
+        own = given >> np.arange(32) & 1 != 0
+        self._refuse(batch, mask.full & ~own, "lanes that execute it, and that its mask does not name")
+        together = given[..., None, :] == given[..., :, None]
+        asked = (given[..., :, None] >> np.arange(32) & 1 != 0) & mask.full[..., :, None]
+        self._refuse(batch, (asked & ~together).any(-1), "masks that differ between the lanes that they name")
+        if self.bound.form.source_lane is not None:
+            source = np.broadcast_to(self.bound.form.source_lane(*values), mask.shape)
+            self._refuse(batch, mask.full & (given >> source & 1 == 0), "lanes that read from one outside the mask")
+
+    def _refuse(self, batch: Batch, wrong: Any, what: str) -> None:
+        if wrong.any():
+            Facet(batch, batch.mask, self.at, batch.wave.run.plain).fault(
+                f"{self.bound.instruction.name}: {what}", wrong
+            )
 
     def _divergence(self, batch: Batch, mask: Mask, wanted: Any) -> None:
         active = mask.full

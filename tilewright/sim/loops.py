@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from tilewright.ir import (
     Assign,
     Bind,
+    Body,
     Break,
     Call,
     Evaluate,
@@ -18,6 +20,8 @@ from tilewright.ir import (
     Store,
     Var,
     While,
+    bodies,
+    const_value,
     statements,
     walk,
 )
@@ -27,7 +31,9 @@ from tilewright.sim.prepare import calls_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["changed_names", "is_closed", "polls"]
+__all__ = ["changed_names", "is_closed", "is_long", "leaves", "polls"]
+
+FEW_TURNS = 4096  # that nobody need watch
 
 
 def polls(loop: Stmt) -> bool:
@@ -87,3 +93,38 @@ def changed_names(loop: While) -> set[str]:
 def is_closed(loop: While) -> bool:
     """Does a turn depend on nothing but the loop's own variables, and change nothing else?"""
     return not any(isinstance(stmt, (Store, Evaluate)) or calls_of(stmt) for stmt in statements(loop.body))
+
+
+def leaves(loop: While) -> bool:
+    """Does a condition or a `break` end it?"""
+    return not const_value(loop.cond) or _breaks(loop.body)
+
+
+def _breaks(body: Body) -> bool:
+    """Does a `break` leave the loop around these statements?"""
+    return any(
+        isinstance(stmt, Break) or (isinstance(stmt, If) and (_breaks(stmt.then) or _breaks(stmt.orelse)))
+        for stmt in body
+    )
+
+
+def is_long(loop: For) -> bool:
+    """May it take more than `FEW_TURNS` with those of the loops inside of it?"""
+    return _turns((loop,)) > FEW_TURNS
+
+
+def _turns(body: Body) -> float:
+    """The turns of all loops in some statements; infinite where nobody knows."""
+    return sum(_turns_of(stmt) for stmt in body)
+
+
+def _turns_of(stmt: Stmt) -> float:
+    if isinstance(stmt, While):
+        return inf
+    inner = sum(map(_turns, bodies(stmt)))
+    if not isinstance(stmt, For):
+        return inner
+    start, stop = const_value(stmt.start), const_value(stmt.stop)
+    if start is None or stop is None:
+        return inf
+    return len(range(int(start), int(stop), stmt.step)) * (1 + inner)

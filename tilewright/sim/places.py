@@ -1,7 +1,8 @@
 """Where a buffer of a lowered kernel lives, and the one address space in which all of them have an address.
 
 Each global buffer has a window of 2**40 bytes to itself, so that the gaps between buffers are wide; the CTA's shared
-memory and the thread's local memory have one window each. A window's number is the address shifted right by 40.
+memory and the thread's local memory have one window each. A window's number is the address shifted right by 40. Buffers
+whose arguments share memory share a window, in which they overlap as the arguments do.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tilewright.ir import (
 )
 from tilewright.isa import bind
 from tilewright.sim.memory import UNITS
+from tilewright.sim.overlaps import Group, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,13 +60,15 @@ class Place:
 
 
 class Places:
-    """The places of a kernel, by buffer name and by window."""
+    """The places of a kernel, by buffer name and by window. groups: arguments that share memory."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, groups: tuple[Group, ...] = ()) -> None:
         self.by_name: dict[str, Place] = {}
         for number, buffer in enumerate(kernel.buffers, start=1):
             self.by_name[buffer.name] = Place(buffer.name, "global", number)
-        self.globals = [self.by_name[buffer.name] for buffer in kernel.buffers]
+        self.globals = {place.window: place for place in self.by_name.values()}
+        for group in groups:
+            self._overlap(group)
         units = _units(kernel)
         local = 0
         for stmt in statements(kernel.body):
@@ -80,9 +84,21 @@ class Places:
         self.arena = Place(ARENA, "shared", SHARED_WINDOW, 0, shared_bytes)
         self.tmem = Place(TMEM_MEMORY, "tmem", -1)
 
+    def _overlap(self, group: Group) -> None:
+        window = self.by_name[group[0][0]].window
+        for name, offset in group:
+            del self.globals[self.by_name[name].window]
+            self.by_name[name] = Place(name, "global", window, offset)
+        self.globals[window] = Place(name_of(group), "global", window)
+
     def of(self, buffer: Buffer) -> Place | None:
         """The storage of a buffer that owns some; None for a view."""
         return self.by_name.get(buffer.name)
+
+    @property
+    def stored(self) -> list[Place]:
+        """The buffers that a CTA has for itself."""
+        return [place for place in self.by_name.values() if place.space != "global"]
 
     @property
     def locals(self) -> list[Place]:
@@ -95,7 +111,7 @@ class Places:
             return self.arena
         if window == LOCAL_WINDOW:
             return max((p for p in self.locals if p.start <= offset), key=lambda p: p.start, default=self.locals[0])
-        return self.globals[window - 1]
+        return self.globals[window]
 
     def shared_at(self, byte: int) -> Place:
         """The shared buffer that has a byte; all of shared memory for none."""
@@ -104,11 +120,7 @@ class Places:
 
     def has_window(self, window: int) -> bool:
         """Does any memory of the kernel have this window?"""
-        return (
-            window == SHARED_WINDOW
-            or 1 <= window <= len(self.globals)
-            or (window == LOCAL_WINDOW and bool(self.locals))
-        )
+        return window == SHARED_WINDOW or window in self.globals or (window == LOCAL_WINDOW and bool(self.locals))
 
 
 def storage_bytes(buffer: Buffer) -> int:

@@ -8,7 +8,7 @@ points into and how it varies.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tilewright.dtypes import BOOL
 from tilewright.ir import (
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["calls_of", "is_collective", "prepared"]
+
+Node = TypeVar("Node")  # an expression, or a tuple of them
 
 
 def calls_of(stmt: Stmt) -> list[Call]:
@@ -75,8 +77,8 @@ def _definitions(body: Body) -> dict[str, Expr]:
     return found
 
 
-def _put_in(expr: Expr, definitions: Mapping[str, Expr]) -> Expr:
-    return rewrite(expr, lambda node: definitions.get(node.name) if isinstance(node, Var) else None)
+def _put_in(node: Node, definitions: Mapping[str, Expr]) -> Node:
+    return rewrite(node, lambda node: definitions.get(node.name) if isinstance(node, Var) else None)
 
 
 def _inlined(body: Body, definitions: Mapping[str, Expr]) -> Body:
@@ -87,7 +89,7 @@ def _inlined(body: Body, definitions: Mapping[str, Expr]) -> Body:
         if isinstance(node, Var):
             return pointers.get(node.name)
         if isinstance(node, (Load, AddressOf)):
-            return replace(node, indices=tuple(_put_in(index, definitions) for index in node.indices))
+            return replace(node, indices=_put_in(node.indices, definitions), owed=_put_in(node.owed, definitions))
         return None
 
     named = map_body(body, lambda stmt: () if isinstance(stmt, Bind) and stmt.var.name in pointers else None)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.host import Limits
 from tilewright.ir import (
+    AllocBuffer,
     Assign,
     Bind,
+    Buffer,
     Call,
     Expr,
     For,
@@ -21,11 +24,11 @@ from tilewright.ir import (
     Select,
     Value,
     Var,
-    const_value,
     expressions,
     statements,
     walk,
 )
+from tilewright.ir.evaluate import evaluate
 from tilewright.isa import bind
 from tilewright.sim.address import Part
 from tilewright.sim.axes import ALL, UNIFORM, Axes
@@ -34,12 +37,15 @@ from tilewright.sim.checks import checks_of
 from tilewright.sim.checks.bounds import Bounds
 from tilewright.sim.codegen import NAMESPACE, SegmentEmitter
 from tilewright.sim.execution import Execution, Run
-from tilewright.sim.memory import Block
+from tilewright.sim.overlaps import Group, groups_of
 from tilewright.sim.places import Place, Places
 from tilewright.sim.prepare import calls_of, prepared
-from tilewright.sim.segments import Branch, Done, Poll, Segment, Synchronise, cut
+from tilewright.sim.segments import Branch, Poll, Segment, Synchronise, cut
 from tilewright.sim.sites import Hook, Site
 from tilewright.sim.source import Source
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
 
 __all__ = ["Program"]
 
@@ -47,17 +53,21 @@ __all__ = ["Program"]
 class Program:
     """``run`` executes the kernel on arrays. Compiling generates one Python function per segment; `source` shows them.
 
-    kernel: of stage "lowered". checks: names out of `CHECKS`.
+    kernel: of stage "lowered". checks: names out of `CHECKS`. groups: buffers whose arguments share memory; `run` makes
+    a program of its own for those, and keeps it.
     """
 
-    def __init__(self, kernel: Kernel, checks: frozenset[str]) -> None:
+    def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
         assert kernel.stage == "lowered", "the simulator runs lowered kernels"
         assert kernel.launch is not None, "a lowered kernel has a launch"
         self.launch: Launch = kernel.launch
+        self.groups = groups
+        self._overlapping = {groups: self}
+        self._lowered = kernel
         self.kernel = kernel = replace(kernel, body=prepared(kernel.body))
         self.checks = checks
         self.axes = Axes(kernel)
-        self.places = Places(kernel)
+        self.places = Places(kernel, groups)
         self.parameters = frozenset(var.name for var in (*kernel.params, *kernel.symbols))
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
         self.with_shadows = "poison" in checks
@@ -85,34 +95,45 @@ class Program:
         scalars: Mapping[str, Any],
         *,
         progress: Callable[[int, int], None] | None = None,
+        limits: Limits | None = None,
     ) -> Run:
         """Execute the whole grid; arrays are changed in place.
 
         arrays: by the name of the handle parameter, C-contiguous, with the buffer's bytes. scalars: parameters and
-        symbols by name. progress: called with CTAs done and CTAs in all.
-        Raises SimulationError for what a check finds.
+        symbols by name. progress: called with CTAs done and CTAs in all. limits: what the run may take.
+        Raises SimulationError for what a check finds, and at a limit.
         """
+        named = {buffer.name: arrays[handle.name] for buffer, handle in self._handles()}
+        groups = groups_of(named)
+        if groups not in self._overlapping:
+            self._overlapping[groups] = Program(self._lowered, self.checks, groups)
+        return self._overlapping[groups]._run(named, scalars, progress, limits or Limits())
+
+    def _run(
+        self,
+        arrays: Mapping[str, np.ndarray[Any, Any]],
+        scalars: Mapping[str, Any],
+        progress: Callable[[int, int], None] | None,
+        limits: Limits,
+    ) -> Run:
         for site in self.sites:
             site.reset()
         with np.errstate(all="ignore"):
-            execution = Execution(self, arrays, scalars, self.own_checks)
+            execution = Execution(self, arrays, scalars, self.own_checks, limits)
             execution.run(progress)
             return execution.result()
 
-    def bound_arrays(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Block]:
-        """Each global buffer's bytes."""
-        found = {}
+    def _handles(self) -> Iterator[tuple[Buffer, Var]]:
+        """The global buffers and their parameters."""
         for buffer in self.kernel.buffers:
             assert isinstance(buffer.data, Var)
-            found[buffer.name] = Block.of(arrays[buffer.data.name])
-        return found
+            yield buffer, buffer.data
 
     def bound_scalars(self, scalars: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters as the generated code wants them: Python integers, NumPy floats, pointers as addresses."""
         found: dict[str, Any] = {}
-        for buffer in self.kernel.buffers:
-            assert isinstance(buffer.data, Var)
-            found[buffer.data.name] = self.places.by_name[buffer.name].base
+        for buffer, handle in self._handles():
+            found[handle.name] = self.places.by_name[buffer.name].base
         for var in (*self.kernel.params, *self.kernel.symbols):
             if var.name in found:
                 continue
@@ -123,17 +144,10 @@ class Program:
                 found[var.name] = bool(value) if var.dtype.kind == "bool" else int(value)
         return found
 
-    def number(self, value: Value, scalars: Mapping[str, Any]) -> int:
+    @staticmethod
+    def number(value: Value, scalars: Mapping[str, Any]) -> int:
         """A launch extent, which may be an expression over the scalars."""
-        known = const_value(value)
-        if known is not None:
-            return int(known)
-        assert isinstance(value, Expr)
-        out = Source(dict(NAMESPACE))
-        emitter = SegmentEmitter(self, out, Segment(0, (), Done()), frozenset())
-        text = emitter.value(value, "m0").text
-        names = {emitter.variable(Var(name)): number for name, number in scalars.items()}
-        return int(eval(text, out.namespace, names))
+        return int(evaluate(value, scalars))
 
     # What emitters add
 
@@ -161,10 +175,34 @@ class Program:
         buffer = self.authored.get(place.name)
         if buffer is None:
             return f"{size} bytes"
-        shape = " x ".join(map(str, buffer.shape))
-        return f"shape {shape} of {buffer.dtype}, {size * 8 // buffer.dtype.bits} elements of storage"
+        return f"{self.shape_text(place.name)}, {size * 8 // buffer.dtype.bits} elements of storage"
+
+    def shape_text(self, name: str) -> str:
+        """The shape of a buffer or view as its author has it; empty of one that nobody declared."""
+        buffer = self.authored.get(name)
+        return f"shape {' x '.join(map(str, buffer.shape))} of {buffer.dtype}" if buffer is not None else ""
 
     # Compiling
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """What the generated functions run in."""
+        return self._out.namespace
+
+    def place_of(self, segment: int) -> Span | None:
+        """The line that a segment ends at; where nothing stands there, the last before."""
+        spans = (self.spans[segment], *(stmt.at for stmt in reversed(self.cut[segment].body)))
+        return next((span for span in spans if span is not None), None)
+
+    def line(self, number: int) -> Span | None:
+        """The kernel's line that a line of `source` comes from, counted from 1."""
+        return self._out.spans[number - 1]
+
+    def line_of(self, place: Place | None) -> Span | None:
+        """The line that declares a buffer; the kernel's for none."""
+        stmts = (stmt for stmt in statements(self.kernel.body) if isinstance(stmt, AllocBuffer))
+        found = (stmt.at for stmt in stmts if place is not None and stmt.buffer.name == place.name)
+        return next(found, self.kernel.at)
 
     def _compile(self) -> None:
         self._out = Source(dict(NAMESPACE))

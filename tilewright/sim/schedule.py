@@ -46,6 +46,7 @@ class Scheduler:
         self.asked_at = -1  # progress when all were asked last
         self.rounds = 0
         self.last_round = 0
+        self.current: Batch | None = None  # that runs
         self._ways = (
             self._release, self._ask_again, self._gather, self._complete, self._split, self._split_asking, self._poll,
             self._force_gathering,
@@ -77,8 +78,11 @@ class Scheduler:
 
     def _step(self, batch: Batch) -> None:
         """Runs segments until the batch waits, parts, ends, or somebody else is further behind."""
+        run, self.current = self.run, batch
         while True:
-            self.run.steps += 1
+            if run.steps >= run.watch.next_step:
+                run.watch.stepped()
+            run.steps += 1
             to = self.segments[batch.segment](batch)
             if to is None:
                 return

@@ -88,7 +88,7 @@ class Site:
     def _size(self, batch: Batch) -> int:
         """Bytes of the buffer."""
         assert self.place is not None
-        return self.place.nbytes if self.place.nbytes >= 0 else batch.wave.run.blocks[self.place.name].nbytes
+        return self.place.nbytes if self.place.nbytes >= 0 else batch.wave.run.sizes[self.place.name]
 
     def _within(self, batch: Batch, mask: Mask, at: Address, size: int) -> Mask:
         """``mask`` without the lanes outside of the buffer; whoever checks bounds hears of them."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
 
 __all__ = ["Source"]
 
@@ -15,6 +18,8 @@ class Source:
     def __init__(self, namespace: dict[str, Any]) -> None:
         self.namespace = namespace
         self.lines: list[str] = []
+        self.at: Span | None = None  # the kernel's line that is written
+        self.spans: list[Span | None] = []  # of each line
         self._indent = 0
         self._names = 0
         self._constants: dict[tuple[str, int], str] = {}
@@ -22,6 +27,7 @@ class Source:
     def line(self, text: str) -> None:
         """One line, at the depth of the open blocks."""
         self.lines.append("    " * self._indent + text)
+        self.spans.append(self.at)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:

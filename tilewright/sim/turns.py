@@ -16,27 +16,36 @@ if TYPE_CHECKING:
 
 __all__ = ["Turns"]
 
-PATIENCE = 1 << 16  # turns before anybody looks
+PATIENCE = 1 << 16  # turns between two looks
 
 
 class Turns:
-    """Counts the turns of a loop that nobody else can end: one that changes none of its variables is the last straw."""
+    """Counts the turns of a loop that nobody else can end: one that changes none of its variables is the last straw.
 
-    def __init__(self, at: Span | None) -> None:
+    leaves: does anything end the loop?
+    """
+
+    def __init__(self, at: Span | None, *, leaves: bool) -> None:
         self.at = at
+        self.leaves = leaves
         self.count = 0
-        self.before: tuple[Any, ...] | None = None
+        self.before: tuple[Any, ...] = ()
 
     def next(self, batch: Batch, mask: Mask, state: tuple[Any, ...]) -> None:
-        """Raises SimulationError where the variables are what they were a turn ago."""
+        """Raises SimulationError where nothing will end the loop: the variables are what they were a turn ago."""
+        if not self.leaves:
+            raise self._livelock(batch, mask, "no condition and no `break` ends it")
         self.count += 1
-        if self.count < PATIENCE:
-            return
-        if self.before is not None and all(np.array_equal(a, b) for a, b in zip(self.before, state, strict=True)):
-            cta, warp = map(int, np.argwhere(mask.full.any(-1))[0])
-            raise SimulationError(
-                "livelock: a loop goes on for ever",
-                given=f"{where_text(batch, cta, warp, mask.full[cta, warp])}: a turn changes none of its variables",
-                at=self.at,
-            )
-        self.before = state
+        if self.count % PATIENCE == 0:
+            self.before = state
+        elif self.count % PATIENCE == 1 and self.count > 1 and _equal(self.before, state):
+            raise self._livelock(batch, mask, "a turn changes none of its variables")
+
+    def _livelock(self, batch: Batch, mask: Mask, why: str) -> SimulationError:
+        cta, warp = map(int, np.argwhere(mask.full.any(-1))[0])
+        where = where_text(batch, cta, warp, mask.full[cta, warp])
+        return SimulationError("livelock: a loop goes on for ever", given=f"{where}: {why}", at=self.at)
+
+
+def _equal(before: tuple[Any, ...], state: tuple[Any, ...]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(before, state, strict=True))

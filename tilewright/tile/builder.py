@@ -38,7 +38,7 @@ from tilewright.ir import (
 from tilewright.tile.walks import apart, plus
 
 if TYPE_CHECKING:
-    from tilewright.layout import Facts
+    from tilewright.ir.ranges import RangeFacts
     from tilewright.tile.walks import Offset
 
 __all__ = ["Builder", "Names", "Preparations"]
@@ -109,7 +109,9 @@ def _picked(values: list[Value], index: Value) -> Value:
 class Builder:
     """Collects the statements of one tile call, each at the call's line. (Mutable.)"""
 
-    def __init__(self, names: Names, at: Span | None, facts: Facts, preparations: Preparations | None = None) -> None:
+    def __init__(
+        self, names: Names, at: Span | None, facts: RangeFacts, preparations: Preparations | None = None
+    ) -> None:
         self.names = names
         self.at = at
         self.facts = facts

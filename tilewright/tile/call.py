@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import INT32, INT64, DType
 from tilewright.errors import DispatchError, LayoutError, Span
-from tilewright.ir import Argument, Buffer, Region, Value, as_expr, const_value
-from tilewright.layout import ComposeLayout, Facts, SwizzleLayout, TileLayout
+from tilewright.ir import Argument, Buffer, Expr, Region, Value, as_expr, const_value
+from tilewright.ir.widths import has_wide_strides, widened
+from tilewright.layout import ComposeLayout, SwizzleLayout, TileLayout
 
 if TYPE_CHECKING:
     from tilewright import ir
@@ -69,7 +70,7 @@ class Side:
         """Where the region begins, in each dimension."""
         return tuple(start for start, _ in self.region.box)
 
-    def at(self, element: Value, facts: Facts) -> Value:
+    def at(self, element: Value, facts: RangeFacts) -> Value:
         """The storage offset of the region's ``element`` in row-major order, by the buffer's own layout."""
         digits: list[Value] = []
         for position, extent in reversed(list(enumerate(self.extents))):
@@ -77,20 +78,21 @@ class Side:
             element = element // extent
         return self.place(digits, facts).get("m", 0)
 
-    def place(self, digits: list[Value], facts: Facts) -> dict[str, Value]:
+    def place(self, digits: list[Value], facts: RangeFacts) -> dict[str, Value]:
         """The physical coordinate of the element ``digits`` past the region's origin."""
-        coords = [as_expr(start) + digit for start, digit in zip(self.starts, digits, strict=True)]
+        kind = INT64 if has_wide_strides(self.buffer, facts) else INT32
+        coords = [as_expr(start, kind) + digit for start, digit in zip(self.starts, digits, strict=True)]
         if self.buffer.layout is None:
             return {"m": coords[0]}
-        return self.buffer.layout.apply(*coords, shape=self.buffer.shape, facts=facts)
+        return self.buffer.layout.place(*coords, shape=self.buffer.shape, facts=facts)
 
     def __str__(self) -> str:
         return str(self.region)
 
 
-def side_of(region: Region, facts: Facts) -> Side:
+def side_of(region: Region, facts: RangeFacts) -> Side:
     """The side that a region is: its layout sliced, its extents numbers where they are known."""
-    box = tuple((facts.simplify(start), facts.simplify(extent)) for start, extent in region.box)
+    box = tuple((_start(region.buffer, start, facts), facts.simplify(extent)) for start, extent in region.box)
     side = Side(Region(region.buffer, box), tuple(extent for _, extent in box))
     if region.buffer.layout is None:
         return replace(side, problem=f"{region.buffer.name} has no layout")
@@ -100,12 +102,17 @@ def side_of(region: Region, facts: Facts) -> Side:
     except LayoutError as error:
         allowed = f"; needed: {error.allowed}" if error.allowed else ""
         return replace(side, problem=f"{region.buffer.name}: {error.what}{allowed}")
-    if isinstance(layout, SwizzleLayout):
-        layout = layout.slice(region.buffer.shape, box, facts)
     if isinstance(layout, ComposeLayout):
         return replace(side, tile=layout.tile, swizzle=layout.swizzle if layout.swizzle.swizzle_len else None)
     assert isinstance(layout, TileLayout)
     return replace(side, tile=layout)
+
+
+def _start(buffer: Buffer, start: Value, facts: RangeFacts) -> Value:
+    """Where a region begins: of 64 bits where strides make a number of so many of it."""
+    wide = isinstance(start, Expr) and has_wide_strides(buffer, facts)
+    begin: Value = facts.simplify(widened(start, facts) if wide else start)
+    return begin
 
 
 def call_name(stmt: ir.TileCall) -> str:

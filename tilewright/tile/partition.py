@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.dtypes import INT64
 from tilewright.ir import AddressOf, Buffer, Expr, as_expr, binary, const_value
 from tilewright.ir.sums import Sum
 from tilewright.layout import ComposeLayout, Iter, Layout, SwizzleLayout, Value
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 VECTOR_BYTES = (16, 8, 4, 2, 1)
+LARGE = 1 << 30  # an offset from which on sums with it are made in 64 bits
 MOST_ELEMENTS = 1 << 20  # of a buffer whose whole table is made
 
 Thread = Sequence[Value]
@@ -84,7 +86,9 @@ def _table(side: Side) -> tuple[tuple[Value, ...], Ints, Value]:
     foreign = [axis for axis in side.tile.axes if axis.name != "m"]
     if foreign:
         raise Decline(f"{side.name} in {side.space} memory has the axis {foreign[0]}; only m is an address there")
-    return (*_steps(side.tile.shard), side.tile.offset_on("m"))
+    base = side.tile.offset_on("m")
+    wide = isinstance(base, int) and base >= LARGE
+    return (*_steps(side.tile.shard), as_expr(base, INT64) if wide else base)
 
 
 @lru_cache(maxsize=1024)
@@ -220,9 +224,8 @@ def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
     period of the swizzle; a view lies in what it views.
     """
     own = buffer.elem_offset * buffer.dtype.bits
-    swizzle = buffer.layout.swizzle if isinstance(buffer.layout, ComposeLayout) else buffer.layout
-    if buffer.is_shared and buffer.data is None and isinstance(swizzle, SwizzleLayout):
-        return max(buffer.align, 16, swizzle.period * buffer.dtype.bits // 8), own
+    if buffer.is_shared and buffer.data is None and isinstance(buffer.layout, ComposeLayout):
+        return max(buffer.align, 16, buffer.layout.swizzle.period * buffer.dtype.bits // 8), own
     if buffer.align or not isinstance(buffer.data, AddressOf):
         return buffer.align or 16, own
     parent, indices = buffer.data.buffer, buffer.data.indices
@@ -230,7 +233,7 @@ def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
     if not indices:
         return align, plus(start, own)
     layout = parent.layout
-    offset = indices[0] if layout is None else layout.apply(*indices, shape=parent.shape, facts=facts).get("m", 0)
+    offset = indices[0] if layout is None else layout.place(*indices, shape=parent.shape, facts=facts).get("m", 0)
     return align, plus(start, plus(offset * parent.dtype.bits, own))
 
 

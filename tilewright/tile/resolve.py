@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tilewright import ir, isa
 from tilewright.errors import DispatchError, TilewrightError, choices
 from tilewright.ir import Assume, Bind, Body, For, If, Kernel, Region, Stmt, While
+from tilewright.ir.debts import owing
 from tilewright.ir.ranges import RangeFacts
 from tilewright.tile.builder import Builder, Names, Preparations
 from tilewright.tile.call import TileCall, call_name, side_of
@@ -93,7 +94,7 @@ class _Resolver:
         except TilewrightError as error:
             raise error.located(stmt.at) from None
         self.entries.append(entry_of(call, chosen))
-        return out.body
+        return owing(owing(out.body, call.dst.region, facts), call.src.region, facts)
 
     def context(self, stmt: ir.TileCall, reach: Reach, facts: RangeFacts) -> TileCall:
         """The call as variants see it, checked."""

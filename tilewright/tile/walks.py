@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.ir import Expr, binary, select
+from tilewright.dtypes import INT64
+from tilewright.ir import Expr, binary, cast, select
+from tilewright.ir.intervals import limits
 from tilewright.ir.sums import Sum
 from tilewright.layout import Value
 from tilewright.layout.facts import plus, times
@@ -47,6 +49,8 @@ class Walk:
         if self.listed:
             return self._looked_up(index)
         total: Value = self.start
+        if isinstance(index, Expr) and self.reach > limits(index.dtype).high:
+            index = cast(index, INT64)
         inner = 1
         for position, (extent, stride) in reversed(list(enumerate(self.steps))):
             if stride:
@@ -54,6 +58,11 @@ class Walk:
                 total = plus(times(digit % extent if position else digit, stride), total)
             inner *= extent
         return total
+
+    @property
+    def reach(self) -> int:
+        """The largest number that any value is a sum of."""
+        return max(abs(self.start), *(extent * abs(stride) for extent, stride in self.steps), 0, 0)
 
     def _looked_up(self, index: Value) -> Value:
         if isinstance(index, int):

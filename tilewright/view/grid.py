@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError, choices
-from tilewright.layout import Axis, Layout, Table, TileLayout, threads
+from tilewright.layout import Axis, ComposeLayout, Layout, Table, TileLayout, threads
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
 
-__all__ = ["COLOURINGS", "Cell", "Grid", "check_shape", "layout_grid", "picture_shape"]
+__all__ = ["COLOURINGS", "Cell", "Grid", "layout_grid", "picture_shape", "picture_table"]
 
 COLOURINGS = ("lane", "register", "bank")
 MOST_CELLS = 1 << 16
@@ -75,7 +75,8 @@ def picture_shape(layout: Layout) -> tuple[int, ...]:
     >>> picture_shape(S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)])
     (8, 8)
     """
-    extents = tuple(int(extent) for extent in layout.extents) if isinstance(layout, TileLayout) else ()
+    tile = layout.tile if isinstance(layout, ComposeLayout) else layout
+    extents = tuple(int(extent) for extent in tile.extents) if isinstance(tile, TileLayout) else ()
     if len(extents) == 2:
         return extents
     if len(extents) > 2:
@@ -85,13 +86,23 @@ def picture_shape(layout: Layout) -> tuple[int, ...]:
     return (size // LONGEST_ROW, LONGEST_ROW) if size > LONGEST_ROW and size % LONGEST_ROW == 0 else (size,)
 
 
-def check_shape(shape: Sequence[int]) -> None:
+def _check_shape(shape: Sequence[int]) -> None:
     """Raises LayoutError for a tile that no picture can show: without elements, or with too many."""
     given = f"{' x '.join(map(str, shape))} elements"
     if not shape or min(shape) < 1:
         raise LayoutError("the tile has no elements to draw", given=given, allowed="extents from 1 on")
     if prod(shape) > MOST_CELLS:
         raise LayoutError("the tile is too large for a picture", given=given, allowed=f"{MOST_CELLS} elements")
+
+
+def picture_table(layout: Layout, shape: Sequence[int]) -> Table:
+    """The places of a tile that a picture can show; without any axis, each element is at 0 of m.
+
+    Raises LayoutError for a tile without elements, or with too many places.
+    """
+    copies = [it.extent for it in layout.parted(shape)[1].replica if isinstance(it.extent, int)]
+    _check_shape((*shape, *copies))
+    return layout.table(shape) or {"m": np.zeros((*shape, 1), np.int64)}
 
 
 def layout_grid(layout: Layout, shape: Sequence[int], kind: DType | None = None, *, by: str = "lane") -> Grid:
@@ -103,9 +114,8 @@ def layout_grid(layout: Layout, shape: Sequence[int], kind: DType | None = None,
     """
     if by not in COLOURINGS:
         raise LayoutError(f"unknown colouring {by!r}", given=by, allowed=choices(by, COLOURINGS))
-    check_shape(shape)
     extents = (1, *shape) if len(shape) == 1 else tuple(shape)
-    table = layout.table(extents)
+    table = picture_table(layout, extents)
     bits = kind.bits if kind is not None else 16
     words = _words(table, bits).reshape(-1, extents[-1])
     keys = _keys(table, bits, by).reshape(-1, extents[-1])

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.errors import LayoutError
 from tilewright.layout import Axis, Layout, Table
-from tilewright.view.grid import MOST_CELLS, Cell, Grid, check_shape
+from tilewright.view.grid import MOST_CELLS, Cell, Grid, picture_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +26,7 @@ __all__ = ["memory_grid"]
 CELL_BITS = 32  # a cell of tensor memory, a bank of shared memory
 BANKS = 32
 TMEM_LANES = 128
+TENSOR_AXES = ("TLane", "TCol")
 
 
 def memory_grid(layout: Layout, shape: Sequence[int], kind: DType) -> Grid:
@@ -36,16 +37,16 @@ def memory_grid(layout: Layout, shape: Sequence[int], kind: DType) -> Grid:
     without other axes (m) has a row for each 128 bytes.
     Raises LayoutError for a layout with thread axes, and where the memory is too large for a picture.
     """
-    check_shape(shape)
-    table = layout.table(tuple(shape))
-    threads = [name for name in table if Axis.get(name).is_thread()]
-    if threads:
+    table = picture_table(layout, tuple(shape))
+    is_tmem = "m" not in table
+    drawn = TENSOR_AXES if is_tmem else ("m",)
+    if others := [name for name in table if name not in drawn]:
+        is_threaded = Axis.get(others[0]).is_thread()
         raise LayoutError(
-            "registers have no memory to draw",
-            given=f"{layout}, with the axis {threads[0]}",
+            "registers have no memory to draw" if is_threaded else f"no picture of memory has the axis {others[0]}",
+            given=f"{layout}, with the axis {others[0]}",
             allowed="a layout on m, or on TLane and TCol",
         )
-    is_tmem = not table.keys() <= {"m"}
     row, bit = _tmem_places(table, kind) if is_tmem else _shared_places(table, kind)
     column = bit // CELL_BITS
     heights, widths = (TMEM_LANES, int(column.max()) + 1) if is_tmem else (int(row.max()) + 1, BANKS)

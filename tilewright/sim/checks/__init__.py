@@ -2,6 +2,7 @@
 
 base                what a check is, and the events of a run that it may look at
 bounds, alignment   the address of one access
+arithmetic          operands that mean nothing
 poison              what nobody has written
 leaks, stuck        what is left behind; who can never go on
 races               accesses that nothing orders: clocks say who has met whom, shared_places and global_places what

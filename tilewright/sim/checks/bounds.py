@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +13,14 @@ from tilewright.sim.checks.coordinates import coordinate_text
 from tilewright.sim.facets import where_text
 
 if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.ir import Within
     from tilewright.sim.address import Address
     from tilewright.sim.batch import Batch
-    from tilewright.sim.masks import Bools
+    from tilewright.sim.masks import Bools, Mask
     from tilewright.sim.sites import Site
 
-__all__ = ["Bounds"]
+__all__ = ["Bounds", "Dimension"]
 
 
 class Bounds(Check):
@@ -30,7 +33,7 @@ class Bounds(Check):
         cta, warp = map(int, np.argwhere(lanes.any(-1))[0])
         lane = int(np.flatnonzero(lanes[cta, warp])[0])
         address = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
-        size = site.place.nbytes if site.place.nbytes >= 0 else batch.wave.run.blocks[site.place.name].nbytes
+        size = site.place.nbytes if site.place.nbytes >= 0 else batch.wave.run.sizes[site.place.name]
         verb = "writes" if site.write else "reads"
         raise SimulationError(
             f"{site.op} {verb} outside of {site.place.name}",
@@ -40,4 +43,43 @@ class Bounds(Check):
         )
 
 
-register("bounds", "accesses outside of a buffer, and elements that another thread owns", Bounds)
+@dataclass(frozen=True, eq=False)
+class Dimension:
+    """Looks at one index of an access, before it. lanes: how many lanes' indices count. span: elements that the access
+    takes from there on. shape: of the buffer.
+    """
+
+    within: Within
+    at: Span | None
+    op: str
+    write: bool
+    lanes: int
+    span: int
+    shape: str
+
+    def __call__(self, batch: Batch, mask: Mask, index: Address, end: int) -> None:
+        extent = end - self.span + 1
+        if index.lo >= 0 and index.hi < extent:
+            return
+        full = index.full()
+        outside = mask.full & ((full < 0) | (full >= extent)) & (np.arange(32) < self.lanes)
+        if outside.any():
+            self._fault(batch, np.broadcast_to(outside, batch.shape), index, end)
+
+    def _fault(self, batch: Batch, outside: Bools, at: Address, extent: int) -> None:
+        cta, warp, lane = map(int, np.argwhere(outside)[0])
+        number = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
+        dim = self.within.dim
+        last = f"..{number + self.span - 1}" if self.span > 1 else ""
+        index = (
+            f"element {number}{last} of storage" if dim == self.within.STORAGE else f"index {number} of dimension {dim}"
+        )
+        raise SimulationError(
+            f"{self.op} {'writes' if self.write else 'reads'} outside of {self.within.name}",
+            given=f"{index} in {where_text(batch, cta, warp, outside[cta, warp])}",
+            allowed=f"0..{extent - 1}{self.shape and f', {self.shape}'}",
+            at=self.at,
+        )
+
+
+register("bounds", "accesses outside of a buffer or a dimension of it, and elements that another thread owns", Bounds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,9 +21,11 @@ from tilewright.sim.order.completion import check_freed, check_in_flight, check_
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.operations import Operations, Stretch
 from tilewright.sim.order.places import Access, Places
+from tilewright.sim.order.protocol import Protocol
 from tilewright.sim.order.proxies import Stores
 from tilewright.sim.order.races import Clash, clash_of, lost_store
 from tilewright.sim.order.reports import report, warning
+from tilewright.sim.places import SHARED_WINDOW
 from tilewright.sim.sites import Site
 
 if TYPE_CHECKING:
@@ -45,15 +48,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Order", "WaveOrder"]
 
-ANYWHERE = ""  # where pointers of run time write
+ANYWHERE = 0  # where pointers of run time write
 RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire")  # fences
 
 
 class WaveOrder:
-    """The order of a wave of CTAs. completed: by barrier, when a meeting there was over last, and which warps waited.
-
-    made: m-barriers that are alive, by row and offset.
-    """
+    """The order of a wave of CTAs. operations, stores: where the kernel has asynchronous instructions."""
 
     def __init__(self, wave: Wave, grain: int) -> None:
         asynchronous = wave.run.program.has_asynchronous
@@ -64,8 +64,7 @@ class WaveOrder:
         self.fences = Fences(self.clocks)
         self.operations = Operations(self.clocks) if asynchronous else None
         self.stores = Stores(self.clocks) if asynchronous else None
-        self.made: set[tuple[int, int]] = set()
-        self.completed: dict[int, tuple[Ints, Bools]] = {}
+        self.protocol = Protocol(self.clocks)
 
 
 class Order(Check):
@@ -73,42 +72,40 @@ class Order(Check):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.globals: dict[str, Places] = {}
+        self.globals: dict[int, Places] = {}  # by window: buffers that overlap share one
         self.locations = Locations()
         self.warned: set[tuple[str, str]] = set()
 
     def begin(self, run: Execution) -> None:
         self.globals, self.locations, self.warned = {}, Locations(), set()
-        self.written = {site.place.name if site.place else ANYWHERE for site in self.program.sites if site.write}
+        self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
 
     def start(self, wave: Wave) -> None:
-        wave.order = WaveOrder(wave, self._grain("shared", ""))
+        wave.order = WaveOrder(wave, self._grain(SHARED_WINDOW))
 
-    def _grain(self, space: str, name: str) -> int:
-        """The narrowest access that may touch a place, in bytes."""
-        widths = [
-            site.width
-            for site in self.program.sites
-            if site.place is None or (site.place.space == space and (not name or site.place.name == name))
-        ]
-        return min(widths, default=4)
+    def _grain(self, window: int) -> int:
+        """The narrowest access that may touch a place of a window, in bytes."""
+        sites = [site for site in self.program.sites if site.place is None or site.place.window == window]
+        starts = [site.place.start for site in sites if site.place and site.place.space == "global"]
+        return gcd(min((site.width for site in sites), default=4), *starts)
 
     # Accesses
 
     def watch(self, site: Site) -> Hook | None:
         assert site.place is not None
-        if site.place.space == "local":
-            return self._watch_registers(site, site.place) if self.program.has_asynchronous else None
+        place = site.place
+        if place.space == "local":
+            return self._watch_registers(site, place) if self.program.has_asynchronous else None
         if site.atomic and not site.write:  # its write is what others have to know
             return None
-        is_global = site.place.space == "global"
+        is_global = place.space == "global"
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
             if not is_global:
                 self._sources(site, batch, mask, at)
                 self._access(batch.wave.order.shared, site, batch, mask, at)
-            elif self.written & {site.line.buffer, ANYWHERE}:
-                self._access(self._global(site.line.buffer, batch), site, batch, mask, at)
+            elif self.written & {place.window, ANYWHERE}:
+                self._access(self._global(place, batch), site, batch, mask, at)
 
         return hook
 
@@ -121,11 +118,12 @@ class Order(Check):
 
         return hook
 
-    def _global(self, name: str, batch: Batch) -> Places:
-        if name not in self.globals:
-            nbytes = batch.wave.run.blocks[name].nbytes
-            self.globals[name] = Places(name, nbytes, self._grain("global", name), is_global=True)
-        return self.globals[name]
+    def _global(self, place: Place, batch: Batch) -> Places:
+        if place.window not in self.globals:
+            nbytes = batch.wave.run.blocks[place.name].nbytes
+            name, grain = f"window {place.window}", self._grain(place.window)
+            self.globals[place.window] = Places(name, nbytes, grain, is_global=True)
+        return self.globals[place.window]
 
     @staticmethod
     def _sources(site: Site, batch: Batch, mask: Mask, at: Address) -> None:
@@ -225,7 +223,7 @@ class Order(Check):
         who = Actors.whole_warps(ctas[which], np.arange(wave.run.warps)[warps][own])
         if not len(who):
             return
-        self._check_reuse(wave, who, barrier, sync.at)
+        order.protocol.arrived(who, barrier, sync.at)
         if barrier not in order.meetings:
             order.meetings[barrier] = Ledger(order.clocks)
         known = order.clocks.published(who)
@@ -239,39 +237,13 @@ class Order(Check):
         """What a relaxed arrival publishes."""
         return wave.order.fences.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
 
-    @staticmethod
-    def _check_reuse(wave: Wave, who: Actors, barrier: int, at: Span | None) -> None:
-        """Whoever arrives at a barrier again knows that its last meeting is over, or may be counted in that one."""
-        order, clocks = wave.order, wave.order.clocks
-        if barrier not in order.completed:
-            return
-        times, waited = order.completed[barrier]
-        for k in np.flatnonzero(times[who.rows] > 0).tolist():
-            row, warp = int(who.rows[k]), int(who.warps[k])
-            column = int(clocks.first_column(np.array(row)))
-            known = clocks.known[row, warp, column : column + clocks.threads].reshape(-1, 32).max(-1) >= times[row]
-            if not (waited[row, warp] or known[waited[row]].any()):
-                raise SimulationError(
-                    f"barrier {barrier} is used again by a warp that cannot know that its last meeting is over",
-                    given=f"CTA {wave.cta_name(row)}, warp {warp}",
-                    allowed="an arrival after a thread that has waited there: it may be counted in that meeting else",
-                    hint="a barrier of another number, or a count of all threads that meet",
-                    at=at,
-                )
-
     def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
         order = wave.order
         if barrier not in order.meetings:
             return
         which, warps = np.nonzero(waiting)
         order.clocks.learn(Actors.whole_warps(ctas[which], warps), order.meetings[barrier].of(rows[which]))
-        if wave.run.cluster_ctas == 1 or barrier < 16:
-            order.clocks.now += 1
-            times, waited = order.completed.setdefault(
-                barrier, (np.zeros(wave.ctas, np.int64), np.zeros((wave.ctas, wave.run.warps), np.bool_))
-            )
-            times[ctas] = order.clocks.now
-            waited[ctas] = waiting
+        order.protocol.over(ctas, waiting, barrier)
 
     def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
         if barrier in wave.order.meetings:
@@ -299,6 +271,8 @@ class Order(Check):
             order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[str(fence.side)])
         elif order.stores is not None:
             order.stores.fenced(who, fence)
+        if isinstance(fence, Fence) and fence.scope != "cta":
+            order.protocol.fenced(who)
         if isinstance(fence, Fence) and fence.only != "mbarrier.init":
             self.locations.awake = True
             if fence.sem in ACQUIRES:
@@ -316,32 +290,22 @@ class Order(Check):
         self._expand(batch.wave)
         order = batch.wave.order
         signals = signals_of(batch, mask, barrier, found if signal.kind == "arrive" else None)
-        if signal.kind in ("init", "inval"):
-            self._made(batch.wave, signals, signal, at)
+        if signal.kind == "init":
+            order.phases.forget(signals)
+            order.protocol.initialised(signals, at)
+            if order.stores is not None:
+                order.stores.initialised(signals)
+        elif signal.kind == "inval":
+            order.phases.forget(signals)
+            order.protocol.ended(signals)
         elif signal.kind == "arrive":
+            order.protocol.signalled(signals, at)
             self._arrived(batch.wave, signals, signal, at)
+            order.protocol.visited(signals, at, arrives=True)
         else:
+            order.protocol.seen(signals)
             for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
                 self._waited(batch.wave, signals.who[those], known, signal)
-
-    def _made(self, wave: Wave, signals: Signals, signal: Signal, at: Span | None) -> None:
-        order = wave.order
-        order.phases.forget(signals)
-        for row, offset in zip(signals.home.tolist(), signals.offset.tolist(), strict=True):
-            if signal.kind == "init" and (row, offset) in order.made:
-                raise SimulationError(
-                    f"{self._mbarrier(offset)} is initialised again, and was not ended before",
-                    given=f"CTA {wave.cta_name(row)}",
-                    allowed="mbarrier.init once, or mbarrier.inval before it",
-                    hint="one m-barrier for all turns, as phases follow each other; or mbarrier.inval before",
-                    at=at,
-                )
-            if signal.kind == "init":
-                order.made.add((row, offset))
-            else:
-                order.made.discard((row, offset))
-        if signal.kind == "init" and order.stores is not None:
-            order.stores.initialised(signals)
 
     def _mbarrier(self, offset: int) -> str:
         return element_text(self.program, self.program.places.shared_at(offset), offset)
@@ -439,6 +403,9 @@ class Order(Check):
     def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
         if wave.order.operations is not None and wave.order.operations.parts:
             check_freed(wave.order.operations, place, taken, at)
+
+    def ended(self, wave: Wave) -> None:
+        wave.order.protocol.closed()
 
     def stuck(self, wave: Wave) -> str:
         operations = wave.order.operations

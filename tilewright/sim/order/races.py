@@ -31,6 +31,7 @@ class Clash:
     """A race. lane: (CTA, warp, lane) in the batch of the access. other_cta, other_thread: of the grid, of its CTA.
 
     other: the earlier access, where it is remembered; with_writer: has that written? equal_values: the same, both?
+    at_once: are both of one execution of a statement?
     """
 
     access: Access
@@ -40,6 +41,7 @@ class Clash:
     other: Record | None
     with_writer: bool
     equal_values: bool
+    at_once: bool = False
 
     @property
     def site(self) -> Site:
@@ -242,4 +244,4 @@ def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
     if equal and (other_cta, (tag & THREAD) >> 5) == (row, own_warp):
         return None
     other = Record(access.time, access.site, access.batch, access.mask, access.at)
-    return Clash(access, lane, other_cta, tag & THREAD, other, with_writer=True, equal_values=equal)
+    return Clash(access, lane, other_cta, tag & THREAD, other, with_writer=True, equal_values=equal, at_once=True)

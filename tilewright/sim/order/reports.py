@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
+from tilewright.sim.advice import advice, lock_advice
 from tilewright.sim.checks.coordinates import coordinate_text
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from tilewright.sim.sites import Site
 
 __all__ = ["report", "warning"]
+
+NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
 
 
 def report(program: Program, clash: Clash) -> SimulationError:
@@ -24,10 +27,10 @@ def report(program: Program, clash: Clash) -> SimulationError:
     where = f" at {other.at}" if other is not None and other.at else ""
     place = coordinate_text(program, site, clash.access.address(clash.lane))
     return SimulationError(
-        f"race: {site.op} {verb} {place}, which another thread has {did}",
+        f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
         given=f"{site.at}: {_who(clash, clash.cta, clash.thread)}\n{did}{where}: {_other(clash)}",
         allowed="accesses that a barrier orders",
-        hint=_missing(clash, other),
+        hint=_missing(program, clash, other),
         at=site.at,
     )
 
@@ -54,18 +57,19 @@ def _other(clash: Clash) -> str:
     return who.rpartition(",")[0] if together else who
 
 
-def _missing(clash: Clash, other: Site | None) -> str:
+def _whose(clash: Clash) -> str:
+    if clash.is_inside_warp() and clash.other is not None and clash.other.site.collective:
+        return "its warp"
+    same = (clash.other_cta, clash.other_thread) == (clash.cta, clash.thread)
+    return "the same thread" if same else "another thread"
+
+
+def _missing(program: Program, clash: Clash, other: Site | None) -> str | None:
     size = clash.batch.wave.run.cluster_ctas
-    if clash.other_cta // size != clash.cta // size:
-        return "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
     barrier = "T.cuda.warp_sync()" if clash.is_inside_warp() else "T.cuda.cta_sync()"
     if clash.other_cta != clash.cta:
         barrier = "T.cuda.cluster_sync()"
-    if other is None or other.at is None or clash.site.at is None:
-        return barrier
-    if other is clash.site:
-        return f"different places; or, in a loop, {barrier} between its turns at line {other.at.line}"
-    if other.at.line == clash.site.at.line:
-        return f"{barrier} at line {other.at.line}, between the two accesses"
-    first, last = other.at.line, clash.site.at.line
-    return f"{barrier} between line {first} and line {last}"
+    first, then = other.at if other else None, clash.site.at
+    if clash.other_cta // size != clash.cta // size:
+        return lock_advice(program, first, then) or NO_BARRIER
+    return advice(program, barrier, first, then, at_once=clash.at_once)

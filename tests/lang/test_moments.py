@@ -1,0 +1,248 @@
+"""Names are values: what a name, tuple or parameter holds is what its expression gave where it was written."""
+
+# ruff: noqa: F841  the names of a kernel are read by its parser
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.lang.kernels import body, text
+from tilewright.errors import KernelError
+from tilewright.lang import T
+
+
+def test_a_call_passed_to_a_helper_that_uses_it_twice_happens_once() -> None:
+    def square(v):
+        return v * v
+
+    @T.prim_func
+    def k(A: T.Buffer((2,), "int32")):
+        T.cta_id([1])
+        T.thread_id([1])
+        A[1] = square(T.cuda.atomic_add(A.ptr_to([0]), 1))
+
+    a = np.array([3, 0], np.int32)
+    tw.simulate(k, a)
+
+    assert a.tolist() == [4, 9]
+    assert body(k).count("atomic_add(") == 1
+
+
+def test_a_parameter_holds_what_an_element_was_at_the_call() -> None:
+    @T.inline
+    def publish(s, v):
+        s[0] = 7
+        T.cuda.cta_sync()
+        s[1] = v
+
+    @T.prim_func
+    def k():
+        s = T.alloc_shared((2,), "int32")
+        publish(s, s[0])
+
+    assert body(k).splitlines()[1:] == ["v: T.let = s[0]", "s[0] = 7", "T.cuda.cta_sync()", "s[1] = v"]
+
+
+def test_a_tuple_and_a_list_hold_what_their_members_were() -> None:
+    @T.prim_func
+    def k(s: T.Buffer((4,), "int32")):
+        x = 1
+        z = (s[0], 5)
+        y = [x, s[1]]
+        s[0] = 2
+        x = 3
+        s[2] = z[0] + y[0]
+
+    assert body(k) == text("""
+        x: T.int32 = 1
+        old_1: T.let = x
+        old: T.let = s[0]
+        s[0] = 2
+        x = 3
+        s[2] = old + old_1
+    """).replace("old_1: T.let = x\nold: T.let = s[0]", "old: T.let = s[0]\nold_1: T.let = x")
+
+
+def test_a_value_that_nothing_changes_stays_an_expression() -> None:
+    @T.prim_func
+    def k(s: T.Buffer((4,), "int32")):
+        z = (s[0], s[1])
+        s[2] = z[0] + z[1]
+
+    assert body(k) == "s[2] = s[0] + s[1]"
+
+
+def test_a_value_from_before_a_loop_is_kept_where_a_round_changes_it() -> None:
+    @T.prim_func
+    def k(s: T.Buffer((4,), "int32")):
+        z = (s[0],)
+        w = (s[1],)
+        for _i in range(3):
+            s[0] = s[0] + z[0]
+
+    assert body(k).splitlines()[0] == "old: T.let = s[0]"
+
+
+def test_the_bounds_of_a_loop_are_evaluated_once() -> None:
+    @T.prim_func
+    def k(A: T.Buffer((1,), "int32")):
+        T.cta_id([1])
+        T.thread_id([1])
+        n = 4
+        for _i in range(n):
+            n = n - 1
+            A[0] += 1
+
+    a = np.zeros(1, np.int32)
+    tw.simulate(k, a)
+
+    assert a[0] == 4
+
+
+def test_a_condition_with_statements_is_evaluated_in_each_round() -> None:
+    @T.inline
+    def step(A):
+        A[0] += 1
+        return A[0]
+
+    @T.prim_func
+    def k(A: T.Buffer((2,), "int32")):
+        T.cta_id([1])
+        T.thread_id([1])
+        while step(A) < 5:
+            A[1] += 1
+
+    a = np.zeros(2, np.int32)
+    tw.simulate(k, a)
+
+    assert a.tolist() == [5, 4]
+
+
+def test_the_arm_that_is_not_taken_does_nothing() -> None:
+    @T.inline
+    def bump(A, i):
+        A[i] += 1
+        return A[i]
+
+    @T.prim_func
+    def k(A: T.Buffer((4,), "int32"), c: T.int32):
+        T.cta_id([1])
+        T.thread_id([1])
+        A[3] = bump(A, 0) if c > 0 else bump(A, 1)
+        if c > 0 and bump(A, 2) > 5:
+            A[3] = 9
+
+    a = np.zeros(4, np.int32)
+    tw.simulate(k, a, 0)
+
+    assert a.tolist() == [0, 1, 0, 1]
+
+
+def test_an_index_of_an_augmented_assignment_is_evaluated_once() -> None:
+    @T.prim_func
+    def k(A: T.Buffer((4,), "int32")):
+        T.cta_id([1])
+        T.thread_id([1])
+        A[T.cuda.atomic_add(A.ptr_to([0]), 1) + 1] += 5
+        a = b = T.cuda.atomic_add(A.ptr_to([0]), 1)
+
+    a = np.zeros(4, np.int32)
+    tw.simulate(k, a)
+
+    assert a.tolist() == [2, 5, 0, 0]
+
+
+def test_a_call_that_nobody_uses_is_a_statement() -> None:
+    @T.prim_func
+    def k(A: T.Buffer((4,), "int32")):
+        z = (T.cuda.atomic_add(A.ptr_to([0]), 1), 5)
+        A[1] = z[1]
+
+    assert body(k) == "T.cuda.atomic_add(T.address_of(A[0]), 1)\nA[1] = 5"
+
+
+def test_and_and_or_of_numbers_are_pythons() -> None:
+    @T.prim_func
+    def k(A: T.Buffer((4, 2), "int32")):
+        T.cta_id([1])
+        tid = T.thread_id([2])
+        A[0, tid] = 7 and tid
+        A[1, tid] = tid or 7
+        A[2, tid] = tid and 7
+        A[3, tid] = 0 or tid
+
+    a = np.zeros((4, 2), np.int32)
+    tw.simulate(k, a)
+
+    assert a.tolist() == [[7 and t for t in (0, 1)], [t or 7 for t in (0, 1)], [t and 7 for t in (0, 1)], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    "line", ["if T.cuda.cta_sync():\n        pass", "x: T.int32 = T.cuda.cta_sync()", "x = (T.cuda.cta_sync(), 1)",
+             "A[0] = T.cuda.cta_sync()", "A[0] = T.max(T.cuda.cta_sync(), 1)", "while T.cuda.cta_sync():\n        pass"]
+)  # fmt: skip
+def test_a_call_without_a_value_is_no_value(tmp_path, line: str) -> None:
+    with pytest.raises(KernelError, match="has no value"):
+        parsed(tmp_path, line)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("acc = 0\n    acc += 0.5", "begin with acc = T.float32(...), or T.cast the new value"),
+        ("acc: T.int32 = 0.7", 'T.cast(0.7, "int32")'),
+        ("x = 3000000000", "T.int64(3000000000)"),
+        ("x = 1 << 40", "T.int64(1099511627776)"),
+        ("u: T.uint8 = 300", 'T.cast(300, "uint8")'),
+        ("u: T.uint8 = -1", 'T.cast(-1, "uint8")'),
+        ("h: T.float16 = 1e6", 'T.cast(1000000.0, "float16")'),
+        ("A[0] = 2**31", 'T.cast(2147483648, "int32")'),
+        ("A[0] = T.int64(A[1]) * 2", 'T.cast(T.cast(A[1], "int64") * 2, "int32")'),
+        ("x = A[0] + 3000000000", "T.int64(3000000000)"),
+        ("A[0] = 0.5", 'T.cast(0.5, "int32")'),
+    ],
+)
+def test_narrowing_is_refused_with_the_explicit_form(tmp_path, line: str, hint: str) -> None:
+    with pytest.raises(KernelError) as raised:
+        parsed(tmp_path, line)
+
+    assert raised.value.hint == hint
+
+
+def test_a_condition_that_is_an_array_is_refused(tmp_path) -> None:
+    with pytest.raises(KernelError, match="neither true nor false"):
+        parsed(tmp_path, "if np.arange(4):\n        pass")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "A[0] = " + " + ".join(["lane"] * 900),
+        "A[0] = " + " else ".join(f"A[{i % 4}] if lane == {i}" for i in range(400)) + " else 7",
+        "if " + " and ".join(f"lane != {i + 100}" for i in range(900)) + ":\n        A[0] = 1",
+        "x = T.meta_var(lane)\n    for i in (0,) * 900:\n        x = T.meta_var(T.max(x, lane) + 1)\n    A[0] = x",
+        "if lane == 0:\n        A[0] = 1\n" + "    elif lane == 5:\n        A[0] = 5\n" * 400,
+    ],
+    ids=["sum", "choices", "and", "helper", "elif"],
+)
+def test_deep_expressions_are_computed_in_steps(tmp_path, line: str) -> None:
+    kernel = parsed(tmp_path, line)
+    tw.simulate(kernel, np.zeros(4, np.int32), check="bounds")
+
+    assert tw.compile(kernel).source("cuda")
+
+
+def parsed(folder, line: str):
+    """A kernel of these lines, from a file of its own."""
+    import importlib.util  # a kernel's text must lie in a file
+
+    file = folder / "kernel_text.py"
+    file.write_text(
+        "import numpy as np\nfrom tilewright import T\n\n\n@T.prim_func\ndef k(A: T.Buffer((4,), 'int32')):\n"
+        f"    T.cta_id([1])\n    lane = T.lane_id([32])\n    {line}\n"
+    )
+    spec = importlib.util.spec_from_file_location("kernel_text", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.k

@@ -1,0 +1,177 @@
+"""What a race report says to try: a barrier that can stand there, and with which the kernel is free of races."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
+from tilewright.errors import SimulationError
+from tilewright.ir import as_expr
+from tilewright.isa import call
+
+
+def hint(k: Lowered, **arrays: Any) -> str | None:
+    given = {"out": np.zeros(256, np.int32)} | arrays
+    with pytest.raises(SimulationError, match="race") as error:
+        k.run("races", **given)
+    return error.value.hint
+
+
+def kernel(threads: int = 64, grid: int = 1) -> tuple[Lowered, Any, Any]:
+    k = Lowered(threads=threads, grid=grid)
+    return k, k.array("out", "int32", 256), k.shared("s", "int32", 256)  # s is declared at line 1
+
+
+def test_a_barrier_between_two_lines() -> None:
+    k, out, s = kernel()
+    k.store(s, tid, tid)
+    k.store(out, tid, get(s, 63 - tid))
+
+    assert hint(k) == "T.cuda.cta_sync() between line 2 and line 3"
+
+
+def test_a_barrier_comes_after_the_whole_condition() -> None:
+    k, out, s = kernel()
+    with k.when(tid == 0):
+        k.store(s, 0, 1)
+        k.store(s, 1, 1)
+    with k.when(tid > 32):
+        k.store(out, tid, get(s, 0))
+
+    assert hint(k) == "T.cuda.cta_sync() between line 4 and line 5"
+
+
+def test_where_a_condition_parts_the_threads_it_is_cut_in_two() -> None:
+    k, out, s = kernel(threads=96)
+    with k.when(tid < 64):
+        k.store(s, tid, tid)
+        k.store(out, tid, get(s, 63 - tid))
+
+    assert hint(k) == "the `if` of line 2 twice, up to line 3 and from line 4, T.cuda.cta_sync() between them"
+
+
+def test_a_condition_that_all_threads_share_parts_nobody() -> None:
+    k, out, s = kernel()
+    with k.when(as_expr(cta) == 0):
+        k.store(s, tid, tid)
+        k.store(out, tid, get(s, 63 - tid))
+
+    assert hint(k) == "T.cuda.cta_sync() between line 3 and line 4"
+
+
+def test_within_a_warp_its_own_barrier_is_enough() -> None:
+    k, out, s = kernel()
+    with k.when(warp == 0):
+        k.store(s, lane, lane)
+        k.store(out, lane, get(s, 31 - lane))
+
+    assert hint(k) == "T.cuda.warp_sync() between line 3 and line 4"
+
+
+def test_a_loop_whose_turns_race_gets_its_barrier_between_them() -> None:
+    k, out, s = kernel()
+    k.store(s, tid, tid)
+    k.do("cuda.cta_sync")
+    with k.loop("i", 0, 4):
+        k.store(out, tid, get(s, 63 - tid))
+        k.do("cuda.cta_sync")
+        k.store(s, tid, tid)
+
+    assert hint(k) == "T.cuda.cta_sync() between the turns of the loop at line 4"
+
+
+def test_one_statement_that_reads_and_writes_is_taken_apart() -> None:
+    k, _, s = kernel()
+    k.store(s, tid, tid)
+    k.do("cuda.cta_sync")
+    k.store(s, tid, get(s, 63 - tid))
+
+    assert hint(k) == "line 4 as two statements: what it reads into a variable, T.cuda.cta_sync(), then the rest"
+
+
+def test_lanes_of_one_store_are_told_no_barrier() -> None:
+    k, _, s = kernel()
+    k.store(s, 0, tid)
+
+    assert hint(k) == "different places for the lanes of this statement, or atomics"
+
+
+def test_under_a_loop_that_parts_the_threads_no_barrier_is_advised() -> None:
+    k, out, s = kernel()
+    with k.loop("i", 0, tid):
+        k.store(s, tid, tid)
+        k.store(out, tid, get(s, 63 - tid))
+
+    assert hint(k) is None
+
+
+def test_where_an_m_barrier_is_told_a_wait_is_advised() -> None:
+    k, out, s = kernel()
+    bar = k.shared("bar", "uint64", 1)
+    with k.when(tid == 0):
+        k.do("ptx.mbarrier.init", at(bar, 0), 32)
+    k.do("cuda.cta_sync")
+    with k.when(warp == 0):
+        k.store(s, lane, lane)
+        k.do("ptx.mbarrier.arrive", at(bar, 0))
+    with k.when(warp == 1):
+        k.store(out, lane, get(s, lane))
+
+    assert hint(k) == "a wait for the phase of the m-barrier that line 8 arrives at, before line 10"
+
+
+def test_no_wait_is_advised_for_what_is_told_later() -> None:
+    k, out, s = kernel()
+    bar = k.shared("bar", "uint64", 1)
+    with k.when(tid == 0):
+        k.do("ptx.mbarrier.init", at(bar, 0), 64)
+    k.do("cuda.cta_sync")
+    k.store(s, tid, tid)
+    k.store(out, tid, get(s, 63 - tid))
+    k.do("ptx.mbarrier.arrive", at(bar, 0))
+
+    assert hint(k) == "T.cuda.cta_sync() between line 6 and line 7"
+
+
+def locked(*, fenced: bool) -> Lowered:
+    k = Lowered(grid=2)
+    lock, total = k.array("lock", "int32", 1), k.array("total", "int32", 1)
+    with k.when(tid == 0):
+        with k.repeat(call("cuda.atomic_cas", at(lock, 0), 0, 1) != 0):
+            k.do("cuda.nanosleep", 10)
+        if fenced:
+            k.do("cuda.thread_fence")
+        k.store(total, 0, get(total, 0) + 1)
+        if fenced:
+            k.do("cuda.thread_fence")
+        k.do("cuda.atomic_exch", at(lock, 0), 0)
+    return k
+
+
+def test_while_a_lock_is_held_a_fence_is_advised_and_helps() -> None:
+    arrays = {"lock": np.zeros(1, np.int32), "total": np.zeros(1, np.int32)}
+
+    found = hint(locked(fenced=False), out=np.zeros(0, np.int32), **arrays)
+    arrays = {"lock": np.zeros(1, np.int32), "total": np.zeros(1, np.int32)}
+    locked(fenced=True).run("all", **arrays)
+
+    assert arrays["total"] == 2
+    assert found is not None
+    assert found.startswith("T.cuda.thread_fence() after the loop at line 2, and again before line 5")
+
+
+def test_a_collective_of_the_own_warp_is_no_other_thread() -> None:
+    k, out, s = kernel(threads=32)
+    r = k.local("r", "uint32", 4)
+    with k.loop("i", 0, 8) as i:
+        k.store(s, i * 32 + lane, lane)
+    k.do("cuda.warp_sync")
+    k.do("ptx.ldmatrix", False, 4, ".b16", at(s, lane * 4), *[at(r, j) for j in range(4)])
+    k.store(s, lane, get(r, 0))
+    k.store(out, lane, get(r, 0))
+
+    with pytest.raises(SimulationError, match="which its warp has read"):
+        k.run("races", out=np.zeros(256, np.int32))

@@ -1,0 +1,288 @@
+"""The check of bounds, dimension by dimension: what is inside of the storage may still be outside of the buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import T, Tx
+from tilewright.errors import SimulationError
+from tilewright.layout import S, TileLayout, laneid
+
+FLOATS = np.float32
+
+
+def array(*shape: int, kind: Any = FLOATS) -> np.ndarray[Any, Any]:
+    return np.zeros(shape, kind)
+
+
+@T.prim_func
+def row_before(A: T.Buffer((8, 32), "float32"), B: T.Buffer((8, 32), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    for y in range(1, 8):
+        B[y, x] = A[y, x - 1]
+
+
+@T.prim_func
+def next_row(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    T.cta_id([1])
+    T.thread_id([32])
+    s = T.alloc_shared((8, 8), "float32")
+    for i in range(7):
+        s[i, i + 2] = A[0, i]
+
+
+@T.prim_func
+def past_a_view(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    s = T.alloc_shared((64,), "float32")
+    s[x + 32] = A[x]
+    v = s.view(32)
+    B[x] = v[x + 32]
+
+
+@T.prim_func
+def past_a_declared_view(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    v = T.decl_buffer((16,), "float32", data=A.ptr_to([16]))
+    B[x] = v[x]
+
+
+@T.prim_func
+def into_the_pools_next_buffer(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    pool = T.SMEMPool()
+    a = pool.alloc((32,), "float32")
+    b = pool.alloc((32,), "float32")
+    pool.commit()
+    b[x] = A[x]
+    a[x + 1] = A[x]
+
+
+@T.prim_func
+def a_lane_beyond_the_layout(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    x = T.alloc_local((8,), "float32", layout=TileLayout(S[8 : 1 @ laneid]))
+    x[lane] = A[lane]
+
+
+@T.prim_func
+def past_the_own_part(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    x = T.alloc_local((8, 4), "float32")
+    v = x.local(4)
+    for k in range(5):
+        v[k] = A[lane]
+
+
+@T.prim_func
+def past_a_permuted_dimension(A: T.Buffer((8, 32), "float32"), B: T.Buffer((8, 32), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    s = T.alloc_shared((8, 32), "float32")
+    v = s.permute(1, 0)
+    v[x, x // 3] = A[0, x]
+
+
+@T.prim_func
+def past_a_dimension_through_a_pointer(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    T.cuda.copy_bytes(B.ptr_to([x // 8, x % 16]), A.ptr_to([0, 0]), 4)
+
+
+@T.prim_func
+def past_a_dimension_through_a_named_pointer(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    there: T.let = B.ptr_to([x // 8, x % 16])
+    T.cuda.copy_bytes(there, A.ptr_to([0, 0]), 4)
+
+
+@T.prim_func
+def past_a_dimension_atomically(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    T.cuda.atomic_add(B.ptr_to([x // 8, x % 16]), A[0, 0])
+
+
+@T.prim_func
+def a_wide_access_past_the_end_of_a_view(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    pool = T.SMEMPool()
+    a = pool.alloc((32,), "float32")
+    b = pool.alloc((32,), "float32")
+    pool.commit()
+    b[x] = A[x]
+    T.cuda.copy_bytes(a.ptr_to([x // 16 * 32 - x // 16 * 2]), A.ptr_to([0]), 16)
+
+
+@T.prim_func
+def past_the_storage_by_access_ptr(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    pool = T.SMEMPool()
+    a = pool.alloc((8, 4), "float32")
+    b = pool.alloc((32,), "float32")
+    pool.commit()
+    b[x] = A[x]
+    T.cuda.copy_bytes(a.access_ptr("w", offset=x + 4), A.ptr_to([0]), 4)
+
+
+@T.prim_func
+def a_chosen_side(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    B[0, x % 8] = T.if_then_else(x > 0, A[x // 8, x % 8 + x // 24], T.float32(0))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "buffer", "index"),
+    [
+        (row_before, (8, 32), "reads outside of A", "index -1 of dimension 1"),
+        (next_row, (8, 8), "writes outside of s", "index 8 of dimension 1"),
+        (past_a_view, (64,), "reads outside of v", "index 32 of dimension 0"),
+        (past_a_declared_view, (64,), "reads outside of v", "index 16 of dimension 0"),
+        (into_the_pools_next_buffer, (64,), "writes outside of a", "index 32 of dimension 0.*lane 31"),
+        (a_lane_beyond_the_layout, (64,), "writes outside of x", "index 8 of dimension 0.*lanes 8..31"),
+        (past_the_own_part, (64,), "writes outside of v", "index 4 of dimension 0"),
+        (past_a_permuted_dimension, (8, 32), "writes outside of v", "index 8 of dimension 1.*lanes 24..31"),
+        (past_a_dimension_through_a_pointer, (8, 8), "writes outside of B", "index 8 of dimension 1"),
+        (past_a_dimension_through_a_named_pointer, (8, 8), "writes outside of B", "index 8 of dimension 1"),
+        (past_a_dimension_atomically, (8, 8), "outside of B", "index 8 of dimension 1"),
+        (a_wide_access_past_the_end_of_a_view, (64,), "writes outside of a", "element 30..33 of storage"),
+        (past_the_storage_by_access_ptr, (64,), "writes outside of a", "element 32 of storage"),
+        (a_chosen_side, (8, 8), "reads outside of A", "index 8 of dimension 1"),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_an_index_outside_of_its_dimension_is_an_error(
+    kernel: Any, shape: tuple[int, ...], buffer: str, index: str
+) -> None:
+    made = tw.compile(kernel)
+    runs: list[Callable[[], object]] = [
+        lambda: made(array(*shape), array(*shape)),
+        lambda: made.simulate(array(*shape), array(*shape), check="bounds"),
+        lambda: made.simulate(array(*shape), array(*shape), check="all"),
+    ]
+    for run in runs if kernel is not past_the_own_part else runs[:2]:
+        with pytest.raises(SimulationError, match=f"(?s){buffer}.*{index}.*allowed: +0\\.\\.") as raised:
+            run()
+        assert __file__.rpartition("/")[2] in str(raised.value)
+
+
+@T.prim_func
+def guarded(A: T.Buffer((8, 32), "float32"), B: T.Buffer((8, 32), "float32"), n: T.int32):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    for y in range(8):
+        if x > 0:
+            B[y, x] = A[y, x - 1]
+        if x < n:
+            B[y, x] = B[y, x] + T.if_then_else(x + 1 < 32, A[y, x + 1], T.float32(0))
+
+
+@T.prim_func
+def gathered(A: T.Buffer((8, 8), "float32"), places: T.Buffer((32,), "int32"), B: T.Buffer((32,), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    B[x] = A[2, places[x]]
+
+
+def test_a_guarded_index_passes() -> None:
+    b = array(8, 32)
+
+    tw.simulate(guarded, np.ones((8, 32), FLOATS), b, 32)
+
+    assert b[3].tolist() == [1, *[2] * 30, 1]
+
+
+def test_an_index_from_memory_is_looked_at_and_read_once() -> None:
+    index = np.arange(32, dtype=np.int32) % 8
+
+    run = tw.simulate(gathered, array(8, 8), index, array(32))
+
+    assert run.counts.bytes_read["global"] == 2 * 32 * 4
+    with pytest.raises(SimulationError, match=r"(?s)reads outside of A.*index 8 of dimension 1.*lane 5"):
+        tw.simulate(gathered, array(8, 8), np.where(np.arange(32) == 5, 8, index).astype(np.int32), array(32))
+
+
+def test_without_the_check_nothing_is_said() -> None:
+    made = tw.compile(row_before)
+
+    made.simulate(array(8, 32), array(8, 32), check=())
+
+    assert "Dimension" not in str([type(value) for value in made.program(())._out.namespace.values()])
+
+
+def test_a_lane_whose_row_does_not_count_may_point_past_the_dimension() -> None:
+    @T.prim_func
+    def load(A: T.Buffer((8, 8), "float16"), B: T.Buffer((32, 2), "float16")):
+        T.cta_id([1])
+        lane = T.lane_id([32])
+        s = T.alloc_shared((8, 8), "float16")
+        r = T.alloc_local((2,), "float16")
+        if lane < 8:
+            for c in range(8):
+                s[lane, c] = A[lane, c]
+        T.cuda.warp_sync()
+        T.ptx.ldmatrix(False, 1, ".b16", s.ptr_to([lane, 0]), r.ptr_to([0]))
+        B[lane, 0] = r[0]
+        B[lane, 1] = r[1]
+
+    a, b = np.arange(64, dtype=np.float16).reshape(8, 8), array(32, 2, kind=np.float16)
+
+    tw.simulate(load, a, b)
+
+    assert np.array_equal(b.reshape(8, 8), a)
+
+
+@T.prim_func
+def window(A: T.Buffer((64, 64), "float32"), B: T.Buffer((8, 32), "float32"), row: T.int32, column: T.int32):
+    T.cta_id([1])
+    T.thread_id([32])
+    s = T.alloc_shared((8, 32), "float32")
+    Tx.warp.copy(s[:, :], A[row : row + 8, column : column + 32])
+    T.cuda.warp_sync()
+    Tx.warp.copy(B[:, :], s[:, :])
+
+
+def test_a_region_inside_of_its_buffer_is_copied() -> None:
+    a, b = np.arange(4096, dtype=FLOATS).reshape(64, 64), array(8, 32)
+
+    tw.simulate(window, a, b, 56, 32)
+
+    assert np.array_equal(b, a[56:, 32:])
+
+
+@pytest.mark.parametrize(("row", "column", "said"), [(3, 33, "64 of dimension 1"), (3, -1, "-1 of dimension 1")])
+def test_a_region_that_leaves_a_dimension_is_an_error(row: int, column: int, said: str) -> None:
+    with pytest.raises(SimulationError, match=f"(?s)reads outside of A.*index {said}"):
+        tw.compile(window)(array(64, 64), array(8, 32), row, column)
+
+
+@pytest.mark.parametrize("row", [57, -1, 1 << 30])
+def test_a_region_that_leaves_the_buffer_is_an_error(row: int) -> None:
+    with pytest.raises(SimulationError, match="reads outside of A"):
+        tw.compile(window)(array(64, 64), array(8, 32), row, 0)
+
+
+def test_what_the_ranges_prove_is_not_looked_at() -> None:
+    from tilewright.demo.kernel import make
+    from tilewright.ir import AddressOf, Load, expressions, statements
+
+    for kernel in (make(256, swizzled=True), make(256, swizzled=False)):
+        lowered = tw.compile(kernel).lowered
+        nodes = [node for stmt in statements(lowered.body) for node in expressions(stmt)]
+        assert not [node.owed for node in nodes if isinstance(node, (Load, AddressOf)) and node.owed]

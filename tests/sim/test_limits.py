@@ -1,0 +1,274 @@
+"""What runs away is stopped, says which line was running and how far it came, and shows its progress."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.sim.build import Lowered, at, cta, get, tid
+from tilewright import T, host
+from tilewright.errors import ArgumentError, SimulationError
+from tilewright.host import Limits
+from tilewright.ir import as_expr
+from tilewright.isa import call
+from tilewright.sim import Program, Run, parse_checks, printed, progress
+
+
+def ran(k: Lowered, limits: Limits, check: str = "none", **arrays: Any) -> Run:
+    given = {f"{name}_ptr": value for name, value in arrays.items() if isinstance(value, np.ndarray)}
+    scalars = {name: value for name, value in arrays.items() if not isinstance(value, np.ndarray)}
+    return Program(k.kernel(), parse_checks(check)).run(given, scalars, limits=limits)
+
+
+def counting(turns: int, *, grid: int = 1) -> tuple[Lowered, dict[str, Any]]:
+    """A loop at line 2 whose turns store."""
+    k = Lowered(grid=grid)
+    a = k.array("a", "int32", 32)
+    x = k.bind("x", 0)
+    with k.loop("i", 0, turns) as i:
+        k.store(a, tid, i)
+    k.assign(x, x + 1)
+    return k, {"a": np.zeros(32, np.int32)}
+
+
+def test_a_loop_of_two_billion_turns_stops_at_its_step_limit() -> None:
+    k, arrays = counting(2**31 - 1)
+
+    with pytest.raises(SimulationError, match="kernel is stopped at its limit of 5,000 steps") as error:
+        ran(k, Limits(steps=5000), **arrays)
+
+    assert error.value.at is not None
+    assert error.value.at.line == 2
+    assert "turn 4,999 of 2,147,483,647 of the loop; 0 of 1 CTAs done; 5,000 steps" in str(error.value)
+    assert arrays["a"][0] == 4998
+
+
+def test_a_time_limit_stops_a_loop() -> None:
+    k, arrays = counting(2**31 - 1)
+
+    with pytest.raises(SimulationError, match=r"stopped at its limit of 0.1 s\n  given:   turn .* 0 of 1 CTAs done"):
+        ran(k, Limits(seconds=0.1), **arrays)
+
+
+@pytest.mark.parametrize("varies", ["lane", "uniform"])
+def test_a_while_that_never_ends_stops(varies: str) -> None:
+    k = Lowered()
+    a = k.array("a", "int32", 32)
+    x = k.bind("x", tid if varies == "lane" else 0)
+    with k.repeat(x >= 0):
+        k.assign(x, (x + 1) & 0xFF)
+    k.store(a, tid, x)
+
+    with pytest.raises(SimulationError, match="limit of 3,000 steps"):
+        ran(k, Limits(steps=3000), a=np.zeros(32, np.int32))
+
+
+def test_a_loop_that_nothing_ends_is_a_livelock_at_once() -> None:
+    k = Lowered()
+    x = k.bind("x", tid)
+    with k.repeat(as_expr(True)):
+        k.assign(x, x + 1)
+
+    with pytest.raises(SimulationError, match="livelock: a loop goes on for ever"):
+        ran(k, Limits(steps=None))
+
+
+def test_nested_loops_of_few_turns_are_watched_where_they_are_many_together() -> None:
+    k = Lowered()
+    a = k.array("a", "int32", 32)
+    with k.loop("i", 0, 300), k.loop("j", 0, 300), k.loop("k", 0, 2):
+        k.store(a, tid, 1)
+
+    with pytest.raises(SimulationError, match="limit of 100 steps"):
+        ran(k, Limits(steps=100), a=np.zeros(32, np.int32))
+
+
+def test_a_loop_with_a_barrier_stops() -> None:
+    k = Lowered()
+    with k.loop("i", 0, 2**31 - 1):
+        k.do("cuda.cta_sync")
+
+    with pytest.raises(SimulationError, match="limit of 500 steps"):
+        ran(k, Limits(steps=500))
+
+
+def test_a_grid_of_a_billion_ctas_stops_and_says_how_many_are_done() -> None:
+    k = Lowered(grid=10**9)
+    k.bind("x", tid + cta)
+
+    with pytest.raises(SimulationError, match=r"limit of 9 steps\n  given:   [1-9][\d,]* of 1,000,000,000 CTAs done"):
+        ran(k, Limits(steps=9))
+
+
+def test_ctas_that_take_turns_stop_at_a_time_limit() -> None:
+    k = Lowered(grid=5000)
+    flag = k.array("flag", "int32", 1)
+    with k.when(tid == 0):
+        with k.repeat(call("cuda.atomic_add", at(flag, 0), 0) != cta):
+            k.do("cuda.nanosleep", 10)
+        k.do("cuda.atomic_add", at(flag, 0), 1)
+
+    with pytest.raises(SimulationError, match=r"limit of 0.3 s"):
+        ran(k, Limits(seconds=0.3), "all", flag=np.zeros(1, np.int32))
+
+
+def test_steps_that_a_broken_loop_did_not_take_do_not_count() -> None:
+    k = Lowered()
+    a = k.array("a", "int32", 32)
+    with k.loop("again", 0, 2000), k.loop("i", 0, 2**20) as i:
+        k.store(a, tid, i)
+        with k.when(i == 1):
+            k.leave(loop=True)
+
+    ran(k, Limits(steps=2000 * 3 + 1), a=np.zeros(32, np.int32))
+
+
+def test_none_is_no_limit() -> None:
+    k, arrays = counting(10_000)
+
+    ran(k, Limits(steps=None), **arrays)
+
+    assert arrays["a"][0] == 9999
+
+
+@pytest.mark.parametrize("bad", [0, -1, "4", True, float("nan"), 1.5])
+def test_what_is_no_limit_is_refused(bad: Any) -> None:
+    with pytest.raises(ArgumentError, match="limit_steps is no limit"):
+        Limits(steps=bad)
+
+
+@T.prim_func
+def storing(A: T.Buffer((32,), "int32")):
+    T.device_entry()
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    for i in range(100_000_000):
+        A[lane] = i
+
+
+@pytest.mark.parametrize("run", [tw.simulate, tw.compile(storing).simulate])
+def test_limits_are_settings_of_every_simulate(run: Any) -> None:
+    args = (storing,) if run is tw.simulate else ()
+
+    with pytest.raises(SimulationError, match="storing is stopped at its limit of 70 steps"):
+        run(*args, np.zeros(32, np.int32), check="none", limit_steps=70)
+    with pytest.raises(ArgumentError, match="limit_s is no limit"):
+        run(*args, np.zeros(32, np.int32), limit_s=0)
+
+
+# Memory
+
+
+def test_registers_that_the_machine_cannot_hold_are_refused_at_their_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    k = Lowered()
+    a, x = k.array("a", "int32", 32), k.local("x", "float32", 1 << 26)
+    k.store(x, 0, 1.0)
+    k.store(a, tid, get(x, 0))
+    monkeypatch.setattr(host, "MEMINFO", host.Path(os.devnull))
+    monkeypatch.setattr("tilewright.sim.limits.available_bytes", lambda: 1 << 30)
+
+    with pytest.raises(SimulationError, match="kernel needs more memory than there is") as error:
+        ran(k, Limits(), a=np.zeros(32, np.int32))
+
+    assert error.value.at is not None
+    assert error.value.at.line == 1
+    assert "given:   8.0 GiB for a CTA, most of it for x" in str(error.value)
+
+
+def test_where_memory_is_short_fewer_ctas_run_together() -> None:
+    k = Lowered(grid=8)
+    a, x = k.array("a", "int32", 8), k.local("x", "int32", 1 << 10)
+    k.store(x, 0, cta)
+    k.store(a, cta, get(x, 0))
+    told: list[tuple[int, int]] = []
+    array = np.zeros(8, np.int32)
+
+    Program(k.kernel(), frozenset()).run(
+        {"a_ptr": array}, {}, limits=Limits(nbytes=300_000), progress=lambda done, total: told.append((done, total))
+    )
+
+    assert array.tolist() == list(range(8))
+    assert [done for done, _ in told] == [2, 4, 6, 8]
+
+
+def test_a_limit_of_bytes_is_named() -> None:
+    k = Lowered()
+    k.shared("s", "int32", 4096)
+
+    with pytest.raises(SimulationError, match=r"given:   16.0 KiB for a CTA, most of it for s\n  allowed: 100 bytes"):
+        ran(k, Limits(nbytes=100))
+
+
+# Text
+
+
+def test_what_is_printed_beyond_what_a_gpu_keeps_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(printed, "MOST_BYTES", 100)
+    k = Lowered(grid=1000)
+    k.do("printf", "%d\n", tid)
+
+    run = ran(k, Limits())
+
+    assert run.output.startswith("0\n1\n2\n")
+    assert len(run.output) <= 103
+    assert run.warnings == ["kernel.py:1: printf: 32,000 lines, of which the first 39 are kept, 100 bytes as on a GPU"]
+
+
+# Whoever waits
+
+
+def test_an_interrupt_says_where_the_kernel_was() -> None:
+    k, arrays = counting(2**31 - 1, grid=3)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+
+    with pytest.raises(KeyboardInterrupt, match=r"kernel was stopped at kernel.py:\d: 0 of 3 CTAs done; [\d,]+ steps"):
+        ran(k, Limits(steps=None), **arrays)
+
+
+class Terminal:
+    """Standard error as a terminal has it."""
+
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None:
+        pass
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, patience: float) -> str:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "PATIENCE", patience)
+    monkeypatch.setenv("TERM", "xterm")
+    k, arrays = counting(2**31 - 1, grid=3)
+    with pytest.raises(SimulationError, match="limit"):
+        ran(k, Limits(seconds=0.4), **arrays)
+    return terminal.text
+
+
+def test_a_long_run_shows_its_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(monkeypatch, 0.0)
+
+    assert "simulating kernel" in text
+    assert "0 of 3 CTAs, at kernel.py:" in text
+    assert text.endswith("\x1b[2K")  # and is taken away
+
+
+def test_a_short_run_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not shown(monkeypatch, 60.0)

@@ -1,0 +1,98 @@
+"""Which arguments are ``__restrict__``: nothing that the kernel writes changes them, so that their loads may move.
+
+That holds for an array that the kernel only reads, in a call where no array that it writes overlaps it (the launch
+looks; another call gets the text without the word), and as long as nobody else writes it meanwhile. A kernel that can
+find out while it runs that somebody has written (it polls memory, or a fence tells it) gets no such promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.cuda.emit_memory import read_only
+from tilewright.ir import (
+    Body,
+    Break,
+    Buffer,
+    Call,
+    For,
+    Kernel,
+    Load,
+    Reinterpret,
+    Var,
+    While,
+    expressions,
+    statements,
+    walk,
+)
+from tilewright.isa import Bound, ProxyFence, bind
+
+__all__ = ["restricted", "written"]
+
+
+def restricted(kernel: Kernel, constant: frozenset[str] | None = None) -> frozenset[str]:
+    """The parameters whose arrays are only read, where some other array is written. constant: see `written`."""
+    pointers = _pointers(kernel)
+    unknown = any(param.dtype == "handle" and param.name not in pointers for param in kernel.params)
+    asked_not = kernel.attr("tirx.noalias") is False
+    if unknown or asked_not or len(pointers) < 2:
+        return frozenset()
+    writes = written(kernel, constant)
+    return frozenset(pointers) - writes if writes and not _hears_of_others(kernel.body) else frozenset()
+
+
+def written(kernel: Kernel, constant: frozenset[str] | None = None) -> frozenset[str]:
+    """The parameters whose arrays the kernel may write. constant: what `read_only` says of it, where that is known."""
+    constant = read_only(kernel) if constant is None else constant
+    return frozenset(
+        name for name, buffers in _pointers(kernel).items() if any(b.name not in constant for b in buffers)
+    )
+
+
+def _pointers(kernel: Kernel) -> dict[str, list[Buffer]]:
+    """The buffers of each handle parameter."""
+    found: dict[str, list[Buffer]] = {}
+    for buffer in kernel.buffers:
+        if isinstance(buffer.data, Var):
+            found.setdefault(buffer.data.name, []).append(buffer)
+    return found
+
+
+def _hears_of_others(body: Body) -> bool:
+    """Is there a fence beyond the CTA, or a loop that may wait for what it reads from memory?"""
+    for stmt in statements(body):
+        if isinstance(stmt, (While, For)) and _may_wait(stmt) and any(map(_is_heard, _inside(stmt))):
+            return True
+        for node in expressions(stmt):
+            if isinstance(node, Call) and _reaches_others(bind(node)):
+                return True
+            if isinstance(node, (Load, Reinterpret)) and node.dtype.kind == "handle":
+                return True
+    return False
+
+
+def _reaches_others(bound: Bound) -> bool:
+    """May a call publish or take over what other CTAs or kernels have written?"""
+    fence = bound.form.fence_of(bound.mods)
+    if isinstance(fence, ProxyFence):
+        return fence.proxy != "tmem"
+    sems = {bound.form.word(access.sem, bound.mods) for access in bound.form.accesses}
+    return (fence is not None and fence.scope != "cta") or not sems.isdisjoint(("acquire", "acq_rel"))
+
+
+def _may_wait(loop: While | For) -> bool:
+    return isinstance(loop, While) or any(isinstance(stmt, Break) for stmt in statements(loop.body))
+
+
+def _inside(loop: While | For) -> Iterator[object]:
+    if isinstance(loop, While):
+        yield from walk(loop.cond)
+    for stmt in statements(loop.body):
+        yield from expressions(stmt)
+
+
+def _is_heard(node: object) -> bool:
+    """Does it read global memory, by a load or through a pointer?"""
+    if isinstance(node, Call):
+        return any(access.space in ("global", "generic") and not access.write for access in bind(node).form.accesses)
+    return isinstance(node, Load) and node.buffer.space == "global"

@@ -1,0 +1,67 @@
+"""Conversions that a place asks for: a value as the type of the scalar, element or operand that it goes to.
+
+Integers keep their value and floats stay floats, rounded to the precision of the place. What C does beyond that is
+written: ``T.cast(x, "int32")``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from tilewright.dtypes import HANDLE, DType
+from tilewright.errors import KernelError
+from tilewright.ir.build import cast
+from tilewright.ir.expr import Const, Expr, Value, is_being_parsed
+from tilewright.ir.intervals import Interval, domain, limits
+from tilewright.ir.narrow import check_number
+from tilewright.ir.ranges import RangeFacts
+
+__all__ = ["converted"]
+
+
+def converted(
+    value: Value,
+    kind: DType,
+    place: str,
+    hint: str | None = None,
+    ranges: Mapping[str, Interval] = MappingProxyType({}),
+) -> Expr:
+    """``value`` as ``kind``, the type of ``place``. ranges: of variables, which may show that an integer fits.
+
+    Raises KernelError where a float would become an integer, or where an integer may not fit.
+    """
+    number = value.value if isinstance(value, Const) else value
+    made = cast(value, kind)
+    if not is_being_parsed() or (isinstance(value, Expr) and value.dtype == kind):
+        return made
+    if _is_float(number) and not kind.is_float and kind != HANDLE:
+        lost = True
+    elif isinstance(number, Expr):
+        lost = not _keeps(number, kind, ranges)
+    else:
+        check_number(number, kind, place)
+        lost = False
+    if lost:
+        raise KernelError(
+            f"{place} is {kind}",
+            given=f"`{value}`, {number.dtype if isinstance(number, Expr) else 'a float'}",
+            allowed=f"a value that {kind} holds, or a conversion that is written",
+            hint=hint or f'T.cast({value}, "{kind}")',
+        )
+    return made
+
+
+def _is_float(value: Value) -> bool:
+    if isinstance(value, Expr):
+        return value.dtype.is_float
+    return not isinstance(value, (bool, np.bool_)) and not hasattr(value, "__index__")
+
+
+def _keeps(value: Expr, kind: DType, ranges: Mapping[str, Interval]) -> bool:
+    """Does ``kind`` hold every value that ``value`` may have? Types of the same width share their bits."""
+    if domain(value.dtype) != "int" or not kind.is_integer or value.dtype.bits <= kind.bits:
+        return True
+    return RangeFacts(ranges).interval(value).inside(limits(kind))

@@ -1,0 +1,118 @@
+"""What an access owes: that each index is inside its dimension, where the facts do not prove it.
+
+It goes with the access into the lowered stage; the simulator looks at it under the check ``bounds``, CUDA has no text
+for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tilewright.dtypes import INT64
+from tilewright.ir.buffer import Buffer, Region, row_major
+from tilewright.ir.build import as_expr
+from tilewright.ir.expr import AddressOf, Call, Expr, Load, Value, Var, Within, const_value
+from tilewright.ir.stmt import Body
+from tilewright.ir.walk import rewrite, walk
+from tilewright.ir.widths import is_far
+from tilewright.layout import TileLayout
+
+if TYPE_CHECKING:
+    from tilewright.ir.ranges import RangeFacts
+
+__all__ = ["owed", "owing"]
+
+WIDEST_BITS = 128  # of the accesses of one lane that are most common
+
+
+def owed(node: Load | AddressOf, facts: RangeFacts) -> tuple[Within, ...]:
+    """What is not proven of the indices of an access."""
+    if node.buffer.layout is None or not node.indices:
+        return tuple(debt for debt in node.owed if not _is_inside(debt.index, debt.extent, facts))
+    debts = _debts(node.buffer, enumerate(node.indices), facts)
+    return debts if isinstance(node, Load) else (*debts, *_end(node, facts))
+
+
+def owing(body: Body, region: Region, facts: RangeFacts) -> Body:
+    """``body``, whose accesses of the region's buffer are inside the region, with what is not proven of the region."""
+    ends = (
+        (dim, end)
+        for dim, ((start, size), extent) in enumerate(zip(region.box, region.buffer.shape, strict=True))
+        for end in _open_ends(start, size, extent, facts)
+    )
+    debts = _debts(region.buffer, ends, facts)
+
+    def indebted(node: Expr) -> Expr | None:
+        if isinstance(node, (Load, AddressOf)) and node.indices and node.buffer.name == region.buffer.name:
+            return replace(node, owed=debts)
+        return None
+
+    return rewrite(body, indebted) if debts else body
+
+
+def _open_ends(start: Value, size: Value, extent: Value, facts: RangeFacts) -> Iterator[Value]:
+    """The first and the last index in a dimension, where they are not known to be inside."""
+    if size is extent and const_value(start) == 0:
+        return
+    if not facts.less(-1, start):
+        yield start
+    if not facts.less(start + size - 1, extent):
+        yield start + size - 1
+
+
+def _debts(buffer: Buffer, indices: Iterable[tuple[int, Value]], facts: RangeFacts) -> tuple[Within, ...]:
+    debts = []
+    for dim, index in indices:
+        place = as_expr(index)
+        end = as_expr(buffer.shape[dim], INT64)
+        # A call is not repeated for a check: its value is only known to be inside the storage.
+        if not _is_inside(place, end, facts) and not any(isinstance(part, Call) for part in walk(place)):
+            debts.append(Within(as_expr(facts.simplify(place), place.dtype), end, buffer.name, dim))
+    if {debt.dim for debt in debts} == {0} and _is_whole(buffer, facts):
+        return ()  # outside of the dimension is outside of the storage, which is looked at anyhow
+    return tuple(debts)
+
+
+def _end(node: AddressOf, facts: RangeFacts) -> Iterator[Within]:
+    """An access through a pointer may be wider than an element: it ends inside the part of storage that is a view's."""
+    buffer = node.buffer
+    if not isinstance(buffer.layout, TileLayout) or _fills(buffer, facts) or is_far(buffer, facts):
+        return
+    offset = as_expr(buffer.layout.place(*node.indices, shape=buffer.shape, facts=facts).get("m", 0))
+    end = as_expr(buffer.layout.cosize("m"), INT64)
+    widest = WIDEST_BITS // buffer.dtype.bits
+    if not _is_inside(offset + (widest - 1), end, facts) and not any(isinstance(part, Call) for part in walk(offset)):
+        yield Within(offset, end, buffer.name, Within.STORAGE)
+
+
+def _is_inside(index: Expr, extent: Expr, facts: RangeFacts) -> bool:
+    return facts.interval(index).low >= 0 and facts.less(index, extent)
+
+
+def _is_whole(buffer: Buffer, facts: RangeFacts) -> bool:
+    """Is the buffer all of its storage, in row-major order?"""
+    layout = buffer.layout
+    is_dense = layout is not None and (layout == row_major(buffer.shape) or layout.is_trivial(facts))
+    return is_dense and _fills(buffer, facts)
+
+
+def _fills(buffer: Buffer, facts: RangeFacts) -> bool:
+    """Does it begin and end where its storage does?"""
+    root = _root(buffer)
+    return root is not None and (root is buffer or facts.equal(_bits(buffer), _bits(root)))
+
+
+def _bits(buffer: Buffer) -> Value:
+    return buffer.flat().shape[0] * buffer.dtype.bits
+
+
+def _root(buffer: Buffer) -> Buffer | None:
+    """The storage that starts where the buffer does; None where it starts elsewhere, or nobody knows."""
+    if const_value(buffer.elem_offset) != 0:
+        return None
+    data = buffer.data
+    if isinstance(data, AddressOf):
+        return _root(data.buffer) if all(const_value(index) == 0 for index in data.indices) else None
+    return buffer if data is None or (isinstance(data, Var) and buffer.space == "global") else None

@@ -1,0 +1,316 @@
+"""When a value was read: a name, a tuple or a parameter holds what a read gave where it was written.
+
+An expression of a kernel is text that runs where a statement uses it. That is the moment of the read itself as long as
+nothing in between changes what it reads. Where something does, the value is bound at its own moment (``old: T.let =
+s[0]``), and every use of it means that binding. A call with an effect is bound where a second use, or a use elsewhere,
+would repeat or move it; one that nobody uses is a statement where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from tilewright.errors import Span
+from tilewright.ir import (
+    AddressOf,
+    Assign,
+    Binary,
+    Bind,
+    Body,
+    Buffer,
+    Call,
+    Evaluate,
+    Expr,
+    Load,
+    Region,
+    Select,
+    Stmt,
+    Store,
+    TileCall,
+    Var,
+    parts,
+    substituted,
+    walk,
+)
+from tilewright.isa import bind
+from tilewright.isa.table import ANY_LANES
+
+__all__ = ["Block", "Moments", "inside"]
+
+MEMORY = frozenset({"global", "shared", "local"})
+SHARED_WITH_OTHERS = frozenset({"global", "shared"})  # what other threads have changed, once a thread has met them
+
+
+class Block(list[Stmt]):
+    """The statements of a block in the making. reads: what was read in it.
+
+    home: where its statements went instead; tried: what had been read in it until then.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[Read] = []
+        self.home: tuple[Block, int] | None = None
+        self.tried: list[Read] = []
+
+    @property
+    def has_bindings(self) -> bool:
+        """Is a value bound here that was only read so far?"""
+        return any(read.kept is not None for read in self.reads)
+
+    def dissolve(self, into: Block) -> None:
+        """Its statements and reads belong to the end of another block."""
+        self.home = (into, len(into))
+        into += self
+        into.reads += self.reads
+        self.clear()
+        self.tried, self.reads = self.reads, []
+
+
+@dataclass(slots=True, eq=False)
+class Read:
+    """A value that depends on its moment: an element, a scalar that changes, a call, or a choice that holds one.
+
+    changes: what it depends on, spaces of memory and names of scalars. tick: how many changes came before it; order:
+    how many reads. depth: how many loops of run time are around it. once: a call that must not be repeated or moved.
+    effect: takes place even if nobody uses it. name: what its binding is called.
+    """
+
+    node: Expr
+    block: Block
+    index: int
+    order: int
+    tick: int
+    depth: int
+    at: Span | None
+    changes: frozenset[str]
+    once: bool = False
+    effect: bool = False
+    name: str = "old"
+    uses: int = 0
+    kept: Var | None = None
+
+    def place(self) -> tuple[Block, int]:
+        """The block and the position in it where a binding of this value stands."""
+        block, index = self.block, self.index
+        while (home := block.home) is not None:
+            block, index = home[0], home[1] + index
+        return block, index
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A value in a statement. choice: the outermost ``select``, ``and`` or ``or`` that evaluates it or not.
+
+    address: it is part of an index, which lowering may write twice.
+    """
+
+    read: Read
+    choice: Expr | None
+    address: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop of run time in the making. uses: of values from before it, which its rounds must not see change."""
+
+    tick: int
+    uses: list[Use] = field(default_factory=list)
+
+
+class Moments:
+    """The reads of a kernel, and what has changed since; mutable. unique: gives names that are free."""
+
+    def __init__(self, unique: Callable[[str], str]) -> None:
+        self._unique = unique
+        self._reads: dict[int, Read] = {}
+        self._changed: dict[str, int] = {}
+        self._tick = 0
+        self._loops: list[_Loop] = []
+        self._kept = False
+        self._alive: list[Expr] = []  # copies of nodes that were read: their ids stay their own
+
+    # What happens.
+
+    def read(self, node: Expr, block: Block, at: Span | None) -> Expr:
+        """Hear of an element or a scalar that is read."""
+        changes = {node.name} if isinstance(node, Var) else {_space(node)} if isinstance(node, Load) else set()
+        self._heard(node, block, at, frozenset(changes))
+        return node
+
+    def called(self, call: Call, block: Block, at: Span | None, *, effect: bool) -> None:
+        """Hear of a call with a value."""
+        changes, repeatable = _effects(call)
+        if repeatable:
+            return
+        self._change(changes)
+        made = self._heard(call, block, at, changes)
+        made.once, made.effect, made.name = True, effect, call.op.rpartition(".")[2]
+
+    def chosen(self, choice: Expr, arms: Iterable[Read], block: Block, at: Span | None) -> None:
+        """Hear of a choice: a call in an arm takes place as a part of it, once and where the choice stands."""
+        effects = [read for read in arms if read.effect]
+        for read in effects:
+            read.effect = False
+        if effects:
+            made = self._heard(choice, block, at, frozenset().union(*(read.changes for read in effects)))
+            made.once, made.effect, made.name = True, True, "chosen"
+
+    def done(self, stmt: Stmt) -> None:
+        """Hear of a statement that takes place now."""
+        if isinstance(stmt, Assign):
+            self._change({stmt.var.name})
+        elif isinstance(stmt, Store):
+            self._change({_space(stmt.place)})
+        elif isinstance(stmt, TileCall):
+            self._change(MEMORY)
+        elif isinstance(stmt, Evaluate) and isinstance(stmt.value, Call):
+            self._change(_effects(stmt.value)[0])
+
+    def _heard(self, node: Expr, block: Block, at: Span | None, changes: frozenset[str]) -> Read:
+        made = Read(node, block, len(block), len(self._reads), self._tick, len(self._loops), at, changes)
+        self._reads[id(node)] = made
+        block.reads.append(made)
+        return made
+
+    def _change(self, what: Iterable[str]) -> None:
+        if what:
+            self._tick += 1
+            self._changed.update(dict.fromkeys(what, self._tick))
+
+    @contextmanager
+    def loop(self) -> Iterator[None]:
+        """While a loop of run time is parsed, with what it evaluates in each round."""
+        self._loops.append(_Loop(self._tick))
+        try:
+            yield
+        finally:
+            ended = self._loops.pop()
+            for use in ended.uses:
+                if any(self._changed.get(key, 0) > ended.tick for key in use.read.changes):
+                    self._keep(use)
+
+    # What is used.
+
+    def name(self, value: object, name: str) -> None:
+        """The name for a binding of ``value``, should it need one."""
+        if (read := self._reads.get(id(value))) is not None:
+            read.name = name
+
+    def renewed(self, old: object, new: object) -> None:
+        """``new`` is ``old`` with other buffers: its reads are those of ``old``."""
+        if new is not old:
+            for before, after in zip(walk(old), walk(new), strict=True):
+                if (read := self._reads.get(id(before))) is not None:
+                    self._reads[id(after)] = read
+                    self._alive.append(after)
+
+    def rebuilt(self, old: object, new: object) -> None:
+        """``new`` is ``old`` with other parts: the same read."""
+        if (read := self._reads.get(id(old))) is not None and isinstance(new, Expr):
+            self._reads[id(new)] = read
+            self._alive.append(new)
+
+    def settle(self, node: object, block: Block) -> None:
+        """Judge every value in what is about to be a part of ``block``: one that is old is bound at its moment."""
+        uses = list(self._uses(node))
+        loads = [use.read.order for use in uses if isinstance(use.read.node, Load)]
+        for use in uses:
+            read = use.read
+            read.uses += 1
+            if read.kept is not None:
+                continue
+            if self._has_moved(use, block, max(loads, default=0)) if read.once else self._is_old(read):
+                self._keep(use)
+            for loop in self._loops[read.depth :]:
+                loop.uses.append(use)
+
+    def _is_old(self, read: Read) -> bool:
+        return any(self._changed.get(key, 0) > read.tick for key in read.changes)
+
+    def _has_moved(self, use: Use, block: Block, last_load: int) -> bool:
+        """Would the call happen twice, or elsewhere, or after something that came after it?"""
+        read = use.read
+        elsewhere = read.place()[0] is not block or read.depth < len(self._loops) or self._tick > read.tick
+        return (
+            read.uses > 1 or elsewhere or bool(read.changes and last_load > read.order) or (read.effect and use.address)
+        )
+
+    def _keep(self, use: Use) -> None:
+        """Bind a value at its moment; with the whole choice around it where nothing happened in between."""
+        read = use.read
+        if use.choice is not None:
+            inside = (part.read for part in self._uses(use.choice))
+            last = max(inside, key=lambda part: part.order)
+            if last.tick == read.tick:
+                block, index = last.place()
+                read = self._reads.get(id(use.choice)) or self._heard(use.choice, block, last.at, frozenset())
+                read.index = index
+        if read.kept is None:
+            read.kept = Var(self._unique(read.name), read.node.dtype)
+            self._kept = True
+
+    def _uses(self, node: object) -> Iterator[Use]:
+        todo: list[tuple[object, Expr | None, bool]] = [(node, None, False)]
+        while todo:
+            node, choice, address = todo.pop()
+            if (read := self._reads.get(id(node))) is not None:
+                yield Use(read, choice, address)
+                if read.kept is not None:
+                    continue
+            todo += inside(node, choice, address)
+
+    # The result.
+
+    def merged(self, block: Block) -> None:
+        """Put the bindings, and the calls that nobody uses, into a block that is complete."""
+        late = [read for read in block.reads if read.kept is not None or (read.effect and not read.uses)]
+        for read in sorted(late, key=lambda read: (read.place()[1], read.order), reverse=True):
+            value = replace(read.node)  # type: ignore[type-var]  # every node is a dataclass; a copy is no use of itself
+            made = Evaluate(value, at=read.at) if read.kept is None else Bind(read.kept, value, False, at=read.at)
+            block.insert(read.place()[1], made)
+
+    def resolved(self, body: Body) -> Body:
+        """The body with every value that is bound under its name."""
+        if not self._kept:
+            return body
+        return substituted(body, {key: read.kept for key, read in self._reads.items() if read.kept is not None})
+
+
+def _space(place: Load) -> str:
+    return place.buffer.space.partition(".")[0]
+
+
+def _effects(call: Call) -> tuple[frozenset[str], bool]:
+    """What a call changes, and whether it may be repeated or moved: a value that only its operands make."""
+    bound = bind(call)
+    form = bound.form
+    changes: set[str] = set()
+    for access in form.accesses:
+        if access.write:
+            changes |= MEMORY if access.space == "generic" else {access.space}
+    if form.sync or form.fence or form.signal or form.asynchronous:
+        changes |= MEMORY if form.asynchronous else SHARED_WITH_OTHERS
+    if any(operand.written for operand in bound.instruction.operands):
+        changes.add("local")
+    repeatable = bound.instruction.lanes == ANY_LANES and not (changes or form.accesses or form.on)
+    return frozenset(changes), repeatable
+
+
+def inside(node: object, choice: Expr | None, address: bool) -> list[tuple[object, Expr | None, bool]]:
+    """The parts of a node with what is around them, the last one first."""
+    if isinstance(node, Store):  # the element itself is no value here
+        return [
+            (node.place.indices, choice, True),
+            (node.place.buffer.data, choice, True),
+            (node.value, choice, address),
+        ]
+    if isinstance(node, Binary) and node.op in Binary.LOGIC:
+        return [(node.b, node if choice is None else choice, address), (node.a, choice, address)]
+    if isinstance(node, Select):
+        around = node if choice is None else choice
+        return [(node.b, around, address), (node.a, around, address), (node.cond, choice, address)]
+    inner = address or isinstance(node, (Load, AddressOf, Region, Buffer))
+    return [(part, choice, inner) for part in reversed(parts(node))]
