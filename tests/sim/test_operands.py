@@ -29,7 +29,7 @@ PLAIN = {"typed", "b16", "b32", "b64", "pred"}
 def has_a_value(row: Instruction) -> bool:
     """A value that follows from its operands alone, or from memory that it changes for its lane."""
     plain = all(one.kind in PLAIN for one in row.operands)
-    atomic = any(access.atomic for access in row.forms[0].accesses) and "mbarrier" not in row.name
+    atomic = any(access.rmw for access in row.forms[0].accesses) and "mbarrier" not in row.name
     return row.forms[0].result != dtype("void") and (plain or atomic) and row.name not in CHANGES
 
 
