@@ -41,7 +41,7 @@ def kinds_of(form: Form) -> list[DType]:
 
 
 def operand(row: Operand, of: DType, value: Expr, place: Any) -> Any:
-    if row.kind == "generic":
+    if row.kind in ("generic", "place"):
         return at(place, cta * THREADS + tid)
     if row.name in ("mask", "width"):
         return 0xFFFFFFFF if row.name == "mask" else 32
@@ -99,7 +99,7 @@ def test_a_changing_scalar_is_shuffled_under_every_check(name: str, first: str) 
         with k.loop("turn", 0, 2):
             k.assign(changing, call(name, 0xFFFFFFFF, changing, 1))
         with k.when(lane < 8):
-            k.assign(changing, call(name, 0xFF, changing, 1))
+            k.assign(changing, call(name, 0xFF, changing, 1, width=8))
         wanted = call(name, 0xFFFFFFFF, call(name, 0xFFFFFFFF, still, 1), 1)
         for name_of, result in (("changed", changing), ("wanted", wanted)):
             k.store(k.array(name_of, str(of), THREADS), tid, result)
