@@ -301,6 +301,22 @@ def st(warp: Warp, address: Words, value: list[Any]) -> None:
         warp.memory[address[lane] : address[lane] + size_of(code)] = packed(value[lane], code)
 
 
+@oracle("ptx.ld.v2", "ptx.ld.v4")
+def ld_vector(warp: Warp, address: Words) -> list[Words]:
+    count = int(warp.mods["name"][-1])
+    return [
+        [int.from_bytes(warp.memory[start + 4 * i : start + 4 * i + 4], "little") for start in address]
+        for i in range(count)
+    ]
+
+
+@oracle("ptx.st.v2", "ptx.st.v4")
+def st_vector(warp: Warp, address: Words, registers: list[Words]) -> None:
+    for lane in warp.lanes:
+        words = b"".join(register[lane].to_bytes(4, "little") for register in registers)
+        warp.memory[address[lane] : address[lane] + len(words)] = words
+
+
 @oracle(*(f"ptx.{name}.add.{kind}x2" for name in ("atom", "red") for kind in ("f16", "bf16")))
 def packed_add(warp: Warp, address: Words, value: Words) -> Words | None:
     code = "bf16" if "bf16" in warp.mods["name"] else "e"

@@ -52,6 +52,7 @@ LITMUS = (
     placed("wrc", "O", "S4", w00="W x; W.rel.cta f", w01="R.acq.cta f=1; W.rel.gpu g", w10="R.acq.gpu g=1; R x"),
     row("rlx-data", "O", "O8", "W.rlx.gpu x; W.rlx.gpu f", "R.rlx.gpu f=1; R.rlx.gpu x"),
     row("mixed-size", "R", "O6", "W.rlx.gpu.b64 x", "R.rlx.gpu.b32 x"),
+    row("mixed-size: a vector of two", "O", "O3", "W.rlx.gpu.v2 x", "R.rlx.gpu x"),
     row("rmw-scopes", "R", "O7", "add.rlx.cta x", "add.rlx.gpu x"),
     row("sb-sc", "R", "S1a", "W x; F.sc.gpu; R y", "W y; F.sc.gpu; R x"),
     row("rlx-after", "O", "S6", "W.rlx.gpu f=1", "R.rlx.gpu f=1; W f=2"),

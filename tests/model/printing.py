@@ -41,10 +41,13 @@ class Printer:
     def kind(self, name: str) -> str:
         return "uint64" if name in self.wide else "uint32"
 
+    def length(self, name: str) -> int:
+        return 1 + any(op.is_pair for op in self.program.ops if op.place == name)
+
     # The whole
 
     def text(self) -> str:
-        arrays = [f'{name}: T.Buffer((1,), "{self.kind(name)}")' for name in self.globals]
+        arrays = [f'{name}: T.Buffer(({self.length(name)},), "{self.kind(name)}")' for name in self.globals]
         lines = ["@T.prim_func", f"def kernel({', '.join([*arrays, self._out()])}):"]
         body = [*self._places(), *self._declarations(), *self._setup()]
         for warp, ops in self.program.warps.items():
@@ -182,6 +185,8 @@ def _value(op: Op, printer: Printer) -> str:
 
 def _store(printer: Printer, op: Op) -> list[str]:
     pointer, space = printer.pointer(op)
+    if op.is_pair:
+        return [f"T.ptx.st.v2({pointer}, T.uint32({op.value}), T.uint32({op.value}){printer.order(op)})"]
     if op.sem == "weak" and not space:
         name = op.place
         return [f"{name}[{'0, 0' if printer.program.has_tmem and name[0] == 's' else '0'}] = {op.value}"]
@@ -286,7 +291,7 @@ def kernel(program: Program) -> Any:
 def simulated(program: Program) -> Run:
     """What the simulator says with every check on: "ok", "warned" or the kind of error; its words; final values."""
     printer = Printer(program)
-    arrays = [np.zeros(1, printer.kind(name)) for name in printer.globals]
+    arrays = [np.zeros(printer.length(name), printer.kind(name)) for name in printer.globals]
     out = np.zeros(max(1, printer.results), np.uint32)
     target = "sm_100a" if program.has_tmem else "sm_90a"
     with warnings.catch_warnings(record=True) as heard:

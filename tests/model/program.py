@@ -7,7 +7,7 @@ what only a whole warp can do is done by all. Names: ``s``.. lies in shared memo
 ``t``.. lies in tensor memory, all others in global memory; ``s@1`` is the one of CTA 1. ``?r=1 W x``:
 only where register r holds 1.
 
-    W[.sem.scope] x[=1]     a store; of a number, a register, or ``r+1``
+    W[.sem.scope] x[=1]     a store; of a number, a register, or ``r+1``; ``.b64``: of 8 bytes, ``.v2``: of two words
     R[.sem.scope] x[=1]     a load; with a value: again and again until it is that. ``->r`` keeps it
     add, exch, red          atomics of 1, ``=n`` for another number; cas x=0>1: until 0 was found, then 1 is there
     F.sem.scope             a fence; fpa: proxy fence; before, after: those of tensor memory; initf: of m-barriers
@@ -70,6 +70,7 @@ class Op:
     guard: tuple[str, int] | None = None
     nbytes: int = 4
     source: str = ""
+    is_pair: bool = False
 
     @property
     def writes(self) -> bool:
@@ -92,9 +93,18 @@ def parsed(text: str) -> Op:
     guard = (found["reg"], int(found["is"])) if found["reg"] else None
     value = found["value"] or ("1" if kind in ("W", *MEMORY[2:]) else "")
     scope = "sys" if sem == "volatile" else scope
-    nbytes = 8 if "b64" in words else 4
     return Op(
-        kind, found["place"] or "", sem, scope, value, lane, found["into"] or "", guard, nbytes, found["source"] or ""
+        kind,
+        found["place"] or "",
+        sem,
+        scope,
+        value,
+        lane,
+        found["into"] or "",
+        guard,
+        8 if "b64" in words else 4,
+        found["source"] or "",
+        "v2" in words,
     )
 
 

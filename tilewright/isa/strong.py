@@ -29,7 +29,7 @@ from tilewright.isa.places import (
     scope_of,
     sem_of,
 )
-from tilewright.isa.table import Access, Form, Spellings, instruction, reads
+from tilewright.isa.table import Access, Form, Spellings, instruction, reads, writes
 
 __all__: list[str] = []
 
@@ -56,6 +56,22 @@ def store(memory: Memory, address: Lanes, value: Lanes) -> None:
     memory.store_rows(address, np.ascontiguousarray(values)[..., None].view(np.uint8))
 
 
+def load_vector(num: int) -> Callable[[Memory, Lanes], Lanes]:
+    """Into ``num`` registers."""
+
+    def load(memory: Memory, address: Lanes) -> Lanes:
+        """The words from each address on, the first in the first register."""
+        return np.moveaxis(memory.rows(address, 4 * num).view(np.uint32), -1, -2)
+
+    return load
+
+
+def store_vector(memory: Memory, address: Lanes, registers: Lanes) -> None:
+    """Writes the registers one behind the other."""
+    words = np.ascontiguousarray(np.moveaxis(registers, -2, -1))
+    memory.store_rows(address, words.view(np.uint8))
+
+
 def _orders(ordered: str) -> Iterator[tuple[Spellings, Reach, Scopes]]:
     """Every way to access memory: the modifier ``sem``, the memory and the scopes."""
     for reach, scopes in everywhere(NO_SCOPE):
@@ -64,6 +80,22 @@ def _orders(ordered: str) -> Iterator[tuple[Spellings, Reach, Scopes]]:
         yield {"relaxed": ".relaxed", ordered: f".{ordered}"}, reach, scopes
     for reach, scopes in everywhere(NO_SCOPE, (GENERIC, DEVICE)):
         yield MMIO, reach, scopes
+
+
+def _vectors(name: str, ordered: str, execute: Callable[..., object], num: int, *, write: bool) -> Iterator[Form]:
+    for orders, reach, scopes in _orders(ordered):
+        if orders is MMIO:  # which no vector is
+            continue
+        yield Form(
+            f"{name}{{sem}}{{scope}}{{space}}.v{num}.b32",
+            newer(reach.first, scopes.first),
+            SOURCE.format(name),
+            {"sem": orders, "scope": scopes.spellings, "space": reach.spellings},
+            execute,
+            on=reach.on,
+            registers=num,
+            accesses=(Access("ptr", reach.space, 4 * num, write=write, sem=sem_of, scope=scope_of, element_bytes=4),),
+        )
 
 
 def _forms(name: str, ordered: str, execute: Callable[..., object], *, write: bool) -> Iterator[Form]:
@@ -103,3 +135,24 @@ instruction(
     doc="Stores ``value`` as an element of the buffer that ``ptr`` points into; strong unless ``sem`` is weak.",
     forms=tuple(_forms("st", "release", store, write=True)),
 )
+for _num in (2, 4):
+    instruction(
+        f"ptx.ld.v{_num}",
+        params=("ptr", "*r"),
+        keywords=ORDERED,
+        operands=(writes("*r", "b32"), reads("ptr", "place")),
+        pattern="{r}, [{ptr}]",
+        check=check_place,
+        doc=f"{_num} registers of 32 bits from where ``ptr`` points; each is an access of its own.",
+        forms=tuple(_vectors("ld", "acquire", load_vector(_num), _num, write=False)),
+    )
+    instruction(
+        f"ptx.st.v{_num}",
+        params=("ptr", "*r"),
+        keywords=ORDERED,
+        operands=(reads("ptr", "place"), reads("*r", "b32")),
+        pattern="[{ptr}], {r}",
+        check=check_place,
+        doc=f"Stores {_num} registers of 32 bits to where ``ptr`` points; each is an access of its own.",
+        forms=tuple(_vectors("st", "release", store_vector, _num, write=True)),
+    )
