@@ -21,7 +21,7 @@ In the order in which to read:
     instructions, facets    a row of the instruction table, run on the machine that it asks for, by gathered lanes
     pending, bulk           operations that go on by themselves
     counts, printed         what was counted, and what the kernel printed
-    checks, order           what is looked for meanwhile, and which accesses are in order; advice on what would order two
+    checks, order           what is looked for meanwhile; which accesses are in order, and advice on what would do that
     fusing, products, loads, uniform
                             many small products or loads done as one: nothing new, only faster
 """

@@ -6,7 +6,7 @@ Some are always on, as a machine that cannot go on has to say so; their rows her
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
