@@ -3,8 +3,8 @@
 #   make test      what CI runs: lint, types, import contracts, tests
 #   make test-long everything that make test takes a sample of: all mutants of the memory model's suite (minutes)
 #   make test-gpu  on a CUDA device: hardware against simulator, every instruction and variant
-#   make sanitize  the examples under compute-sanitizer
-#   make bench     ratios against other projects, in an environment of their own
+#   make sanitize  the examples under compute-sanitizer; rewrites their table of benchmarks/RESULTS.md
+#   make bench     ratios against other projects, in an environment of their own; rewrites those tables
 #   make bench-gpu speed on a Hopper GPU; rewrites the tables of benchmarks/RESULTS.md
 #   make docs      the reference page of the instruction table
 #   make size      code lines per room

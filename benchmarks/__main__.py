@@ -1,4 +1,4 @@
-"""Runs the benchmarks that are named, or all of them."""
+"""Runs the benchmarks that are named, or all of them; writes their tables into benchmarks/RESULTS.md."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pkgutil
 import sys
 
 import benchmarks
+from benchmarks import page
 from benchmarks.measure import machine, save
 
 
@@ -29,6 +30,7 @@ def main(wanted: list[str]) -> int:
     for name in wanted or known:
         table = _module(name).run()  # type: ignore[attr-defined]  # names() looked
         print(f"\n{table}\n  written to {save(name, table)}", flush=True)
+    page.rewrite()
     return 0
 
 

@@ -16,12 +16,13 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from tilewright import host
-from tilewright.errors import ArgumentError, KernelError, TargetError, TilewrightWarning, choices
+from tilewright.errors import ArgumentError, KernelError, TargetError, TilewrightWarning, choices, described
 from tilewright.ir import Call, Kernel, TileCall, deep_recursion, expressions, statements
 from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.verify import verify
 from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
 from tilewright.lower import lower
+from tilewright.public import ANYTHING, Public, instances
 from tilewright.tile import Report, resolve
 
 if TYPE_CHECKING:
@@ -36,10 +37,24 @@ if TYPE_CHECKING:
 
 __all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op"]
 
+
+public = Public(
+    ArgumentError,
+    {
+        # These refuse in their own words.
+        **dict.fromkeys(
+            ("target: str | Mapping[str, str] | Arch | None", "stage: str", "check: str | Iterable[str]"), ANYTHING
+        ),
+        "Kernel": instances("what @T.prim_func made", Kernel),
+        "Arch": instances('an architecture, arch("sm_90a")', Arch),
+    },
+)
+
 STAGES = ("tile", "lowered", "cuda", "ptx", "sass")
 Target = "str | Mapping[str, str] | Arch | None"
 
 
+@public
 @deep_recursion()
 def compile(  # the public name is `tilewright.compile`
     kernel: Any, target: str | Mapping[str, str] | Arch | None = None, *, fast_math: bool = False
@@ -55,6 +70,7 @@ def compile(  # the public name is `tilewright.compile`
     return Executable(authored, _target_of(target, authored), fast_math=fast_math)
 
 
+@public
 def simulate(
     kernel: Any,
     *args: Any,
@@ -75,6 +91,7 @@ def simulate(
     return made.simulate(*args, check=check, limit_s=limit_s, limit_steps=limit_steps, limit_bytes=limit_bytes, **named)
 
 
+@public
 def torch_op(name: str, kernel: Any, *, mutates: Iterable[str] | None = None) -> Any:
     """Register a kernel as the torch operator ``name`` ("mine::scale"), also for torch.compile; returns the operator.
 
@@ -112,10 +129,12 @@ def _target_of(target: str | Mapping[str, str] | Arch | None, kernel: Kernel) ->
     if isinstance(target, Arch):
         return target
     if isinstance(target, Mapping):
-        if target.get("kind", "cuda") != "cuda" or not target.keys() <= {"kind", "arch"}:
-            raise TargetError("unknown target", given=repr(dict(target)), allowed='{"kind": "cuda", "arch": "sm_90a"}')
+        if not {*target} <= {"kind", "arch"} or target.get("kind", "cuda") != "cuda":
+            raise TargetError(
+                "unknown kind of target", given=repr(dict(target)), allowed='{"kind": "cuda", "arch": "sm_90a"}'
+            )
         target = target.get("arch", "cuda")
-    if target is None or target == "cuda":
+    if target is None or (isinstance(target, str) and target == "cuda"):
         return default_arch(tuple(_written(kernel)))
     return arch(target)
 
@@ -128,6 +147,8 @@ def _written(kernel: Kernel) -> Iterator[Requirement]:
             yield ATOMS[stmt.dispatch].arch
 
 
+@public.methods
+@public.constructor
 class Executable:
     """A compiled kernel. Stages are made when they are first asked for, and kept.
 
@@ -172,8 +193,9 @@ class Executable:
     @deep_recursion()
     def source(self, stage: str = "cuda") -> str:
         """The kernel at a stage, as text: "tile", "lowered", "cuda", "ptx" or "sass"."""
-        if stage not in STAGES:
-            raise ArgumentError(f"unknown stage {stage!r}", given=repr(stage), allowed=choices(stage, STAGES))
+        if not isinstance(stage, str) or stage not in STAGES:
+            shown = repr(stage) if isinstance(stage, str) else described(stage)
+            raise ArgumentError(f"unknown stage {shown}", given=shown, allowed=choices(stage, STAGES))
         return str(getattr(self, f"_{stage}"))
 
     @property
@@ -244,8 +266,9 @@ class Executable:
         """
         if on is None and not named and self._quick is not None and self._quick.again(args):
             return
-        if on not in (None, "sim", "gpu"):
-            raise ArgumentError(f"unknown place {on!r} to run {self.name}", given=repr(on), allowed='"sim", "gpu"')
+        if on is not None and (not isinstance(on, str) or on not in ("sim", "gpu")):
+            shown = repr(on) if isinstance(on, str) else described(on)
+            raise ArgumentError(f"unknown place {shown} to run {self.name}", given=shown, allowed='"sim", "gpu"')
         args = self._ordered(args, named)
         on_gpu = self._is_on_gpu(args)
         if on == "gpu" or (on_gpu and on is None):

@@ -12,7 +12,7 @@ from functools import cache, cached_property
 import ml_dtypes
 import numpy as np
 
-from tilewright.errors import KernelError, choices
+from tilewright.errors import KernelError, choices, described
 
 __all__ = ["BOOL", "HANDLE", "INT32", "INT64", "NAMES", "VOID", "DType", "dtype"]
 
@@ -147,10 +147,11 @@ class DType(str):
 
     def with_lanes(self, lanes: int) -> DType:
         """A vector of this element type."""
+        if not isinstance(lanes, int):
+            raise KernelError(f"lanes of {self}", given=described(lanes), allowed="an int")
         return dtype(f"{self.element}x{lanes}" if lanes > 1 else str(self.element))
 
 
-@cache
 def dtype(name: str) -> DType:
     """The element type called ``name``: a row of the table, an alias, or a row with ``x2`` or ``x4``.
 
@@ -159,6 +160,13 @@ def dtype(name: str) -> DType:
 
     Raises KernelError for a name that is not in the table.
     """
+    if not isinstance(name, str):
+        raise KernelError("a dtype is a name", given=described(name), allowed='"float16", or T.float16')
+    return _named(name)
+
+
+@cache
+def _named(name: str) -> DType:
     match = re.fullmatch(r"(.+?)(?:x([248]))?", name)
     base, lanes = (match[1], match[2]) if match else (name, None)
     base = _ALIASES.get(base, base)

@@ -27,6 +27,7 @@ __all__ = [
     "TilewrightWarning",
     "ToolError",
     "choices",
+    "described",
     "warn",
 ]
 
@@ -90,7 +91,11 @@ class TilewrightError(Exception):
 
 
 def _field(label: str, value: object) -> str:
-    first, *rest = str(value).splitlines() or [""]
+    try:
+        text = str(value)
+    except Exception:  # a user's own value, whose __str__ fails
+        text = described(value)
+    first, *rest = text.splitlines() or [""]
     return "\n".join([f"  {label:<9}{first}", *(f"  {'':<9}{line}" for line in rest)])
 
 
@@ -128,6 +133,21 @@ class ToolError(TilewrightError):
 
 class TilewrightWarning(UserWarning):
     """Something that works, but not as well as it could."""
+
+
+def described(value: object, most: int = 80) -> str:
+    """A value of a user's as an error shows it: what Python writes for it, cut where it is long, and its type.
+
+    >>> described([1, 2])
+    '[1, 2], a list'
+    """
+    kind = type(value).__name__
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # their own __repr__, or an int of more digits than Python writes
+        return f"a value of type {kind}"
+    shown = text if len(text) <= most else text[: most - 3] + "..."
+    return shown if value is None else f"{shown}, {'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def warn(what: str, at: Span | None = None) -> None:

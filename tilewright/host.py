@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.subbyte import pack_subbyte, unpack_subbyte
 
@@ -37,6 +37,7 @@ __all__ = [
     "is_torch",
     "lent",
     "opened",
+    "protocol",
 ]
 
 MOST_STEPS = 50_000_000
@@ -78,13 +79,21 @@ def device_of(value: object) -> str:
 
 
 def _dlpack_device(value: Any) -> tuple[int, int]:
-    try:
+    # torch's meta tensors have no memory at all
+    with protocol("an argument does not say where its memory is", "an array on a cpu or cuda device"):
         kind, index = value.__dlpack_device__()
-    except (BufferError, RuntimeError, ValueError) as error:  # torch's meta tensors, which have no memory at all
-        raise ArgumentError(
-            "an argument does not say where its memory is", given=str(error), allowed="an array on a cpu or cuda device"
-        ) from None
-    return int(kind), int(index)
+        return int(kind), int(index)
+
+
+@contextmanager
+def protocol(what: str, allowed: str) -> Iterator[None]:
+    """Where an argument's own protocol runs, which is other people's code: what it raises is why it cannot be read."""
+    try:
+        yield
+    except TilewrightError:
+        raise
+    except Exception as error:
+        raise ArgumentError(what, given=str(error) or type(error).__name__, allowed=allowed) from None
 
 
 def different_devices(name: str, devices: Iterable[str]) -> ArgumentError:
@@ -111,16 +120,11 @@ def array_info(value: Any) -> ArrayInfo:
 
 
 def _tensor_info(value: Any) -> ArrayInfo:
-    name = str(value.dtype).removeprefix("torch.")
-    try:
-        steps, address = tuple(value.stride()), value.data_ptr()
-    except RuntimeError as error:  # a sparse tensor
-        raise ArgumentError(
-            "an argument has no memory of its own",
-            given=str(error),
-            allowed="a dense tensor, such as .to_dense() makes",
-        ) from None
-    return ArrayInfo(tuple(value.shape), name, steps, address, device_of(value), False)
+    # a sparse tensor has none
+    with protocol("an argument has no memory of its own", "a dense tensor, such as .to_dense() makes"):
+        shape, name = tuple(value.shape), str(value.dtype).removeprefix("torch.")
+        steps, address = tuple(value.stride()), int(value.data_ptr())
+    return ArrayInfo(shape, name, steps, address, device_of(value), False)
 
 
 def element_name(kind: np.dtype[Any]) -> str:
@@ -140,16 +144,16 @@ def in_elements(strides: Iterable[int], kind: np.dtype[Any]) -> tuple[float, ...
 
 def _viewed(value: Any) -> NDArray[Any]:
     """A host array of any library as one of NumPy's, over the same memory."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError(
+            "an argument has a mask, which a kernel would not see",
+            given="a masked array",
+            allowed="an array without one",
+        )
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(value, "__array_interface__"):
-        return np.asarray(value)
-    try:
-        return np.from_dlpack(value)
-    except (BufferError, RuntimeError) as error:
-        raise ArgumentError(
-            "an argument cannot be read as a NumPy array", given=str(error), allowed="element types that NumPy has"
-        ) from None
+    with protocol("an argument cannot be read as a NumPy array", "element types that NumPy has"):
+        return np.asarray(value) if hasattr(value, "__array_interface__") else np.from_dlpack(value)
 
 
 @contextmanager

@@ -161,7 +161,7 @@ def test_the_bound_holds_for_what_other_processes_wrote(tmp_path: Path) -> None:
 
 
 def test_what_a_crash_left_unfinished_goes(tmp_path: Path) -> None:
-    old, new = tmp_path / "a.unfinished", tmp_path / "b.unfinished"
+    old, new = (tmp_path / f"{key}.abcd1234.unfinished" for key in KEYS[:2])
     for path in (old, new):
         path.write_bytes(b"x")
     os.utime(old, (1, 1))
@@ -217,23 +217,22 @@ def test_a_full_disk_costs_one_warning_and_leaves_nothing_behind(store: Cache, m
     assert not list(store.directory.iterdir())
 
 
-def test_a_user_without_a_home_has_a_cache_all_the_same(
-    assembled: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("home", [None, "", "relative"])
+def test_without_a_home_nothing_is_kept(
+    assembled: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: str | None
 ) -> None:
-    def homeless() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("TILEWRIGHT_CACHE_DIR")
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", homeless)
-    monkeypatch.setattr(cache, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(cache, "_default_directory", cache._default_directory.__wrapped__)
+    for name in ("TILEWRIGHT_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
 
     for _ in range(2):
         assemble(TEXT, "sm_90a")
 
-    assert assembled == [TEXT]
-    assert len(list(tmp_path.rglob("*.kernel"))) == 1
+    assert assembled == [TEXT, TEXT]
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_bound_of_nothing_turns_the_cache_off(

@@ -1,15 +1,18 @@
 """The examples and a few copies under each tool of compute-sanitizer: ``python -m tests.gpu.sanitize``.
 
-Prints a line for each tool and program; the exit status is 1 where a tool found something, 0 where it did not or where
-the machine has no compute-sanitizer.
+Prints a line for each tool and program, keeps them in benchmarks/results/sanitizer.json and writes their table into
+benchmarks/RESULTS.md. The exit status is 1 where a tool found something, 0 where it did not or where the machine has no
+compute-sanitizer.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -75,8 +78,8 @@ def sanitizer() -> str | None:
     return found or next((path for path in FALLBACKS if Path(path).is_file()), None)
 
 
-def examine(path: str, tool: str, program: str) -> bool:
-    """One program under one tool; True where it is clean."""
+def examine(path: str, tool: str, program: str) -> dict[str, object]:
+    """One program under one tool: what came of it."""
     python = [sys.executable, "-m", "tests.gpu.sanitize", program]
     command = [path, "--tool", tool, "--error-exitcode", str(FOUND), *python]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
@@ -85,7 +88,25 @@ def examine(path: str, tool: str, program: str) -> bool:
     print(f"{tool:<10} {program:<18} {'clean' if clean else 'FOUND SOMETHING'}  {' '.join(summary)}", flush=True)
     if not clean:
         print(done.stdout[-4000:], done.stderr[-2000:], sep="\n")
-    return clean
+    said = " ".join(line.strip("= ") for line in summary)
+    return {"tool": tool, "program": program, "clean": clean, "summary": said}
+
+
+def keep(path: str, runs: list[dict[str, object]]) -> None:
+    """Write what came of all runs, and where, for the page of results."""
+    from benchmarks import page
+    from tilewright.cuda import driver
+
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    found = {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "gpu": driver.device(0).name,
+        "sanitizer": (version.splitlines() or ["compute-sanitizer"])[-1].strip(),
+        "runs": runs,
+    }
+    kept = ROOT / "benchmarks" / "results" / f"{page.SANITIZER}.json"
+    kept.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    page.rewrite()
 
 
 def main(args: list[str]) -> int:
@@ -97,7 +118,8 @@ def main(args: list[str]) -> int:
         print("this machine has no compute-sanitizer: nothing examined")
         return 0
     results = [examine(path, tool, program) for tool in TOOLS for program in PROGRAMS]
-    return 0 if all(results) else 1
+    keep(path, results)
+    return 0 if all(result["clean"] for result in results) else 1
 
 
 if __name__ == "__main__":

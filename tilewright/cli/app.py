@@ -31,7 +31,10 @@ app = typer.Typer(
 CALLED_WRONGLY = (ArgumentError, TargetError)  # unless a kernel's line is to blame
 
 Place = Annotated[str, typer.Argument(metavar="FILE.py[:KERNEL]", help="A Python file, and the kernel in it.")]
-Arch = Annotated[str | None, typer.Option("--arch", help="sm_75 ... sm_121f; the first that fits if left out.")]
+Arch = Annotated[
+    str | None,
+    typer.Option("--arch", help="sm_90a (all: tilewright doctor); the first that fits if left out."),
+]
 Const = Annotated[list[str] | None, typer.Option("--const", help="NAME=VALUE for a @T.jit kernel; repeatable.")]
 Svg = Annotated[Path | None, typer.Option("--svg", help="Also draw it into this file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print it for programs.")]
@@ -234,18 +237,25 @@ def atom(
         raise ArgumentError(f"unknown colouring {by!r}", given=by, allowed=choices(by, ["lane", "register"]))
     with _from_the_command_line():
         found = isa.mma_atom(name) if re.match(r"SM\d+_\d", name) else isa.atom(name)
-    words = [f"{found.name}: {found.mnemonic}", f"exists on {found.arch}"]
+    facts = {"name": found.name, "ptx": found.mnemonic, "exists_on": str(found.arch)}
     if isinstance(found, isa.MmaAtom):
-        words += [f"{operand}  {found.fragment(operand)}" for operand in "ABC"]
+        places = {operand: str(found.fragment(operand)) for operand in "ABC"}
         grids = mma_grids(found, by=by)
     else:
-        words += [f"source       {found.source_cute}", f"destination  {found.destination_cute}"]
+        places = {"source": found.source_cute, "destination": found.destination_cute}
         grids = [*atom_grids(found, by=by), opposite_grid(found)]
-    _draw(grids, svg, json=json, above=(*words, ""))
+    width = max(map(len, places))
+    words = [f"{name:<{width}}  {place}" for name, place in places.items()]
+    above = (f"{found.name}: {found.mnemonic}", f"exists on {found.arch}", *words, "")
+    _draw(grids, svg, json=json, above=above, facts={**facts, **places})
 
 
-def _draw(grids: list[Grid], svg: Path | None, *, json: bool, above: tuple[str, ...] = ()) -> None:
-    """Print the pictures, under the lines ``above``; ``svg`` is a file to draw all of them into."""
+def _draw(
+    grids: list[Grid], svg: Path | None, *, json: bool, above: tuple[str, ...] = (), facts: dict[str, str] | None = None
+) -> None:
+    """Print the pictures, under the lines ``above``, or for programs beside the same ``facts``; ``svg`` is a file to
+    draw all of them into.
+    """
     from tilewright.view import as_json
     from tilewright.view import svg as svg_of
     from tilewright.view.terminal import grid, say
@@ -253,7 +263,7 @@ def _draw(grids: list[Grid], svg: Path | None, *, json: bool, above: tuple[str, 
     if svg:  # first: a file that cannot be written leaves half an answer nowhere
         svg.write_text(svg_of(*grids), encoding="utf-8")
     if json:
-        say(as_json(grids[0]) if len(grids) == 1 else "[" + ",\n".join(map(as_json, grids)) + "]")
+        say(as_json(*grids, facts=facts))
         return
     for line in above:
         say(line)

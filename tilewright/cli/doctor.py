@@ -61,6 +61,7 @@ def _simulator() -> Finding:
 
         from tilewright.compiler import simulate
         from tilewright.demo.kernel import make
+        from tilewright.isa import ARCHS
 
         matrix = np.arange(CANARY * CANARY, dtype=np.uint16).view(np.float16).reshape(CANARY, CANARY)
         result = np.zeros_like(matrix)
@@ -68,15 +69,19 @@ def _simulator() -> Finding:
         works = bool((result.view(np.uint16) == matrix.T.view(np.uint16)).all())
     except (ImportError, TilewrightError) as error:
         return Finding("simulator", False, str(error), GET_BASE, needed=True)
-    detail = "runs kernels of every architecture" if works else "transposes a matrix wrongly"
+    detail = f"runs kernels for {', '.join(ARCHS)}" if works else "transposes a matrix wrongly"
     return Finding("simulator", works, detail, needed=True)
 
 
 def _assembler() -> Finding:
     from tilewright.cuda.nvrtc import architectures, version
+    from tilewright.isa import ARCHS
 
     try:
-        return Finding("CUDA to machine code", True, f"{version()} for {', '.join(architectures())}")
+        known = architectures()
+        newer = [name for name in ARCHS if name not in known]
+        lacks = f", not for {', '.join(newer)}" if newer else ""
+        return Finding("CUDA to machine code", True, f"{version()} for {', '.join(known)}{lacks}")
     except TilewrightError as error:
         return Finding("CUDA to machine code", False, f"{error.what}: no stage ptx, no cubin", GET_EXTRA)
 

@@ -9,6 +9,7 @@ from ast import literal_eval
 from pathlib import Path
 from types import ModuleType
 
+from tilewright.compiler import Executable
 from tilewright.errors import ArgumentError, KernelError, Span, TilewrightError, choices
 from tilewright.ir import Kernel
 from tilewright.lang import JitKernel
@@ -91,7 +92,7 @@ def _specialised(kernel: JitKernel, values: dict[str, object], name: str) -> Ker
 
 def _kernels(module: ModuleType) -> dict[str, Kernel | JitKernel]:
     """The kernels of a module by name; what was compiled counts as its kernel."""
-    named = ((name, getattr(value, "kernel", value)) for name, value in vars(module).items())
+    named = ((n, value.kernel if isinstance(value, Executable) else value) for n, value in vars(module).items())
     return {name: value for name, value in named if isinstance(value, Kernel | JitKernel)}
 
 
@@ -110,7 +111,9 @@ def _imported(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except TilewrightError as error:
         raise error.located(_line_at_fault(path, error)) from None
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit at the top of a file too
         message = error.msg if isinstance(error, SyntaxError) else str(error)
         what = f"{type(error).__name__}: {message}" if message else type(error).__name__
         raise KernelError(what, at=_line_at_fault(path, error)) from error
@@ -119,7 +122,7 @@ def _imported(path: Path) -> ModuleType:
     return module
 
 
-def _line_at_fault(path: Path, error: Exception) -> Span:
+def _line_at_fault(path: Path, error: BaseException) -> Span:
     """The innermost line of the file that the error came through; of text that is no Python, the line it names."""
     if isinstance(error, SyntaxError) and error.lineno:
         start = max((error.offset or 1) - 1, 0)

@@ -5,7 +5,11 @@ version of NVRTC and the version of this room, which is the hash of its own sour
 has to lock: it is written under another name and moved into place, and whoever reads sees all of it or none. Its first
 bytes are a checksum of the rest: an entry that a full disk or a crash has cut short is assembled again.
 
-TILEWRIGHT_CACHE_DIR: where (``~/.cache/tilewright``). TILEWRIGHT_CACHE_BYTES: how much (1 GiB; 0 for no cache).
+An entry is code that will run: it is read only where it and its folder belong to the user and nobody else can write
+them; the checksum finds accidents, not forgeries. What is no entry is neither read nor replaced nor deleted.
+
+TILEWRIGHT_CACHE_DIR: where (``~/.cache/tilewright``; no cache where there is no HOME). TILEWRIGHT_CACHE_BYTES: how much
+(1 GiB; 0 for no cache).
 """
 
 from __future__ import annotations
@@ -13,14 +17,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import stat
 import sys
 import time
 import warnings
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
+from itertools import accumulate
 from pathlib import Path
-from tempfile import NamedTemporaryFile, gettempdir
+from tempfile import NamedTemporaryFile
 
 from tilewright.cuda import nvrtc
 from tilewright.cuda.nvrtc import Assembly
@@ -33,6 +40,11 @@ SUFFIX = ".kernel"
 UNFINISHED = ".unfinished"  # what is being written, until it is moved into place
 ABANDONED_AFTER = 3600.0  # seconds: whoever wrote that is gone
 CHECKSUM_BYTES = 32
+ENTRY = re.compile(r"[0-9a-f]{64}" + re.escape(SUFFIX))
+LEFT_OVER = re.compile(r"[0-9a-f]{64}\.\w+" + re.escape(UNFINISHED))
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+HAS_OWNERS = hasattr(os, "geteuid")  # elsewhere a user's own folder is kept apart by the system
+READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[str, ...] = ()) -> Assembly:
@@ -73,19 +85,21 @@ def _nvrtc_version() -> str:
         return nvrtc.version()
 
 
-@cache
-def _default_directory() -> Path:
-    if sys.platform == "darwin":
-        return _home() / "Library" / "Caches" / "tilewright"
-    base = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
-    return Path(base or Path(_home(), ".cache")) / "tilewright"
+def _default_directory() -> Path | None:
+    """None where no variable names a folder of the user's own: a shared one is no place for code."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", "")
+    elif sys.platform == "darwin":
+        base = _below_home("Library", "Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        base = base if os.path.isabs(base) else _below_home(".cache")
+    return Path(base, "tilewright") if os.path.isabs(base) else None
 
 
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError:  # a user without an entry, as in some containers
-        return Path(gettempdir())
+def _below_home(*parts: str) -> str:
+    home = os.environ.get("HOME", "")
+    return os.path.join(home, *parts) if home else ""
 
 
 class Cache:
@@ -100,17 +114,21 @@ class Cache:
     def of_environment() -> Cache:
         """The cache that the environment names; one per directory and bound, so that it knows its size."""
         given = os.environ.get("TILEWRIGHT_CACHE_BYTES", "")
-        if given and not given.isdecimal():
+        if given and not re.fullmatch(r"[0-9]{1,18}", given):
             raise ToolError(
                 "TILEWRIGHT_CACHE_BYTES is a number of bytes",
                 given=given,
                 allowed=f"{DEFAULT_BYTES}, or 0 for no cache",
             )
-        directory = os.environ.get("TILEWRIGHT_CACHE_DIR")
-        return _cache_at(
-            Path(os.path.expanduser(directory)) if directory else _default_directory(),
-            int(given) if given else DEFAULT_BYTES,
-        )
+        named = os.environ.get("TILEWRIGHT_CACHE_DIR")
+        directory = Path(os.path.expanduser(named)) if named else _default_directory()
+        if directory is not None and directory.parts[:1] and directory.parts[0].startswith("~"):
+            raise ToolError(
+                "TILEWRIGHT_CACHE_DIR names the home of an unknown user", given=named, allowed="a folder of your own"
+            )
+        if directory is None:
+            return _cache_at(Path(), 0)
+        return _cache_at(directory, int(given) if given else DEFAULT_BYTES)
 
     def path(self, key: str) -> Path:
         return self.directory / f"{key}{SUFFIX}"
@@ -119,14 +137,25 @@ class Cache:
         """The entry, which counts as used now; None where there is none, or none that is whole."""
         if not self.most_bytes:
             return None
-        path = self.path(key)
         try:
-            data = path.read_bytes()
+            data = self._read(self.path(key))
         except OSError:
             return None
+        return None if data is None else _unpacked(key, data)
+
+    def _read(self, path: Path) -> bytes | None:
+        """The bytes of a file that only the user can have written; None for any other file. Opening never waits."""
+        file = _opened(path)
+        if file is None:
+            return None
+        with open(file, "rb") as stream:
+            seen = os.fstat(file)
+            if not stat.S_ISREG(seen.st_mode) or not _is_own(seen) or seen.st_size > self.most_bytes:
+                return None
+            data = stream.read()
         with suppress(OSError):  # a directory that is only to be read is as good
             _use(path)
-        return _unpacked(key, data)
+        return data
 
     def save(self, key: str, assembly: Assembly) -> None:
         """Keep an entry, and the directory within its bound."""
@@ -134,7 +163,9 @@ class Cache:
             return
         data = _packed(key, assembly)
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_own(os.stat(self.directory)):
+                raise PermissionError(0, "others can write there, or own it")
             self._put(self.path(key), data)
             self._keep_bound(len(data))
         except OSError as error:
@@ -142,7 +173,10 @@ class Cache:
 
     def _put(self, path: Path, data: bytes) -> None:
         """All of it or nothing."""
-        with NamedTemporaryFile(dir=self.directory, suffix=UNFINISHED, delete=False) as file:
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                raise FileExistsError(0, f"{path.name} is no file")
+        with NamedTemporaryFile(dir=self.directory, prefix=f"{path.stem}.", suffix=UNFINISHED, delete=False) as file:
             try:
                 file.write(data)
                 file.close()
@@ -171,10 +205,12 @@ class Cache:
         found = []
         for item in os.scandir(self.directory):
             with suppress(FileNotFoundError):  # another process was quicker
-                seen = item.stat()
-                if item.name.endswith(SUFFIX):
+                seen = item.stat(follow_symlinks=False)
+                if not stat.S_ISREG(seen.st_mode) or not _is_own(seen):
+                    continue
+                if ENTRY.fullmatch(item.name):
                     found.append((seen.st_mtime_ns, seen.st_size, Path(item.path)))
-                elif item.name.endswith(UNFINISHED) and time.time() - seen.st_mtime > ABANDONED_AFTER:
+                elif LEFT_OVER.fullmatch(item.name) and time.time() - seen.st_mtime > ABANDONED_AFTER:
                     os.unlink(item.path)
         return found
 
@@ -191,6 +227,22 @@ def _warn_once(directory: str, reason: str) -> None:
         TilewrightWarning,
         stacklevel=2,
     )
+
+
+def _opened(path: Path) -> int | None:
+    """The file by its folder, so that nobody can put another folder there in between; None where others write in it."""
+    if not HAS_OWNERS:
+        return os.open(path, READ)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return os.open(path.name, READ, dir_fd=folder) if _is_own(os.fstat(folder)) else None
+    finally:
+        os.close(folder)
+
+
+def _is_own(seen: os.stat_result) -> bool:
+    """Does it belong to the user, and can nobody else write it?"""
+    return not HAS_OWNERS or (seen.st_uid == os.geteuid() and not seen.st_mode & OTHERS_WRITE)
 
 
 def _use(path: Path) -> None:
@@ -218,10 +270,17 @@ def _unpacked(key: str, data: bytes) -> Assembly | None:
     if _checksum(key, rest) != checksum:
         return None
     line, _, body = rest.partition(b"\n")
-    head = json.loads(line)
-    parts = []
-    for length in head["lengths"]:
-        parts.append(body[:length])
-        body = body[length:]
-    cubin, ptx, log = parts
-    return Assembly(head["arch"], cubin, ptx.decode(), log.decode())
+    try:
+        head = json.loads(line)
+        (cubin, ptx, log), arch = _parts(head["lengths"], body), str(head["arch"])
+        return Assembly(arch, cubin, ptx.decode(), log.decode())
+    except (ValueError, KeyError, TypeError, RecursionError):  # a right checksum over what this version never wrote
+        return None
+
+
+def _parts(lengths: list[int], body: bytes) -> list[bytes]:
+    """The body cut to these lengths. Raises ValueError where they are not those of all of it."""
+    ends = list(accumulate(lengths))
+    if min(lengths, default=0) < 0 or ends[-1:] != [len(body)]:
+        raise ValueError("lengths that are not those of the body")
+    return [body[end - length : end] for length, end in zip(lengths, ends, strict=True)]

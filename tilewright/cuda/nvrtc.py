@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tilewright.errors import TargetError, ToolError, choices
+from tilewright.isa import ARCHS
 
 __all__ = ["Assembly", "Resources", "architectures", "assemble", "sass", "version"]
 
@@ -119,14 +120,10 @@ def sass(cubin: bytes) -> str:
 
 @cache
 def architectures() -> tuple[str, ...]:
-    """Every architecture that this NVRTC assembles for: ``sm_75``, ..., ``sm_90``, ``sm_90a``, ...
-
-    NVRTC lists numbers only. The features of one chip (``a``) begin with sm_90, those of a family (``f``) with sm_100.
-    """
+    """The architectures of the table that this NVRTC assembles for; NVRTC lists their numbers only."""
     status, numbers = _nvrtc().nvrtcGetSupportedArchs()
     _expect_success(status)
-    suffixes = [("", 0), ("a", 90), ("f", 100)]
-    return tuple(f"sm_{number}{suffix}" for number in numbers for suffix, first in suffixes if number >= first)
+    return tuple(name for name, row in ARCHS.items() if row.number in numbers)
 
 
 @cache

@@ -99,15 +99,21 @@ def inspected(value: Any, stream: int) -> Inspected:
         value = value.item()
     if not host.is_array(value):
         return Inspected(value, value)
-    if hasattr(value, "data_ptr"):
+    if hasattr(value, "data_ptr") or isinstance(value, np.ndarray):
         info = host.array_info(value)
-    elif getattr(value, "__cuda_array_interface__", None):
-        info = _interface_info(value)
-    elif hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
-        info = read_capsule(value, stream if host.device_of(value) != "cpu" else None)
     else:
-        info = host.array_info(value)
+        with host.protocol("an argument cannot be read as an array", "an array of the host or of a GPU"):
+            info = _read(value, stream)
     return Inspected(info, info.address or 0)
+
+
+def _read(value: Any, stream: int) -> ArrayInfo:
+    """Through the protocol that tells most."""
+    if getattr(value, "__cuda_array_interface__", None):
+        return _interface_info(value)
+    if hasattr(value, "__dlpack__"):
+        return read_capsule(value, stream if host.device_of(value) != "cpu" else None)
+    return host.array_info(value)
 
 
 def _interface_info(value: Any) -> ArrayInfo:

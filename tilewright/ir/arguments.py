@@ -6,6 +6,7 @@ the data lives. Every refusal names the argument, what was given, and what is al
 
 from __future__ import annotations
 
+import operator
 import reprlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -136,8 +137,8 @@ class Signature:
             number = value.address if kind == "handle" else None
         elif kind.is_float:
             number = _as_float(value)
-        elif hasattr(value, "__index__"):
-            number = int(value)
+        elif hasattr(type(value), "__index__"):
+            number = operator.index(value)  # type: ignore[arg-type]  # mypy: hasattr
         if number is None:
             raise ArgumentError(
                 f"argument {param.name} of {self.name} is a number",
@@ -340,7 +341,7 @@ def _holds(cond: Expr, values: Mapping[str, Number]) -> bool:
 def _as_float(value: Number) -> float | None:
     """None for what is no number, and for an integer beyond every float."""
     try:
-        return float(value) if hasattr(value, "__float__") else None
+        return float(value) if hasattr(type(value), "__float__") else None
     except OverflowError:
         return None
 

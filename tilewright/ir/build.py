@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, VOID, DType, dtype
-from tilewright.errors import KernelError
+from tilewright.errors import KernelError, described
 from tilewright.ir.expr import (
     Binary,
     Cast,
@@ -68,13 +68,12 @@ def as_expr(value: Value, like: DType = INT32) -> Expr:
 def _literal(value: Number, like: DType) -> Const:
     if isinstance(value, (bool, np.bool_)):
         return Const(bool(value), BOOL) if not like.is_float else Const(float(value), like)
-    if hasattr(value, "__index__") and not isinstance(value, np.ndarray):
-        return const(operator.index(value), like if like.kind != "bool" else INT32)
+    if hasattr(type(value), "__index__") and not isinstance(value, np.ndarray):
+        return const(operator.index(value), like if like.kind != "bool" else INT32)  # type: ignore[arg-type]  # mypy: hasattr
     if isinstance(value, (float, np.floating)) or type(value).__module__ == "ml_dtypes":
         return const(float(value), like if like.is_float else FLOAT32)
-    raise KernelError(
-        f"`{value!r}` is not a value of a kernel", given=type(value).__name__, allowed="an expression or a number"
-    )
+    shown = described(value)
+    raise KernelError(f"`{shown}` is not a value of a kernel", given=shown, allowed="an expression or a number")
 
 
 def const(value: Number, kind: DType) -> Const:

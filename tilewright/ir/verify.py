@@ -37,13 +37,13 @@ from tilewright.ir.stmt import (
     TileCall,
     While,
 )
+from tilewright.ir.unrolling import rounds_written_out
 from tilewright.ir.verify_lowered import verify_lowered
 from tilewright.ir.walk import expressions, statements, walk
 
 __all__ = ["verify"]
 
 LOOPS = ("serial", "unroll", "vectorized")
-MOST_UNROLLED = 16_384
 TILE_SCOPES = ("thread", "warp", "warpgroup", "cta", "cluster")
 
 
@@ -314,15 +314,8 @@ class _Verifier:
             )
         if not stmt.var.dtype.is_integer:
             raise KernelError(f"{stmt.var.name} counts", given=stmt.var.dtype, allowed="an integer dtype", at=stmt.at)
-        inner = replace(scope.with_var(stmt.var), loop=stmt, unrolled=scope.unrolled * _rounds_written_out(stmt))
-        if inner.unrolled > MOST_UNROLLED:
-            raise KernelError(
-                f"the loop over {stmt.var.name} is written out too often",
-                given=f"{inner.unrolled:,} rounds, with those of the loops around it",
-                allowed=f"{MOST_UNROLLED:,} rounds",
-                hint=f"range({stmt.start}, {stmt.stop}, {stmt.step})",
-                at=stmt.at,
-            )
+        rounds = rounds_written_out(stmt, scope.unrolled)
+        inner = replace(scope.with_var(stmt.var), loop=stmt, unrolled=rounds)
         self.body(stmt.body, inner)
         return scope
 
@@ -349,14 +342,6 @@ class _Verifier:
                 at=stmt.at,
             )
         return scope
-
-
-def _rounds_written_out(loop: For) -> int:
-    """How often its body stands in the program; once for a loop that turns at run time."""
-    start, stop = const_value(loop.start), const_value(loop.stop)
-    if loop.kind == "serial" or start is None or stop is None:
-        return 1
-    return max(1, len(range(int(start), int(stop), loop.step)))
 
 
 _CHECKS: dict[type, Callable[..., _Scope]] = {

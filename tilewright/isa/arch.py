@@ -6,11 +6,9 @@ architecture only; ``f``: features of its family).
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import cache
 
-from tilewright.errors import TargetError, choices
+from tilewright.errors import TargetError, choices, described
 
 __all__ = ["ARCHS", "Arch", "Requirement", "arch", "default_arch", "only", "since"]
 
@@ -88,12 +86,12 @@ def only(*names: str) -> Requirement:
     return Requirement(names[0], names)
 
 
-@cache
 def arch(name: str) -> Arch:
     """The architecture called ``name`` ("sm_90a"). Raises TargetError with the known ones."""
-    if re.fullmatch(r"sm_\d+[af]?", name) and name in ARCHS:
+    if isinstance(name, str) and name in ARCHS:
         return ARCHS[name]
-    raise TargetError(f"unknown architecture {name!r}", given=name, allowed=choices(name, ARCHS))
+    given = name if isinstance(name, str) else described(name)
+    raise TargetError(f"unknown architecture {given!r}", given=given, allowed=choices(name, ARCHS))
 
 
 def default_arch(requirements: tuple[Requirement, ...]) -> Arch:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import InstructionError, choices
 from tilewright.isa.arch import Requirement
-from tilewright.isa.table import Form, Instruction, Mods
+from tilewright.isa.table import Form, Instruction, Mods, public
 from tilewright.layout import Iter, TileLayout, laneid, m
 
 __all__ = ["ATOMS", "CopyAtom", "atom", "copy_atom", "from_thread_value"]
@@ -103,6 +103,7 @@ def copy_atom(
     ATOMS[name] = CopyAtom(name, instruction, mods, element_bits, source, destination, recombines)
 
 
+@public
 def atom(name: str) -> CopyAtom:
     """The copy atom that CuTe calls ``name``.
 

@@ -11,6 +11,8 @@ from functools import lru_cache, reduce
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tilewright.dtypes import BOOL, INT32, INT64, DType, dtype
 from tilewright.errors import InstructionError
 from tilewright.ir import (
@@ -27,10 +29,11 @@ from tilewright.ir import (
     const_value,
 )
 from tilewright.ir.convert import converted
-from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Form, Instruction, Mods, Operand, lookup
+from tilewright.isa.refusals import misused, no_form, usage, written
+from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Instruction, Operand, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 __all__ = ["bind", "call", "usage"]
 
@@ -70,12 +73,6 @@ def call(name: str, *args: object, **kwargs: object) -> Expr:
     return cast(made, kind) if kind is not None and kind != computed and result == computed else made
 
 
-def usage(row: Instruction) -> str:
-    """``T.ptx.ldmatrix(trans, num, type, p, *r, shape='m8n8', space='shared')``."""
-    words = [*row.params, *(k if d is REQUIRED else f"{k}={d!r}" for k, d in row.keywords.items())]
-    return f"T.{row.name}({', '.join(words)})"
-
-
 def _is_default(row: Instruction, key: str, value: object) -> bool:
     default = row.keywords[key]
     return type(default) is type(value) and bool(default == value)
@@ -98,15 +95,15 @@ def _arranged(
         elif rest:
             positional.append((param, rest.pop(0)))
         else:
-            raise _misused(row, f"lacks its argument {name!r}", args, kwargs)
+            raise misused(row, f"lacks its argument {name!r}", args, kwargs)
     keywords = {}
     for name, default in row.keywords.items():
         keywords[name] = given.pop(name) if name in given else rest.pop(0) if rest else default
         if keywords[name] is REQUIRED:
-            raise _misused(row, f"lacks its argument {name!r}", args, kwargs)
+            raise misused(row, f"lacks its argument {name!r}", args, kwargs)
     if rest or given:
         how = f"has no argument {', '.join(map(repr, given))}" if given else f"takes {len(rest)} fewer"
-        raise _misused(row, how, args, kwargs)
+        raise misused(row, how, args, kwargs)
     return positional, keywords
 
 
@@ -121,7 +118,7 @@ def _folded(
 def _moved(row: Instruction, param: str, value: object, steps: list[tuple[str, object, int]]) -> object:
     """The operand ``param`` with the steps that are meant for it added."""
     for target, step, shift in steps:
-        if target == param and (isinstance(step, Expr) or step != 0):
+        if target == param and const_value(as_expr(step)) != 0:  # type: ignore[arg-type]  # as_expr refuses
             operand = row.operand(param)
             assert operand is not None, f"{row.name} folds into {param}, which it lacks"
             base = _expression(row, operand, value, None)
@@ -129,13 +126,6 @@ def _moved(row: Instruction, param: str, value: object, steps: list[tuple[str, o
             moved = step if isinstance(step, int) else cast(step, base.dtype)  # type: ignore[arg-type]  # cast refuses
             value = base + (moved << shift if shift else moved)
     return value
-
-
-def _misused(row: Instruction, how: str, args: Iterable[object], kwargs: dict[str, object]) -> InstructionError:
-    spoken = (value.name if isinstance(value, Buffer) else str(value) for value in (*args, *kwargs.values()))
-    keys = [""] * len(tuple(args)) + [f"{key}=" for key in kwargs]
-    listed = ", ".join(key + value for key, value in zip(keys, spoken, strict=True))
-    return InstructionError(f"T.{row.name} {how}", given=listed or "nothing", allowed=usage(row))
 
 
 def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DType | None, DType | None]:
@@ -150,7 +140,8 @@ def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DTy
     dtypes = pointed[:1] or [value.dtype for value in typed if isinstance(value, Expr)]
     known = {kind for form in row.forms for kind in form.modifiers["dtype"]}
     if not dtypes:
-        kind = as_expr(sum(typed)).dtype  # type: ignore[arg-type]  # Python numbers; as_expr refuses the rest
+        floats = [as_expr(value).dtype.is_float for value in typed]  # type: ignore[arg-type]  # as_expr refuses the rest
+        kind = FLOAT32 if any(floats) else INT32
         return (kind, kind) if kind in known else (FLOAT32, FLOAT32)
     kind = reduce(common_dtype, dtypes)
     widened = row.widens and kind.is_float and kind not in known
@@ -218,15 +209,29 @@ def _argument(row: Instruction, name: str, value: object, typed: DType | None) -
     operand = row.operand(name)
     if operand is not None:
         return _expression(row, operand, value, typed)
-    known = const_value(value.value if isinstance(value, IntEnum) else value)
-    if isinstance(value, Expr) and known is None:
+    known = _modifier(value)
+    if not _is_plain(known):
         allowed = {spelling for form in row.forms for spelling in form.modifiers.get(name, ())}
         raise InstructionError(
             f"T.{row.name}: {name} is a modifier, a constant",
-            given=str(value),
+            given=written(value),
             allowed=", ".join(sorted(map(repr, allowed))),
         )
-    return value if known is None else known  # type: ignore[return-value]  # str, or the constant
+    return known
+
+
+def _modifier(value: object) -> Argument:
+    """A constant as its Python value, entries of a list too."""
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_modifier, value))
+    known = const_value(value.value if isinstance(value, IntEnum) else value)
+    return value if known is None else known  # type: ignore[return-value]  # whoever asks looks at what it is
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (str, int, float, np.number, np.bool_))
 
 
 def _expression(row: Instruction, operand: Operand, value: object, typed: DType | None) -> Argument:
@@ -237,7 +242,7 @@ def _expression(row: Instruction, operand: Operand, value: object, typed: DType 
         value = region.buffer.ptr_to([start for start, _ in region.box])
     if operand.kind == "text":
         if not isinstance(value, str):
-            raise InstructionError(f"{what} is a Python string", given=str(value))
+            raise InstructionError(f"{what} is a Python string", given=written(value))
         return value
     if isinstance(value, str):
         raise InstructionError(f"{what} is an operand", given=repr(value), allowed="an expression")
@@ -346,36 +351,12 @@ def bind(made: Call) -> Bound:
                 mods.setdefault("dtype", operands[name][0].dtype)
     form = next((form for form in row.forms if form.fits(mods)), None)
     if form is None:
-        raise _no_form(row, mods)
+        raise no_form(row, mods)
     bound = Bound(row, form, mods, operands, texts)
     _check_registers(bound)
     if row.check:
         row.check(bound)
     return bound
-
-
-def _no_form(row: Instruction, mods: Mods) -> InstructionError:
-    """Names what is given, and the forms that have most of it, with the first modifier, the shape, if any has it."""
-    wrong = {id(form): [mods.get(name) not in table for name, table in form.modifiers.items()] for form in row.forms}
-    least = min((sum(missed) for missed in wrong.values() if not missed[0]), default=None)
-    near = [form for form in row.forms if least is None or (not wrong[id(form)][0] and sum(wrong[id(form)]) == least)]
-    return InstructionError(
-        f"T.{row.name} has no form with these modifiers",
-        given=", ".join(_spoken(row, name, [value]) for name, value in mods.items()),
-        allowed="\n".join(dict.fromkeys(_choices_of(row, form) for form in near)),
-    )
-
-
-def _choices_of(row: Instruction, form: Form) -> str:
-    return ", ".join(_spoken(row, name, list(table)) for name, table in form.modifiers.items())
-
-
-def _spoken(row: Instruction, name: str, values: Sequence[object]) -> str:
-    """``num in (1, 2)``; an operand that may be left out: ``with split=``, ``without split=``."""
-    if row.operand(name) is not None and values in ([None], ["given"]):
-        return f"{'with' if values[0] else 'without'} {name}="
-    listed = [str(value) if isinstance(value, DType) else repr(value) for value in values]
-    return f"{name}={listed[0]}" if len(values) == 1 else f"{name} in ({', '.join(listed)})"
 
 
 def _check_registers(bound: Bound) -> None:

@@ -20,7 +20,7 @@ from tilewright.isa.arch import Requirement
 from tilewright.isa.atoms import ATOMS, CopyAtom
 from tilewright.isa.fragments import mma_fragment, mma_shape
 from tilewright.isa.mma import DTYPES, MMA
-from tilewright.isa.table import Form
+from tilewright.isa.table import Form, public
 from tilewright.layout import TileLayout
 
 __all__ = ["BLAS", "Majorness", "MmaAtom", "OperandCopy", "majorness", "mma_atom", "mma_atoms"]
@@ -89,6 +89,7 @@ def mma_atoms() -> tuple[MmaAtom, ...]:
     )
 
 
+@public
 def mma_atom(name: str) -> MmaAtom:
     """The mma that CuTe calls ``name``; a later architecture in the name is as good as the first one.
 

@@ -8,7 +8,7 @@ from functools import cache
 
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import Argument
-from tilewright.isa.table import INSTRUCTIONS, Form, Instruction, Mods
+from tilewright.isa.table import INSTRUCTIONS, Form, Instruction, Mods, public
 
 __all__ = ["mnemonics", "spelled"]
 
@@ -39,6 +39,7 @@ def _by_spelling() -> dict[Spelling, tuple[Instruction, Form, Mods]]:
     return {_spelling(name): (row, form, mods) for name, row, form, mods in rows}
 
 
+@public
 def spelled(mnemonic: str) -> tuple[Instruction, Form, dict[str, Argument]]:
     """The form that ``mnemonic`` spells, its modifiers in any order that assemblers take.
 

@@ -18,6 +18,7 @@ from tilewright.errors import InstructionError, TargetError, choices
 from tilewright.ir import Argument, Expr
 from tilewright.isa.arch import Arch, Requirement
 from tilewright.isa.effects import Access, Async, Count, Fence, Mods, ProxyFence, Signal, Sync, Word
+from tilewright.public import Public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +63,9 @@ Spellings = Mapping[Any, str]  # what a modifier means (a Python value) -> how i
 WHOLE_WARP = "warp"  # all 32 lanes, converged (`.sync.aligned`)
 BY_MASK = "mask"  # the lanes that the operand `mask` names, all of them, converged
 ANY_LANES = "any"  # whichever lanes are active, each for itself
+public = Public(InstructionError, {})
+"""The decorator of this room's public functions."""
+
 REQUIRED = object()  # a keyword without a default
 
 # Operand kinds that are registers or addresses of inline assembly, with its constraint letter.
@@ -388,7 +392,7 @@ def instruction(name: str, **row: object) -> Instruction:
 
 def lookup(name: str) -> Instruction:
     """The row called ``name`` ("ptx.ldmatrix"). Raises InstructionError with the nearest name."""
-    if name not in INSTRUCTIONS:
+    if not isinstance(name, str) or name not in INSTRUCTIONS:
         raise InstructionError(
             f"T.{name} is not an instruction", given=f"T.{name}", allowed=choices(name, INSTRUCTIONS)
         )

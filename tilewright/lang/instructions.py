@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import cache
 
 from tilewright.errors import choices
 from tilewright.ir import Call, Expr
-from tilewright.isa import INSTRUCTIONS, bind, call, lookup
+from tilewright.isa import INSTRUCTIONS, REQUIRED, bind, call, lookup, usage
 from tilewright.lang.builder import building
 from tilewright.lang.types import UnknownInstruction
 
@@ -20,8 +21,13 @@ class Instructions:
         self._name = name
         self.__doc__ = INSTRUCTIONS[name].doc if name in INSTRUCTIONS else f"The instructions T.{name}.*"
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `inspect` shows: the parameters of the row."""
+        return _signature(self._name)
+
     def __getattr__(self, name: str) -> Instructions:
-        if name.startswith("__"):  # Python's own protocols ask for these
+        if name.startswith("_"):  # Python and its tools ask for these
             raise AttributeError(name)
         return instructions(f"{self._name}.{name}")
 
@@ -54,8 +60,24 @@ def instructions(name: str) -> Instructions:
     if name in INSTRUCTIONS or any(row.startswith(name + ".") for row in INSTRUCTIONS):
         return Instructions(name)
     space, _, last = name.rpartition(".")
-    if not any(row.startswith(space + ".") for row in INSTRUCTIONS):
-        lookup(name)
+    known = dir(Instructions(space)) or [row for row in INSTRUCTIONS if row.rpartition(".")[2] == last]
     raise UnknownInstruction(
-        f"T.{name} is not an instruction", given=f"T.{name}", allowed=choices(last, dir(Instructions(space)))
+        f"T.{name} is not an instruction",
+        given=f"T.{name}",
+        allowed=choices(last, known) or usage(lookup(space)),
     )
+
+
+def _signature(name: str) -> inspect.Signature:
+    """Of a row; a namespace without one takes nothing."""
+    row = INSTRUCTIONS.get(name)
+    if row is None:
+        return inspect.Signature()
+    plain, starred = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
+    listed = [inspect.Parameter(p.lstrip("*"), starred if p.startswith("*") else plain) for p in row.params]
+    kind = inspect.Parameter.KEYWORD_ONLY if any(p.startswith("*") for p in row.params) else plain
+    named = [
+        inspect.Parameter(key, kind, default=inspect.Parameter.empty if default is REQUIRED else default)
+        for key, default in row.keywords.items()
+    ]
+    return inspect.Signature([*listed, *named], return_annotation="Expr")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir import (
@@ -36,7 +38,7 @@ def extents(shape: object, what: str) -> tuple[Value, ...]:
     made: list[Value] = []
     for value in values:
         number = const_value(value)
-        if number is None and hasattr(value, "__index__"):
+        if number is None and hasattr(type(value), "__index__") and not isinstance(value, type | np.ndarray):
             number = int(value)
         if number is None and isinstance(value, Expr) and value.dtype.is_integer:
             made.append(value)

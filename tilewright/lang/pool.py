@@ -9,6 +9,7 @@ from tilewright.errors import KernelError
 from tilewright.ir import AddressOf, Buffer, row_major
 from tilewright.lang.builder import current
 from tilewright.lang.memory import new_buffer
+from tilewright.lang.public import public
 from tilewright.layout import Layout, SwizzleMode, mma_shared_layout
 
 __all__ = ["EXPORTS", "SMEMPool"]
@@ -16,6 +17,7 @@ __all__ = ["EXPORTS", "SMEMPool"]
 _LEAST_ALIGN = 16  # bytes: the row of an ldmatrix, the widest vector
 
 
+@public.methods
 class SMEMPool:
     """Deals out shared memory front to back; mutable. ``move_base_to`` sets where the next buffer goes, in bytes."""
 

@@ -24,7 +24,7 @@ from tilewright.ir import (
     const_value,
     unary,
 )
-from tilewright.ir.verify import MOST_UNROLLED
+from tilewright.ir.unrolling import MOST_UNROLLED
 from tilewright.lang.choices import condition
 from tilewright.lang.expressions import define, known_truth
 from tilewright.lang.functions import Inline, inline

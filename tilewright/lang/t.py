@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 from tilewright import layout
@@ -11,13 +12,17 @@ from tilewright.ir import SPECIALS, special
 from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import functions, loops, memory, pool, scopes, settings, values
 from tilewright.lang.instructions import instructions
+from tilewright.lang.public import public
 from tilewright.lang.types import TypeName, UnknownName, constexpr, let
 
 __all__ = ["T"]
 
 _NAMES: dict[str, object] = {"let": let, "constexpr": constexpr, "Axis": layout.Axis}
-for _part in (functions, loops, memory, pool, scopes, settings, values):
-    _NAMES.update(_part.EXPORTS)
+_NAMES.update(functions.EXPORTS)  # decorators, which look at what they are called from
+for _part in (loops, memory, pool, scopes, settings, values):
+    _NAMES.update(
+        {name: public(value) if isinstance(value, FunctionType) else value for name, value in _part.EXPORTS.items()}
+    )
 for _name in ("TileLayout", "SwizzleLayout", "ComposeLayout", "S", "R", "SwizzleMode", "Iter"):
     _NAMES[_name] = getattr(layout, _name)
 

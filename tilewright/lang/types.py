@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import DType, dtype
-from tilewright.errors import InstructionError, KernelError
+from tilewright.errors import InstructionError, KernelError, choices
 from tilewright.ir import Expr, cast, vector
 from tilewright.lang.builder import current
 
@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _NOTHING = object()
+WRITTEN = ("inf", "-inf", "nan")  # the numbers that Python has no literal for
 
 
 class UnknownName(KernelError, AttributeError):
@@ -51,7 +52,9 @@ class TypeName(DType):
             return vector((value, *more), kind)  # type: ignore[arg-type]  # cast refuses what is no value
         if value is _NOTHING:
             return current(f"T.{self}()").symbol(kind)
-        if isinstance(value, str):  # "inf", "-inf", "nan"
+        if isinstance(value, str):
+            if value not in WRITTEN:
+                raise KernelError(f"T.{self} of a string", given=repr(value), allowed=choices(value, WRITTEN))
             value = float(value)
         return cast(value, kind)  # type: ignore[arg-type]  # cast refuses what is no value
 

@@ -83,12 +83,19 @@ def _operator(op: str) -> Callable[[Value, Value], Expr]:
 
 def minimum(*values: Value) -> Expr:
     """The smallest of the values."""
-    return reduce(lambda a, b: binary("min", a, b), map(as_expr, values) if len(values) == 1 else values)  # type: ignore[return-value]
+    return _least("min", values)
 
 
 def maximum(*values: Value) -> Expr:
     """The largest of the values."""
-    return reduce(lambda a, b: binary("max", a, b), map(as_expr, values) if len(values) == 1 else values)  # type: ignore[return-value]
+    return _least("max", values)
+
+
+def _least(op: str, values: tuple[Value, ...]) -> Expr:
+    if not values:
+        raise KernelError(f"T.{op} of no values", given="nothing", allowed=f"T.{op}(a, b, ...)")
+    first, *rest = values
+    return reduce(lambda a, b: binary(op, a, b), rest[1:], binary(op, first, rest[0])) if rest else as_expr(first)
 
 
 def absolute(value: Value) -> Expr:
@@ -132,6 +139,10 @@ def special_register(name: str) -> Special:
 def exactly(op: str, *operands: Value, kind: str | None = None) -> Expr:
     """The node itself, unfolded: how a printed script writes what building it again would simplify."""
     values = tuple(as_expr(value) for value in operands)
+    known = EXACT.get(len(values), ())
+    if op not in known:
+        allowed = ", ".join(known) or "one to three operands"
+        raise KernelError(f"T.exactly has no {op!r} of {len(values)} operands", given=op, allowed=allowed)
     if op == "cast":
         return Cast(values[0], _dtype(kind))
     if op == "select":
@@ -140,6 +151,14 @@ def exactly(op: str, *operands: Value, kind: str | None = None) -> Expr:
         return Unary(op, values[0], values[0].dtype)
     compares = op in (*Binary.COMPARISONS, *Binary.LOGIC)
     return Binary(op, values[0], values[1], BOOL if compares else values[0].dtype)
+
+
+EXACT: dict[int, tuple[str, ...]] = {
+    1: ("cast", "-", "~", "not"),
+    2: (*Binary.ARITHMETIC, *Binary.BITS, *Binary.COMPARISONS, *Binary.LOGIC),
+    3: ("select",),
+}
+"""The nodes that `exactly` makes, by their number of operands."""
 
 
 def region(buffer: Buffer, *box: tuple[Value, Value]) -> Region:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from tilewright.errors import LayoutError, choices
-from tilewright.layout.facts import Value, as_int, checked
+from tilewright.errors import LayoutError, choices, described
+from tilewright.layout.facts import INDEX, Value, checked, public
 
 __all__ = [
     "AXES", "COMPOSITIONS", "SCOPES", "THREADS_IN", "Axis", "Composition", "F", "Offset", "OnAxis", "P", "TCol",
@@ -31,8 +31,9 @@ THREADS_IN = {"thread": 1, "warp": 32, "warpgroup": 128}
 class UnknownAxis(LayoutError, AttributeError):
     """A name that no axis has. Also an AttributeError, so that hasattr and getattr with a default work."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"unknown axis {name!r}", given=name, allowed=choices(name, AXES))
+    def __init__(self, name: object) -> None:
+        shown = repr(name) if isinstance(name, str) else described(name)
+        super().__init__(f"unknown axis {shown}", given=name, allowed=choices(name, AXES))
 
 
 class _ByName(type):
@@ -44,6 +45,8 @@ class _ByName(type):
         raise UnknownAxis(name)
 
 
+@public.constructor
+@public.kind_of("an axis, such as laneid")
 @dataclass(frozen=True, slots=True)
 class Axis(metaclass=_ByName):
     """A named direction of physical coordinates. ``4 @ laneid`` is a distance of 4 along one.
@@ -68,7 +71,7 @@ class Axis(metaclass=_ByName):
         """The axis of that name. Raises LayoutError for a name that is not in the table."""
         if isinstance(name, Axis):
             return name
-        if name not in AXES:
+        if not isinstance(name, str) or name not in AXES:
             raise UnknownAxis(name)
         return AXES[name]
 
@@ -88,6 +91,9 @@ class Axis(metaclass=_ByName):
         """What it counts; empty for memory."""
         return self.subscope
 
+    def __matmul__(self, value: object) -> OnAxis:
+        raise LayoutError("a distance stands before its axis", given=f"{self} @ {value}", allowed=f"4 @ {self}")
+
     def __rmatmul__(self, value: Value) -> OnAxis:
         return OnAxis(value, self)
 
@@ -97,6 +103,7 @@ class Axis(metaclass=_ByName):
     __repr__ = __str__
 
 
+@public.kind_of("a distance along an axis: 4 @ laneid")
 @dataclass(frozen=True, slots=True)
 class OnAxis:
     """A distance along an axis: a stride, or an offset.
@@ -109,7 +116,8 @@ class OnAxis:
     axis: Axis
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", checked(self.value, f"a distance along {self.axis}", arrays=True))
+        object.__setattr__(self, "axis", Axis.get(self.axis))
+        object.__setattr__(self, "value", checked(self.value, f"a distance along {self.axis}", INDEX))
 
     def __add__(self, other: OnAxis | Offset | int) -> Offset:
         return Offset((self,)) + other
@@ -126,6 +134,8 @@ class OnAxis:
     __repr__ = __str__
 
 
+@public.constructor
+@public.kind_of("a sum of distances along axes: 2 @ warpid + 64")
 @dataclass(frozen=True, slots=True)
 class Offset:
     """A sum of distances, waiting for the layout that it moves.
@@ -141,7 +151,9 @@ class Offset:
             return Offset((*self.terms, *other.terms))
         if isinstance(other, OnAxis):
             return Offset((*self.terms, other))
-        return NotImplemented if as_int(other) is None else Offset((*self.terms, OnAxis(other, m)))
+        if public.kind("TileLayout").fits(other):
+            return NotImplemented  # the layout takes the offset
+        return Offset((*self.terms, OnAxis(other, m)))
 
     def __radd__(self, other: int) -> Offset:
         return self + other

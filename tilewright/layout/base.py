@@ -13,7 +13,7 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis
 from tilewright.layout.collisions import Collision
 from tilewright.layout.coordinates import check_inside
-from tilewright.layout.facts import INTS, Facts, Value
+from tilewright.layout.facts import INTS, Facts, Value, public
 
 if TYPE_CHECKING:
     from tilewright.layout.swizzle import SwizzleLayout
@@ -34,6 +34,8 @@ def require_layout(value: object) -> None:
         raise LayoutError("not a layout", given=repr(value), allowed="S[...], SwizzleLayout(...), ComposeLayout(...)")
 
 
+@public.methods
+@public.kind_of("a layout")
 class Layout(ABC):
     """Where each element of a tile lives: a map from logical to physical coordinates.
 

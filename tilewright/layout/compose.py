@@ -13,7 +13,7 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, Offset, OnAxis, m
 from tilewright.layout.base import Layout, Table, require_layout
 from tilewright.layout.collisions import Collision
-from tilewright.layout.facts import INTS, Facts, Value
+from tilewright.layout.facts import INTS, Facts, Value, public
 from tilewright.layout.inverses import unswizzled
 from tilewright.layout.swizzled import SwizzledLayout
 from tilewright.layout.tables import is_small, same_places
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["ComposeLayout"]
 
 
+@public.methods
+@public.kind_of("ComposeLayout(swizzle, tile)")
 @dataclass(frozen=True, slots=True, repr=False)
 class ComposeLayout(SwizzledLayout):
     """Where ``tile`` leads, with the address on axis m swizzled; the XOR acts on the whole address, offset included.
@@ -39,7 +41,7 @@ class ComposeLayout(SwizzledLayout):
     tile: TileLayout
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tile, TileLayout) or not hasattr(self.swizzle, "address"):
+        if not isinstance(self.tile, TileLayout) or not hasattr(type(self.swizzle), "address"):
             raise LayoutError(
                 "a compose layout is a swizzle and a tile layout",
                 given=f"{self.swizzle} and {self.tile}",

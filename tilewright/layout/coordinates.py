@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.errors import LayoutError
-from tilewright.layout.facts import Facts, Value, checked, listed
+from tilewright.layout.facts import INDEX, Facts, Value, checked, listed
 
 __all__ = ["check_inside"]
 
@@ -33,7 +33,7 @@ def check_inside(coord: Sequence[Value], extents: Sequence[Value] | None, facts:
 
 def _ends(index: Value, dim: int) -> tuple[Value, Value]:
     """The smallest and the largest of an array's numbers; anything else twice."""
-    value = checked(index, f"coordinate {dim}", arrays=True)
+    value = checked(index, f"coordinate {dim}", INDEX)
     if not isinstance(value, np.ndarray):
         return value, value
     return (int(value.min()), int(value.max())) if value.size else (0, 0)

@@ -16,7 +16,7 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, m
 from tilewright.layout.base import Layout, require_layout
 from tilewright.layout.compose import ComposeLayout
-from tilewright.layout.facts import INTS, Facts, Value, as_int
+from tilewright.layout.facts import INTS, Facts, Value, as_int, public
 from tilewright.layout.iters import Iter, Iters, fuse, regroup
 from tilewright.layout.swizzle import SwizzleLayout
 from tilewright.layout.thread_values import from_thread_values, thread_values
@@ -26,11 +26,12 @@ __all__ = ["cute_shape", "from_cute", "to_cute"]
 
 Nested: TypeAlias = Union[int, "list[Nested]"]
 
-_SWIZZLE = re.compile(r"\s*(?:Sw|Swizzle)\s*<\s*(\d+)\s*,\s*(\d+)\s*,\s*(-?\d+)\s*>\s*")
-_OFFSET = re.compile(r"\s*_?(-?\d+)\s*")
-_TOKEN = re.compile(r"\s*(?:_?(-?\d+)|([(),]))\s*")
+_SWIZZLE = re.compile(r"\s*(?:Sw|Swizzle)\s*<\s*(\d{1,4})\s*,\s*(\d{1,4})\s*,\s*(-?\d{1,4})\s*>\s*")
+_OFFSET = re.compile(r"\s*_?(-?\d{1,100})\s*")
+_TOKEN = re.compile(r"\s*(?:_?(-?\d{1,100})(?!\d)|([(),]))\s*")
 
 
+@public
 def from_cute(text: str, *, threads: str | Axis | None = None, shape: Sequence[int] | None = None) -> Layout:
     """The layout that a CuTe string writes: ``shape:stride``, ``Swizzle<B,M,S>``, or a swizzle ``o`` an offset ``o`` a
     layout. `cute_shape` gives the shape whose coordinates it takes.
@@ -66,6 +67,7 @@ def from_cute(text: str, *, threads: str | Axis | None = None, shape: Sequence[i
     return ComposeLayout(swizzle, layout) if swizzle else layout
 
 
+@public
 def cute_shape(text: str) -> tuple[int, ...]:
     """The size of each top-level mode of a CuTe layout.
 
@@ -76,6 +78,7 @@ def cute_shape(text: str) -> tuple[int, ...]:
     return tuple(as_int(TileLayout(mode).size()) or 1 for mode in _modes(shape, stride, text))
 
 
+@public
 def to_cute(layout: Layout, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> str:
     """The CuTe string of a layout: one mode per entry of ``shape``, or per iter.
 

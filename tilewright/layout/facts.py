@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Number
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from tilewright.errors import LayoutError
+from tilewright.errors import LayoutError, described
+from tilewright.public import Kind, Public, instances, sequence_of
 
-__all__ = ["INTS", "Facts", "Value", "as_int", "checked", "listed", "plus", "product", "times"]
+__all__ = ["INDEX", "INTS", "Facts", "Value", "as_int", "checked", "listed", "plus", "product", "public", "times"]
 
 Value: TypeAlias = Any
 """An int, a NumPy array of ints or an expression: anything with ``+ - * // % & ^ << >>``.
@@ -68,18 +68,51 @@ def as_int(value: Value) -> int | None:
     return int(value) if isinstance(value, int | np.integer) else None
 
 
-def checked(value: Value, what: str, *, arrays: bool = False) -> Value:
-    """A value that a layout may hold: an int or an expression; of coordinates, also arrays of ints.
+def _is_symbolic(value: object) -> bool:
+    """Is it an expression: does it compute as integers do, and is no array?"""
+    kind = type(value)
+    return hasattr(kind, "__floordiv__") and hasattr(kind, "__xor__") and not hasattr(kind, "__array__")
 
-    Raises LayoutError for a float, a string, None and whatever else has no integer arithmetic.
-    """
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "iu"
+
+
+NUMBER = Kind(
+    "an int or an integer expression", lambda value: isinstance(value, int | np.integer) or _is_symbolic(value)
+)
+INDEX = Kind("an int, an integer expression or a NumPy array of ints", lambda v: NUMBER.fits(v) or _is_array(v))
+ASKED = tuple(name for name in vars(Facts) if not name.startswith("_"))
+
+
+def _is_region(value: object) -> bool:
+    pairs = isinstance(value, tuple | list) and all(isinstance(pair, tuple | list) for pair in value)
+    return pairs and all(len(pair) == 2 and all(map(NUMBER.fits, pair)) for pair in value)  # type: ignore[attr-defined]
+
+
+public = Public(
+    LayoutError,
+    {
+        "Value": NUMBER,
+        **dict.fromkeys(("*coord: Value", "value: Value", "**inputs: Value"), INDEX),
+        "coord: Sequence[Value]": sequence_of(INDEX),
+        "Table": instances("what `table` made", dict),
+        "Facts": Kind(
+            "INTS, or what answers " + ", ".join(ASKED), lambda v: all(hasattr(type(v), name) for name in ASKED)
+        ),
+        "Region": Kind("(start, extent) for each dimension: [(0, 8), (16, 16)]", _is_region),
+    },
+)
+"""The decorator of this room's public functions."""
+
+
+def checked(value: Value, what: str, kind: Kind = NUMBER) -> Value:
+    """A value that a layout may hold: an int or an expression. Raises LayoutError for what is none."""
     number = as_int(value)
     if number is not None:
         return number
-    if isinstance(value, np.ndarray) and arrays and value.dtype.kind in "iu":
-        return value
-    if isinstance(value, Number | np.generic | np.ndarray) or not hasattr(type(value), "__floordiv__"):
-        raise LayoutError(f"{what} must be an integer", given=repr(value), allowed="an int or an integer expression")
+    if not kind.fits(value):
+        raise LayoutError(f"{what} must be an integer", given=described(value), allowed=kind.allowed)
     return value
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, OnAxis, m
-from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, times
+from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, public, times
 
 __all__ = ["Iter", "Iters", "fuse", "is_one", "merged", "point", "regroup", "row_major", "spell"]
 
 
+@public.kind_of("an iter: Iter(extent, stride, axis)")
 @dataclass(frozen=True, slots=True)
 class Iter:
     """``extent`` steps of ``stride`` along ``axis``.

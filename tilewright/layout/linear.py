@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +18,31 @@ from tilewright.errors import LayoutError, choices
 from tilewright.layout.axes import Axis, m
 from tilewright.layout.base import Layout
 from tilewright.layout.compose import ComposeLayout
-from tilewright.layout.facts import Value, listed
+from tilewright.layout.facts import Value, listed, public
 from tilewright.layout.iters import Iter, fuse
 from tilewright.layout.swizzle import SwizzleLayout
 from tilewright.layout.tile import TileLayout
+from tilewright.public import Kind, sequence_of
 
 __all__ = ["LinearLayout"]
 
 Vector = tuple[int, ...]
+Inputs = tuple[tuple[str, tuple[Vector, ...]], ...]
 
 
+def _are_inputs(value: Any) -> bool:
+    """`Any`: the question is what it is."""
+    pairs = isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+    return pairs and all(isinstance(name, str) and VECTORS.fits(vectors) for name, vectors in value)
+
+
+VECTORS = sequence_of(sequence_of(public.kind("int")))
+public.learn("Inputs", Kind('(name, vectors) for each input: (("lane", ((0, 1), (1, 0))),)', _are_inputs))
+
+
+@public.methods
+@public.constructor
+@public.kind_of("LinearLayout(inputs, outputs)")
 @dataclass(frozen=True, slots=True)
 class LinearLayout:
     """For each named input one vector per bit, lowest first: what a set bit XORs into each of ``outputs``.
@@ -38,7 +54,7 @@ class LinearLayout:
     Raises LayoutError for a vector that has not one number for each output.
     """
 
-    inputs: tuple[tuple[str, tuple[Vector, ...]], ...]
+    inputs: Inputs
     outputs: tuple[str, ...]
 
     def __post_init__(self) -> None:

@@ -7,11 +7,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tilewright.errors import LayoutError, choices
+from tilewright.errors import LayoutError, choices, described
 from tilewright.layout.axes import AXES, Axis, OnAxis, m
 from tilewright.layout.base import Layout
 from tilewright.layout.compose import ComposeLayout
-from tilewright.layout.facts import Value
+from tilewright.layout.facts import Value, public
 from tilewright.layout.iters import Iter, row_major
 from tilewright.layout.swizzle import SwizzleLayout
 from tilewright.layout.tile import TileLayout
@@ -94,6 +94,7 @@ _NAMES: dict[str, Value] = {
 }
 
 
+@public
 def parse_layout(text: str) -> Layout:
     """The layout that a text writes, as Python would read it, without running any other Python.
 
@@ -104,10 +105,11 @@ def parse_layout(text: str) -> Layout:
     """
     try:
         value = _Reader(text).read(ast.parse(text.strip(), mode="eval").body)
-    except SyntaxError as wrong:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as wrong:  # what ast.parse raises for odd texts
+        place = f"{wrong.msg} at column {wrong.offset}" if isinstance(wrong, SyntaxError) else type(wrong).__name__
         raise LayoutError(
-            f"cannot read the layout {text!r}",
-            given=f"{wrong.msg} at column {wrong.offset}",
+            f"cannot read the layout {described(text)}",
+            given=place,
             allowed="S[(extents):(strides)] + R[...] + offset, SwizzleLayout(...), ComposeLayout(swizzle, tile)",
         ) from None
     if not isinstance(value, Layout):

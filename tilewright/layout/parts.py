@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from tilewright.errors import LayoutError
+from tilewright.errors import LayoutError, described
 from tilewright.layout.axes import Axis, OnAxis, m
 from tilewright.layout.base import Layout
-from tilewright.layout.facts import Value, as_int, plus, product, times
+from tilewright.layout.facts import Value, as_int, checked, plus, product, public, times
 from tilewright.layout.iters import Iter, Iters, merged, spell
 
 __all__ = ["IterLayout"]
 
 
+@public.methods
+@public.kind_of("a tile layout, S[...]")
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class IterLayout(Layout):
     """Shard iters, replica iters and offsets: the parts of a `TileLayout`, without its algebra."""
@@ -28,15 +31,13 @@ class IterLayout(Layout):
         replica: Iterable[Iter] = (),
         offset: Iterable[OnAxis] | Mapping[Axis | str, Value] = (),
     ) -> None:
-        terms = _terms(offset)
+        terms, replica = _terms(offset), _iters(replica)
         if isinstance(shard, IterLayout):
             replica, terms = (*shard.replica, *replica), [*shard.offset, *terms]
             shard = shard.shard
-        object.__setattr__(self, "shard", tuple(shard))
-        object.__setattr__(self, "replica", tuple(replica))
+        object.__setattr__(self, "shard", _iters(shard))
+        object.__setattr__(self, "replica", replica)
         object.__setattr__(self, "offset", merged(terms))
-        if wrong := [it for it in (*self.shard, *self.replica) if not isinstance(it, Iter)]:
-            raise LayoutError("a layout is made of iters", given=repr(wrong[0]), allowed="Iter(extent, stride, axis)")
 
     def __str__(self) -> str:
         replica = [f"R[{spell(self.replica)}]"] if self.replica else []
@@ -105,7 +106,25 @@ class IterLayout(Layout):
         return low, high
 
 
+def _listed(given: Any) -> tuple[Any, ...]:
+    """What was given one by one; itself where it is no list of anything. `Any`: whoever asks looks at each."""
+    return tuple(given) if public.kind("Iterable[Any]").fits(given) else (given,)
+
+
+def _iters(given: Iterable[Iter]) -> Iters:
+    iters = _listed(given)
+    if wrong := [it for it in iters if not isinstance(it, Iter)]:
+        allowed = "a layout, or iters in a list: Iter(extent, stride, axis)"
+        raise LayoutError("a layout is made of iters", given=described(wrong[0]), allowed=allowed)
+    return iters
+
+
 def _terms(offset: Iterable[OnAxis] | Mapping[Axis | str, Value]) -> list[OnAxis]:
     if isinstance(offset, Mapping):
-        return [OnAxis(value, Axis.get(axis)) for axis, value in offset.items()]
-    return list(offset)
+        return [OnAxis(checked(value, "an offset"), Axis.get(axis)) for axis, value in offset.items()]
+    terms = [*_listed(offset)]
+    for term in terms:
+        if not isinstance(term, OnAxis):
+            raise LayoutError("an offset is made of distances", given=described(term), allowed="a list of 5 @ warpid")
+        checked(term.value, "an offset")
+    return terms

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from tilewright.dtypes import dtype
-from tilewright.errors import LayoutError, choices
+from tilewright.errors import LayoutError, choices, described
 from tilewright.layout.axes import OnAxis, TCol, TLane, tid_in_wg
 from tilewright.layout.base import Layout
 from tilewright.layout.compose import ComposeLayout
-from tilewright.layout.facts import INTS, Facts, Value, listed, product
+from tilewright.layout.facts import INTS, Facts, Value, listed, product, public
 from tilewright.layout.iters import Iter, fuse, regroup
 from tilewright.layout.swizzle import SwizzleLayout
 from tilewright.layout.tile import TileLayout
@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 
+@public.kind_of("a SwizzleMode")
 class SwizzleMode(IntEnum):
     """How the 16-byte units of a row of shared memory are permuted; the value is the number of address bits XORed."""
 
@@ -33,12 +34,21 @@ class SwizzleMode(IntEnum):
     SWIZZLE_64B_ATOM = 2
     SWIZZLE_128B_ATOM = 3
 
+    @classmethod
+    def _missing_(cls, value: object) -> SwizzleMode:
+        raise LayoutError(
+            f"unknown swizzle mode {described(value)}",
+            given=described(value),
+            allowed=", ".join(f"{each.name} = {each}" for each in cls),
+        )
+
     @property
     def row_bytes(self) -> int:
         """Bytes of one row of the pattern."""
         return 16 << self.value
 
 
+@public
 def wg_local_layout(cols: int, rows: int = 128) -> TileLayout:
     """Row r in thread r of a warpgroup, its columns in registers; taller tiles take further turns of 128 rows.
 
@@ -60,6 +70,7 @@ DATAPATHS: dict[str, tuple[tuple[int, OnAxis], ...]] = {
 (lane = row), F is M = 64 (lane = row % 16 + 32 * (row / 16))."""
 
 
+@public
 def tmem_datapath_layout(datapath: str, rows: int, cols: int) -> TileLayout:
     """Where an accumulator of ``rows`` by ``cols`` lies in tensor memory; columns count elements.
 
@@ -77,6 +88,7 @@ def tmem_datapath_layout(datapath: str, rows: int, cols: int) -> TileLayout:
     return TileLayout([*lanes, Iter(cols, 1, TCol)])
 
 
+@public
 def mma_atom_layout(element: str, mode: SwizzleMode | int) -> Layout:
     """The K-major atom that mma instructions read: 8 rows of 16, 32, 64 or 128 bytes, their 16-byte units swizzled.
 
@@ -85,13 +97,14 @@ def mma_atom_layout(element: str, mode: SwizzleMode | int) -> Layout:
     >>> mma_atom_layout("float16", SwizzleMode.SWIZZLE_128B_ATOM)
     ComposeLayout(SwizzleLayout(per_element=3, swizzle_len=3, atom_len=3), S[(8, 64):(64, 1)])
     """
-    swizzle = _mode(mode)
+    swizzle = SwizzleMode(mode)
     unit = _elements(element, 16)
     row = unit << swizzle
     rows = TileLayout([Iter(8, row), Iter(row, 1)])
     return ComposeLayout(SwizzleLayout(unit.bit_length() - 1, swizzle, 3), rows) if swizzle else rows
 
 
+@public
 def mma_shared_layout(element: str, mode: SwizzleMode | int, shape: Sequence[Value], facts: Facts = INTS) -> Layout:
     """A K-major tile of shared memory as mma instructions read it and the tensor memory accelerator writes it.
 
@@ -104,7 +117,7 @@ def mma_shared_layout(element: str, mode: SwizzleMode | int, shape: Sequence[Val
 
     Raises LayoutError unless rows are a multiple of 8 and columns of the swizzle row.
     """
-    swizzle = _mode(mode)
+    swizzle = SwizzleMode(mode)
     width = _elements(element, swizzle.row_bytes)
     if len(shape) < 2 or not facts.divides(8, shape[-2]) or not facts.divides(width, shape[-1]):
         raise LayoutError(
@@ -132,16 +145,6 @@ def _compact(layout: Layout, shape: Sequence[Value], facts: Facts) -> Layout:
 def _compact_tile(layout: TileLayout, shape: Sequence[Value], facts: Facts) -> TileLayout:
     groups = regroup(layout.shard, shape, facts)
     return TileLayout([it for group in groups for it in fuse(group, facts) or group[-1:]])
-
-
-def _mode(mode: SwizzleMode | int) -> SwizzleMode:
-    if mode not in list(SwizzleMode):
-        raise LayoutError(
-            f"unknown swizzle mode {mode}",
-            given=mode,
-            allowed=", ".join(f"{each.name} = {each}" for each in SwizzleMode),
-        )
-    return SwizzleMode(mode)
 
 
 def _elements(element: str, nbytes: int) -> int:

@@ -11,7 +11,7 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, m
 from tilewright.layout.base import Layout, Table, require_layout
 from tilewright.layout.compose import ComposeLayout
-from tilewright.layout.facts import INTS, Facts, Value, as_int
+from tilewright.layout.facts import INTS, Facts, Value, as_int, public
 from tilewright.layout.iters import row_major
 from tilewright.layout.swizzled import SwizzledLayout
 from tilewright.layout.tile import TileLayout
@@ -21,6 +21,8 @@ __all__ = ["SwizzleLayout"]
 ADDRESS_BITS = 62  # of the int64 in which tables hold addresses, the sign and one more left out
 
 
+@public.methods
+@public.kind_of("SwizzleLayout(...)")
 @dataclass(frozen=True, slots=True, repr=False)
 class SwizzleLayout(SwizzledLayout):
     """XOR the address bits ``[M+S, M+S+B)`` into ``[M, M+B)``, M, B, S being per_element, swizzle_len, atom_len.

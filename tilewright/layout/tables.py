@@ -63,14 +63,16 @@ def table_of(layout: TileLayout, shape: Sequence[int]) -> Table:
     if not is_numeric(layout):
         raise LayoutError(f"{layout} has no table", given="expressions", allowed="numbers in every iter and offset")
     size = prod(it.extent for it in layout.shard)
-    if prod(shape) != size:
+    if prod(shape) != size or min(shape, default=1) < 1:
         raise LayoutError(
             f"{layout} does not have the shape {listed(shape)}",
             given=f"{prod(shape)} elements in the shape",
             allowed=f"{size} elements",
         )
     entries = size * prod(it.extent for it in layout.replica)
-    far = max((abs(end) for axis in layout.axes for end in layout.ends(axis)), default=0)
+    ends = (abs(end) for axis in layout.axes for end in layout.ends(axis))
+    strides = (abs(it.stride) for it in (*layout.shard, *layout.replica))
+    far = max((0, *ends, *strides))
     if entries > MOST_ENTRIES or far >= 1 << 63:
         raise LayoutError(
             f"{layout} has no table that memory holds",

@@ -24,7 +24,7 @@ from tilewright.layout.axes import (
     tx,
     warpid,
 )
-from tilewright.layout.facts import INTS, Facts, Value, plus, times
+from tilewright.layout.facts import INTS, Facts, Value, plus, public, times
 from tilewright.layout.iters import Iter, Iters, merged
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ def _split_iter(it: Iter, row: Composition, facts: Facts) -> list[Iter]:
     )
 
 
+@public
 def threads(table: Table | Mapping[str, NDArray[np.int64]], scope: str) -> NDArray[np.int64]:
     """The index of the thread inside one ``scope`` (warp, warpgroup or cta) for each place of a `table`.
 

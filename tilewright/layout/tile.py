@@ -10,7 +10,7 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import AXES, Axis, Offset, OnAxis, m
 from tilewright.layout.base import Layout, Region, Table, require_layout
 from tilewright.layout.collisions import Collision, find_collision
-from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, times
+from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, public, times
 from tilewright.layout.iters import Iter, Iters, fuse, point, regroup, row_major
 from tilewright.layout.packing import inverse_iters, packed, stretched, unpacked
 from tilewright.layout.parts import IterLayout
@@ -22,6 +22,8 @@ from tilewright.layout.thread_axes import check_scopes, compose_threads, expand_
 __all__ = ["TileLayout"]
 
 
+@public.methods
+@public.kind_of("a tile layout, S[...]")
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class TileLayout(IterLayout):
     """A logical index, split row-major over the shard iters, leads to the sum of digit times stride on each axis, plus

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError, choices
 from tilewright.layout.axes import TCol, TLane, laneid, tid_in_wg, wid_in_wg
-from tilewright.layout.facts import listed, product
+from tilewright.layout.facts import listed, product, public
 from tilewright.layout.iters import Iter
 from tilewright.layout.tile import TileLayout
 
@@ -37,6 +37,7 @@ BLOCKS = {"32x32b": 1, "16x32bx2": 2}  # cells of a row that belong together, wh
 SHAPES = ("32x32b", *ATOMS, "16x32bx2")
 
 
+@public
 def tcgen05_atom_layout(shape_name: str, shape: Sequence[int], element: str) -> TileLayout:
     """The registers of a tile of tensor memory that a warp or a warpgroup loads or stores with one of the shapes.
 
@@ -97,6 +98,7 @@ def _halves(cells: int) -> Atom:
     return Atom((Iter(16, 1, laneid),), (Iter(2, 16, laneid), Iter(cells // 2, 1)), 0)
 
 
+@public
 def sf_tmem_layout(rows: int, SF_K: int, sf_per_mma: int = 4) -> TileLayout:
     """Where block-scale factors of 8 bits lie in tensor memory: ``rows`` of A or B by ``SF_K`` blocks along K.
 

@@ -68,9 +68,12 @@ class Execution:
         scalars: Mapping[str, Any],
         checks: list[Check],
         limits: Limits,
+        *,
+        backwards: bool = False,
     ) -> None:
-        """arrays: by the name of the buffer."""
+        """arrays: by the name of the buffer. backwards: the last CTA, warp and lane goes first where it may."""
         self.program = program
+        self.backwards = backwards
         self.places = program.places
         self.scalars = program.bound_scalars(scalars)
         self.blocks = blocks_of(arrays, program.groups)
@@ -154,7 +157,7 @@ class Execution:
         if size <= 0:
             return False
         self.watch.look(monotonic())
-        wave = Wave(self, self._next, size)
+        wave = Wave(self, self.ctas - self._next - size if self.backwards else self._next, size)
         self.open.append(wave)
         for check in self.checks:
             check.start(wave)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.errors import SimulationError
-from tilewright.isa import ALL_LANES, BY_MASK, WHOLE_WARP, Async, Bound
+from tilewright.isa import Async, Bound
 from tilewright.sim.address import Address, Part
-from tilewright.sim.batch import lanes_text, numbers
-from tilewright.sim.facets import Facet, where_text
+from tilewright.sim.batch import numbers
+from tilewright.sim.facets import Facet
+from tilewright.sim.gathered import check_lanes
 from tilewright.sim.memory import UNITS, Bits
 from tilewright.sim.places import SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.remote import OFFSET_BITS
@@ -181,7 +181,7 @@ class Instruction:
     def __call__(
         self, batch: Batch, mask: Mask, values: tuple[Any, ...], sinks: tuple[Any, ...], flags: Any = None
     ) -> Any:
-        self._check_lanes(batch, mask, values)
+        check_lanes(self.bound, batch, mask, values, self.at)
         for number, site in self.accesses:
             if not self.is_elsewhere(number, values[number].hi):
                 site.touch(batch, mask, values[number])
@@ -202,7 +202,7 @@ class Instruction:
 
     def may_go_on(self, batch: Batch, mask: Mask, values: tuple[Any, ...]) -> Any:
         """In which lanes it can take place now; of a form that may have to wait."""
-        self._check_lanes(batch, mask, values)
+        check_lanes(self.bound, batch, mask, values, self.at)
         arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
         return self._run(batch, mask, arguments, batch.wave.run.plain, self.bound.form.ready)
 
@@ -358,50 +358,6 @@ class Instruction:
         if found is None or self.result == "void":
             return None
         return np.asarray(found).astype(DType(self.result).numpy, copy=False)
-
-    def _check_lanes(self, batch: Batch, mask: Mask, values: tuple[Any, ...]) -> None:
-        needs = self.bound.instruction.lanes
-        if needs == WHOLE_WARP and not mask.has_whole_warps:
-            self._divergence(batch, mask, np.ones((1, 1, 32), np.bool_))
-        elif needs == BY_MASK:
-            names = [row.name for row in self.bound.read]
-            given = values[names.index("mask")].astype(np.int64) & ALL_LANES
-            if mask.array is not None or (given != ALL_LANES).any():
-                self._check_mask(batch, mask, given, values)
-
-    def _check_mask(self, batch: Batch, mask: Mask, given: Any, values: tuple[Any, ...]) -> None:
-        """The lanes that a mask names are those that execute; they give the same mask, and read from each other."""
-        named = given >> np.arange(32) & 1 != 0
-        if (mask.full.any(-1, keepdims=True) & named & ~mask.full).any():
-            self._divergence(batch, mask, named)
-        given = np.broadcast_to(given, mask.shape)
-        own = given >> np.arange(32) & 1 != 0
-        self._refuse(batch, mask.full & ~own, "lanes that execute it, and that its mask does not name")
-        together = given[..., None, :] == given[..., :, None]
-        asked = (given[..., :, None] >> np.arange(32) & 1 != 0) & mask.full[..., :, None]
-        self._refuse(batch, (asked & ~together).any(-1), "masks that differ between the lanes that they name")
-        if self.bound.form.source_lane is not None:
-            source = np.broadcast_to(self.bound.form.source_lane(*values), mask.shape)
-            self._refuse(batch, mask.full & (given >> source & 1 == 0), "lanes that read from one outside the mask")
-
-    def _refuse(self, batch: Batch, wrong: Any, what: str) -> None:
-        if wrong.any():
-            Facet(batch, batch.mask, self.at, batch.wave.run.plain).fault(
-                f"{self.bound.instruction.name}: {what}", wrong
-            )
-
-    def _divergence(self, batch: Batch, mask: Mask, wanted: Any) -> None:
-        active = mask.full
-        wanted = np.broadcast_to(wanted, mask.shape)
-        missing = active.any(-1, keepdims=True) & wanted & ~active
-        cta, warp = map(int, np.argwhere(missing.any(-1))[0])
-        raise SimulationError(
-            f"divergence: {self.bound.instruction.name} without {lanes_text(missing[cta, warp])}",
-            given=where_text(batch, cta, warp, active[cta, warp]),
-            allowed=f"{lanes_text(wanted[cta, warp])} of the warp, together",
-            hint="move it out of the condition that splits the warp",
-            at=self.at,
-        )
 
 
 def _bits_of(shadow: Any) -> Bits:

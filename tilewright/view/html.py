@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -63,12 +64,23 @@ def preformatted(text: str) -> str:
     return f'<pre style="{FONT};line-height:1.4;overflow-x:auto">{words}</pre>'
 
 
-def as_json(grid: Grid) -> str:
-    """The grid for programs: title, heads, and for each row the words and keys of its cells."""
+def as_json(*grids: Grid, facts: Mapping[str, str] | None = None) -> str:
+    """Grids for programs: title, heads, and for each row the words and keys of its cells. One alone is an object; with
+    ``facts``, these and all grids under "grids".
+    """
+    made = [_as_object(grid) for grid in grids]
+    return json.dumps(made[0] if facts is None else {**facts, "grids": made}, indent=1)
+
+
+def _as_object(grid: Grid) -> dict[str, object]:
     rows = [
         {"name": name, "cells": [{"words": c.words, "key": c.key} for c in row]}
         for name, row in zip(grid.names, grid.rows, strict=True)
     ]
-    return json.dumps(
-        {"title": grid.title, "columns": grid.columns, "coloured_by": grid.key_name, "rows": rows}, indent=1
-    )
+    return {
+        "title": grid.title,
+        "corner": grid.corner,
+        "columns": grid.columns,
+        "coloured_by": grid.key_name,
+        "rows": rows,
+    }

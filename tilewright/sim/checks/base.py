@@ -6,9 +6,11 @@ Some are always on, as a machine that cannot go on has to say so; their rows her
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import ArgumentError, choices
+import numpy as np
+
+from tilewright.errors import ArgumentError, choices, described
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -122,7 +124,12 @@ def parse_checks(given: str | Iterable[str]) -> frozenset[str]:
 
     Raises ArgumentError with the choices for a name that is none.
     """
-    names = given.split(",") if isinstance(given, str) else list(given)
+    several = isinstance(given, Iterable) and not isinstance(given, str | np.ndarray)
+    names: list[Any] = list(given) if several else given.split(",") if isinstance(given, str) else [given]
+    if odd := [name for name in names if not isinstance(name, str)]:
+        raise ArgumentError(
+            "a check is a name", given=described(odd[0]), allowed=choices("", ("all", "none", "default", *CHECKS))
+        )
     found: set[str] = set()
     groups = {"all": tuple(CHECKS), "none": (), "default": DEFAULT}
     for name in (name.strip() for name in names):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,10 @@ from tilewright.sim.checks.base import Check
 from tilewright.sim.checks.coordinates import element_text
 from tilewright.sim.memory import WIDEST
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Fences, Locations, Pattern, Phases, Strong, arrivals_of, signals_of
+from tilewright.sim.order.channels import Fences, Pattern, Phases, arrivals_of, signals_of
 from tilewright.sim.order.clocks import HEARD, SEEN, Clocks, Known, Ledger
 from tilewright.sim.order.completion import check_freed, check_in_flight, check_issue, check_sources
+from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.operations import Operations, Stretch
 from tilewright.sim.order.places import Access, Places
@@ -136,11 +136,7 @@ class Order(Check):
         access = places.access(order.clocks, site, batch, mask, at)
         self._judge(access)
         places.remember(access, reads=not site.write)
-        if site.sem != "weak":
-            self._hand_on(places, access)
-        elif site.write and places.name in self.locations.memories:
-            for _, where in self._threads(places, access):
-                self.locations.overwritten(where)
+        self.locations.touched(access, order.fences)
         if site.write and not places.is_global and not site.atomic and order.stores is not None:
             order.stores.stored(batch, access.mask if access.look is batch else mask, at)
 
@@ -172,44 +168,6 @@ class Order(Check):
         if key not in self.warned:
             self.warned.add(key)
             clash.batch.wave.run.warnings.append(warning(self.program, clash))
-
-    # Locations
-
-    @staticmethod
-    def _threads(places: Places, access: Access) -> Iterator[tuple[tuple[int, int], tuple[object, int]]]:
-        """Row and thread of each lane of an access, and the location that it touches."""
-        batch, mask = access.batch, access.mask
-        shape = batch.shape
-        rows, warps, lanes = np.nonzero(np.broadcast_to(mask.full, shape))
-        address = np.broadcast_to(access.at.full(), shape)[rows, warps, lanes].tolist()
-        rows = rows * batch.ctas.step + batch.ctas.start
-        threads = (warps * batch.warps.step + batch.warps.start) * 32 + lanes
-        for row, thread, where in zip(rows.tolist(), threads.tolist(), address, strict=True):
-            memory = places.name if places.is_global else (places.name, batch.wave.first + row)
-            yield (row, thread), (memory, where)
-
-    def _hand_on(self, places: Places, access: Access) -> None:
-        """A strong access: what it releases, and what it acquires."""
-        site, order = access.site, access.batch.wave.order
-        releasing = site.write and site.sem in ("release", "acq_rel")
-        if site.is_signal or not (self.locations.awake or releasing):
-            return
-        self.locations.awake = True
-        threads = groupby(self._threads(places, access), lambda each: (each[0][0], each[0][1] >> 5))
-        for (row, warp), lanes in threads:  # those of one warp have no order among themselves
-            accesses = []
-            for (_, thread), where in lanes:
-                own = np.arange(32) == thread & 31
-                released = list(order.fences.of(row, warp, own)) if site.write else []
-                if released or releasing or self.locations.has(where):
-                    cta = row + access.batch.wave.first
-                    strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic)
-                    accesses.append((strong, released))
-            for strong, _ in accesses if site.observes and (site.atomic or not site.write) else ():
-                self.locations.read(order.clocks, strong)
-            for strong, released in accesses if site.write else ():
-                self.locations.written(order.clocks, strong, released)
-                self.locations.memories.add(places.name)
 
     # Meetings
 

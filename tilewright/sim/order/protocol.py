@@ -183,7 +183,13 @@ class Protocol:
             ]
 
     def closed(self) -> None:
-        """All CTAs of the wave have ended: was everyone who was visited surely there still?"""
+        """All CTAs of the wave have ended: has everyone waited, and was who was visited surely there still?"""
+        for row, warp in np.argwhere(self.wave.barriers.between).tolist():
+            raise SimulationError(
+                "a warp ends that has arrived at the cluster's barrier and not waited there",
+                given=f"CTA {self.wave.cta_name(row)}, warp {warp}",
+                allowed="one arrive and one wait, by turns",
+            )
         for visit in self.visits:
             column = int(self.clocks.first_column(np.array(visit.row))) + visit.thread
             if not (self.clocks.known[visit.home, :, column] >= visit.time).any():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.batch import numbers
-from tilewright.sim.order.channels import holds
+from tilewright.sim.order.locations import holds
 from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, Candidates
 from tilewright.sim.order.records import Record
 

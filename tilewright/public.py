@@ -1,0 +1,227 @@
+"""What a public function takes: a table from annotations to what fits them, and a decorator that looks them up.
+
+A room has one `Public` with its own words. Arguments are checked where users call, and the code behind relies on it:
+
+    public = Public(LayoutError, {"Value": Kind("an int or an integer expression", is_value)})
+
+    @public
+    def wg_local_layout(cols: int, rows: int = 128) -> TileLayout: ...
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from tilewright.errors import TilewrightError, described
+
+__all__ = ["ANYTHING", "Kind", "Public", "instances", "sequence_of"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What an annotation means. allowed: in words, as an error says it."""
+
+    allowed: str
+    fits: Callable[[Any], bool]  # `Any`: the question is what it is
+
+
+def instances(allowed: str, *types: type) -> Kind:
+    """The instances of these types."""
+    return Kind(allowed, lambda value: isinstance(value, types))
+
+
+ANYTHING = Kind("any value", lambda value: True)
+
+GENERAL = {
+    "": ANYTHING,
+    "object": ANYTHING,
+    "Any": ANYTHING,
+    "None": Kind("None", lambda value: value is None),
+    "int": instances("an int", int, np.integer),
+    "float": instances("a number", int, float, np.integer, np.floating),
+    "bool": instances("True or False", bool, np.bool_),
+    "str": instances("a string", str),
+}
+
+
+class Public:
+    """The decorator of a room: ``kinds`` by annotation, or by ``parameter: annotation`` where a parameter is special.
+
+    Unions, ``Sequence[...]``, ``Iterable[...]`` and ``Mapping[...]`` of these are understood.
+    """
+
+    def __init__(self, error: type[TilewrightError], kinds: Mapping[str, Kind]) -> None:
+        self._error = error
+        self._kinds = {**GENERAL, **kinds}
+
+    def __call__(self, function: F) -> F:
+        """The function, its arguments checked by its annotations. How many there are is Python's own question."""
+        plan: list[Parameters] = []  # made at the first call: an import costs nothing
+
+        @wraps(function)
+        def checked(*args: Any, **named: Any) -> Any:
+            if not plan:
+                plan.append(self._parameters(function))
+            parameters = plan[0]
+            for (name, kind), value in zip(parameters.of(args), args, strict=False):
+                if not kind.fits(value):
+                    raise self._refused(function, args, name, kind, value)
+            for name, value in named.items():
+                kind = parameters.named.get(name, parameters.others)
+                if not kind.fits(value):
+                    raise self._refused(function, args, name, kind, value)
+            return function(*args, **named)
+
+        return cast("F", checked)
+
+    def learn(self, annotation: str, kind: Kind) -> None:
+        """One more row of the table."""
+        self._kinds[annotation] = kind
+
+    def kind_of(self, allowed: str) -> Callable[[C], C]:
+        """A class whose name is an annotation: its instances fit, ``allowed`` in words."""
+
+        def known(cls: C) -> C:
+            self._kinds[cls.__name__] = instances(allowed, cls)
+            return cls
+
+        return known
+
+    def constructor(self, cls: C) -> C:
+        """A class whose constructor is checked."""
+        cls.__init__ = self(cls.__init__)  # type: ignore[misc]  # dataclasses make theirs the same way
+        return cls
+
+    def methods(self, cls: C) -> C:
+        """A class whose public methods are checked."""
+        for name, member in list(vars(cls).items()):
+            if name.startswith("_"):
+                continue
+            if isinstance(member, FunctionType):
+                setattr(cls, name, self(member))
+            elif isinstance(member, classmethod | staticmethod):
+                setattr(cls, name, type(member)(self(member.__func__)))
+        return cls
+
+    def kind(self, annotation: str, name: str = "") -> Kind:
+        """What an annotation, a string of source, stands for; anything at all, where the table lacks it."""
+        found = self._kinds.get(f"{name}: {annotation}") or self._kinds.get(annotation)
+        if found is not None:
+            return found
+        parts = list(_alternatives(annotation))
+        if len(parts) > 1:
+            kinds = [self.kind(part) for part in parts]
+            return Kind(" or ".join(kind.allowed for kind in kinds), _any_of([kind.fits for kind in kinds]))
+        outer, _, inner = annotation.removesuffix("]").partition("[")
+        made = GENERIC.get(outer)
+        if made is None:
+            return ANYTHING  # tests/house holds that every annotation is known
+        return made(self.kind(inner.removesuffix(", ...")) if outer in ("Sequence", "Iterable", "tuple") else ANYTHING)
+
+    def knows(self, annotation: str, name: str) -> bool:
+        """Is there a row for the annotation, or for each of its parts?"""
+        special = (f"{stars}{name}: {annotation}" for stars in ("", "*", "**"))
+        if annotation in self._kinds or any(row in self._kinds for row in special):
+            return True
+        parts = list(_alternatives(annotation))
+        if len(parts) > 1:
+            return all(self.knows(part, "") for part in parts)
+        return annotation.partition("[")[0] in GENERIC
+
+    def _parameters(self, function: Callable[..., Any]) -> Parameters:
+        plain = inspect.unwrap(function)  # of functools.cache
+        code, written = plain.__code__, plain.__annotations__
+        count = code.co_argcount + code.co_kwonlyargcount
+        names = code.co_varnames[:count]
+        kinds = {name: self.kind(_text(written.get(name, "")), name) for name in names}
+        positional = tuple((name, kinds[name]) for name in names[: code.co_argcount])
+        starred = list(code.co_varnames[count:])
+        rest = starred.pop(0) if code.co_flags & inspect.CO_VARARGS else None
+        others = starred[0] if code.co_flags & inspect.CO_VARKEYWORDS else None
+        return Parameters(
+            positional,
+            (rest, self.kind(_text(written.get(rest, "")), f"*{rest}")) if rest else None,
+            kinds,
+            self.kind(_text(written.get(others, "")), f"**{others}") if others else ANYTHING,
+        )
+
+    def _refused(
+        self, function: Callable[..., Any], args: tuple[Any, ...], name: str, kind: Kind, value: object
+    ) -> TilewrightError:
+        label = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+        return self._error(f"{label} does not take this {name}", given=described(value), allowed=kind.allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The kinds of a function's parameters: positional ones in order, what ``*rest`` takes, by name, ``**others``."""
+
+    positional: tuple[tuple[str, Kind], ...]
+    rest: tuple[str, Kind] | None
+    named: Mapping[str, Kind]
+    others: Kind
+
+    def of(self, args: tuple[Any, ...]) -> Sequence[tuple[str, Kind]]:
+        """A kind for each positional argument, as far as there are parameters."""
+        beyond = len(args) - len(self.positional)
+        return (*self.positional, *[self.rest] * beyond) if self.rest and beyond > 0 else self.positional
+
+
+def _text(annotation: object) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+
+
+def _alternatives(annotation: str) -> Iterator[str]:
+    """The members of a union: ``A[B | C] | D`` has two."""
+    depth, start = 0, 0
+    for place, letter in enumerate(annotation):
+        depth += (letter == "[") - (letter == "]")
+        if letter == "|" and not depth:
+            yield annotation[start:place].strip()
+            start = place + 1
+    yield annotation[start:].strip()
+
+
+def _any_of(tests: list[Callable[[Any], bool]]) -> Callable[[Any], bool]:
+    return lambda value: any(test(value) for test in tests)
+
+
+def sequence_of(of: Kind) -> Kind:
+    """Tuples, lists and ranges of what fits ``of``."""
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, tuple | list | range) and all(map(of.fits, value))
+
+    return Kind(f"a tuple or list, each entry {of.allowed}", fits)
+
+
+def _iterable(of: Kind) -> Kind:
+    """A generator is taken as it is: whoever looks into it uses it up."""
+
+    def fits(value: Any) -> bool:
+        if isinstance(value, tuple | list):
+            return all(map(of.fits, value))
+        return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | np.ndarray)
+
+    return Kind(f"a tuple or list, each entry {of.allowed}", fits)
+
+
+GENERIC: Mapping[str, Callable[[Kind], Kind]] = {
+    "Sequence": sequence_of,
+    "tuple": lambda of: Kind(
+        f"a tuple, each entry {of.allowed}", lambda v: isinstance(v, tuple) and all(map(of.fits, v))
+    ),
+    "Iterable": _iterable,
+    "Mapping": lambda of: instances("a mapping", Mapping),
+    "Callable": lambda of: Kind("a function", callable),
+}
