@@ -31,7 +31,7 @@ SAYS = {
     "W": "warned of",
     "U": "found, but not what is missing",
 }
-ONE_ORDER = "the CTAs run in one order, and in that it is right"
+ONE_ORDER = "the CTAs are not run in the order in which it goes wrong"
 ELSEWHERE = "accesses of another CTA's shared memory are not recorded"
 AT_THE_END = "arrivals at the cluster's barrier that nobody waits for are not found at the kernel's end"
 COMPLETIONS = "the wait is over before the phase changes once more, in the one order that is run"
