@@ -36,9 +36,7 @@ def call(parser: Parser, node: ast.Call) -> object:
         if isinstance(part, ast.Starred):
             args += parser.eval(part.value)  # type: ignore[arg-type]  # Python's own error is the right one
         else:
-            args.append(
-                parser.outcome(part) if getattr(function, "__wrapped__", None) is evaluate else parser.eval(part)
-            )
+            args.append(parser.outcome(part) if evaluates else parser.eval(part))
     kwargs: dict[str, object] = {}
     for keyword in node.keywords:
         value = parser.eval(keyword.value)
