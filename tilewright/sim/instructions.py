@@ -187,6 +187,8 @@ class Instruction:
                 site.touch(batch, mask, values[number])
             elif self.bound.reaches_cluster:
                 self._check_elsewhere(batch, mask, values[number], site.width)
+                for check in batch.wave.run.checks:
+                    check.reached(site, batch, mask, values[number])
             else:
                 own = self._own(batch, mask, values[number])
                 values = (*values[:number], own, *values[number + 1 :])

@@ -31,7 +31,7 @@ from tilewright.sim.prepare import calls_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["changed_names", "is_closed", "is_long", "leaves", "polls"]
+__all__ = ["changed_names", "is_closed", "is_long", "leaves", "polls", "shows_order"]
 
 FEW_TURNS = 4096  # that nobody need watch
 
@@ -54,6 +54,12 @@ def polls(loop: Stmt) -> bool:
     deciding = {node.name for cond in exits for node in walk(cond) if isinstance(node, Var)}
     exits += [s.value for s in statements(loop.body) if isinstance(s, (Assign, Bind)) and s.var.name in deciding]
     return any(_asks_memory(cond, changing) for cond in exits)
+
+
+def shows_order(stmt: If) -> bool:
+    """Does a branch ask memory in a way that may tell who came first? m-barriers do not: they count."""
+    inner = (call for part in statements((*stmt.then, *stmt.orelse)) for call in calls_of(part))
+    return any(_is_strong(call) and bind(call).form.signal is None for call in inner)
 
 
 def _is_strong(call: Call) -> bool:

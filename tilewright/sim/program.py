@@ -80,7 +80,7 @@ class Program:
         self.thread_parts: dict[tuple[int, int, int], dict[int, Part]] = {}
         self.own_checks = checks_of(checks, self)
         self.shadowed = self._shadowed()
-        self.cut = cut(kernel, self.axes)
+        self.cut = cut(kernel, self.axes, apart="races" in checks)
         self.spans = {segment.index: segment.end.at for segment in self.cut}
         self._reads: dict[int, frozenset[str]] = {}
         self.live_in = self._liveness()

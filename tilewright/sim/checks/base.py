@@ -15,7 +15,7 @@ from tilewright.errors import ArgumentError, choices, described
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Fence, Lanes, ProxyFence, Signal
-    from tilewright.sim.address import Ints
+    from tilewright.sim.address import Address, Ints
     from tilewright.sim.batch import Batch
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Bools, Mask
@@ -50,6 +50,9 @@ class Check:
 
     def start(self, wave: Wave) -> None:
         """A wave of CTAs starts."""
+
+    def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        """Lanes are about to touch what is at addresses of the cluster's window."""
 
     def released(
         self, wave: Wave, ctas: Ints, warps: slice, here: Bools, barrier: int, rows: Ints, sync: BarrierSite

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.masks import spread
-from tilewright.sim.order.clocks import SEEN
+from tilewright.sim.order.clocks import HEARD, SEEN
 from tilewright.sim.order.missing import missing_step
 from tilewright.sim.order.operations import UNIT, Loading, Operations, Part, Stretch
 from tilewright.sim.tmem import cell_number, cells_text
@@ -109,7 +109,7 @@ def check_freed(known: Operations, place: tuple[int, int], taken: Taken, at: Spa
     columns = slice(taken.first, taken.first + taken.columns)
     for table, did in known.touched:
         before = table[row, columns]
-        complete = known.clocks.parts[row, warp][before] & SEEN != 0
+        complete = known.clocks.parts[row, warp][before] & (SEEN | HEARD) != 0
         if not complete.all():
             earlier = known.parts[int(before[~complete].min())]
             raise SimulationError(

@@ -14,7 +14,7 @@ from tilewright.sim.checks.base import Check
 from tilewright.sim.checks.coordinates import element_text
 from tilewright.sim.memory import WIDEST
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Fences, Pattern, Phases, arrivals_of, signals_of
+from tilewright.sim.order.channels import Fences, Pattern, Phases, Signals, arrivals_of, signals_of
 from tilewright.sim.order.clocks import HEARD, SEEN, Clocks, Known, Ledger
 from tilewright.sim.order.completion import check_freed, check_in_flight, check_issue, check_sources
 from tilewright.sim.order.locations import Locations
@@ -26,6 +26,7 @@ from tilewright.sim.order.proxies import Stores
 from tilewright.sim.order.races import Clash, clash_of, lost_store
 from tilewright.sim.order.reports import report, warning
 from tilewright.sim.places import SHARED_WINDOW
+from tilewright.sim.remote import split
 from tilewright.sim.sites import Site
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Bools, Mask
     from tilewright.sim.order.actors import Ints
-    from tilewright.sim.order.channels import Signals
     from tilewright.sim.pending import Operation
     from tilewright.sim.places import Place
     from tilewright.sim.program import Program
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Order", "WaveOrder"]
 
+PITCH = 256  # the shared memories of a cluster follow each other in multiples of so many bytes
 ANYWHERE = 0  # where pointers of run time write
 RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire")  # fences
 
@@ -58,13 +59,23 @@ class WaveOrder:
     def __init__(self, wave: Wave, grain: int) -> None:
         asynchronous = wave.run.program.has_asynchronous
         self.clocks = Clocks(wave, has_parts=asynchronous)
-        self.shared = Places(wave.run.places.arena.name, wave.run.shared_bytes, grain, is_global=False)
+        name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
+        self.shared = Places(name, nbytes, grain, is_global=False)
+        if wave.run.cluster_ctas > 1:
+            pitch = -(-max(nbytes, 1) // PITCH) * PITCH
+            self.shared = Places(f"{name} {wave.first}", ctas * pitch, grain, is_global=True, pitch=pitch)
         self.meetings: dict[int, Ledger] = {}
         self.phases = Phases(self.clocks)
         self.fences = Fences(self.clocks)
         self.operations = Operations(self.clocks) if asynchronous else None
         self.stores = Stores(self.clocks) if asynchronous else None
         self.protocol = Protocol(self.clocks)
+
+    def located(self, batch: Batch, at: Address) -> Address:
+        """Addresses of the own CTA's shared memory as `Places` has them."""
+        if not self.shared.is_global:
+            return at
+        return Address(at.start, *at.parts, Part(batch.rows(self.shared.pitch)))
 
 
 class Order(Check):
@@ -103,11 +114,24 @@ class Order(Check):
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
             if not is_global:
                 self._sources(site, batch, mask, at)
-                self._access(batch.wave.order.shared, site, batch, mask, at)
+                stores = batch.wave.order.stores
+                if stores is not None and site.write and not site.atomic:
+                    stores.stored(batch, mask, at)
+                self._access(batch.wave.order.shared, site, batch, mask, batch.wave.order.located(batch, at))
             elif self.written & {place.window, ANYWHERE}:
                 self._access(self._global(place, batch), site, batch, mask, at)
 
         return hook
+
+    def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        if site.is_signal or (site.atomic and not site.write):
+            return
+        places = batch.wave.order.shared
+        rows = np.broadcast_to(batch.rows(1), mask.shape)
+        home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
+        self._access(places, site, batch, mask, Address(0, Part(home * places.pitch + offset)))
+        signals = Signals(Actors.of(batch, mask), *(home.max(-1)[mask.full.any(-1)],) * 3)
+        batch.wave.order.protocol.visited(signals, site.at, arrives=False)
 
     @staticmethod
     def _watch_registers(site: Site, place: Place) -> Hook:
@@ -137,8 +161,6 @@ class Order(Check):
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
-        if site.write and not places.is_global and not site.atomic and order.stores is not None:
-            order.stores.stored(batch, access.mask if access.look is batch else mask, at)
 
     def _judge(self, access: Access) -> None:
         """Does an access race with an earlier one? If it writes, it is written down."""
@@ -337,7 +359,8 @@ class Order(Check):
         for column in address.T[::-1]:  # the last first: often of another warp, so that the wider barrier is told
             full = np.zeros(mask.shape, np.int64)
             full[mask.full] = column
-            self._judge(places.access(batch.wave.order.clocks, site, batch, mask, Address(0, Part(full))))
+            there = batch.wave.order.located(batch, Address(0, Part(full)))
+            self._judge(places.access(batch.wave.order.clocks, site, batch, mask, there))
 
     def completing(self, operation: Operation) -> None:
         """A commit reports, to whoever sees the phase over, what its thread had issued before."""

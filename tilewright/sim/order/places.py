@@ -100,6 +100,10 @@ class Access:
         """Where a lane's bytes begin."""
         return int(np.broadcast_to(self.at.full(), self.batch.shape)[lane])
 
+    def shown_address(self, lane: tuple[int, int, int]) -> int:
+        """The same as a kernel counts: from the first byte of the CTA that has them."""
+        return self.address(lane) % self.places.pitch
+
     def wrote_alike(self) -> bool:
         """Do lanes that write one place in this statement write the same there?"""
         if self.site.pending is None:
@@ -115,7 +119,7 @@ class Access:
 
     def finds_equal(self, racing: Bools) -> bool:
         """Does memory hold already what the racing lanes are about to write?"""
-        if self.site.pending is None or self.site.place is None:
+        if self.site.pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
             return False
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
         same = np.broadcast_to(old == self.site.pending, self.batch.shape)
@@ -146,9 +150,14 @@ class Candidates:
 
 
 class Places:
-    """The tags of a wave's shared memory, or of a global buffer. grain: bytes that share a tag."""
+    """The tags of a wave's shared memory, or of a global buffer. grain: bytes that share a tag.
 
-    def __init__(self, name: str, nbytes: int, grain: int, *, is_global: bool) -> None:
+    is_global: may all CTAs touch it? So is the shared memory of clusters: their CTAs' follow each other, ``pitch``
+    bytes apart.
+    """
+
+    def __init__(self, name: str, nbytes: int, grain: int, *, is_global: bool, pitch: int = 1 << 62) -> None:
+        self.pitch = pitch
         self.name = name
         self.grain = grain
         self.is_global = is_global

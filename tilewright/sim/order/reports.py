@@ -25,7 +25,7 @@ def report(program: Program, clash: Clash) -> SimulationError:
     other = clash.other.site if clash.other is not None else None
     did = "written" if clash.with_writer else "read"
     where = f" at {other.at}" if other is not None and other.at else ""
-    place = coordinate_text(program, site, clash.access.address(clash.lane))
+    place = coordinate_text(program, site, clash.access.shown_address(clash.lane))
     return SimulationError(
         f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
         given=f"{site.at}: {_who(clash, clash.cta, clash.thread)}\n{did}{where}: {_other(clash)}",
@@ -37,7 +37,7 @@ def report(program: Program, clash: Clash) -> SimulationError:
 
 def warning(program: Program, clash: Clash) -> str:
     """The warning that it is where both wrote the same."""
-    place = coordinate_text(program, clash.site, clash.access.address(clash.lane))
+    place = coordinate_text(program, clash.site, clash.access.shown_address(clash.lane))
     return (
         f"{clash.site.at}: {place} is written by {_other(clash)} and by "
         f"{_who(clash, clash.cta, clash.thread)}, unordered, with equal values"
