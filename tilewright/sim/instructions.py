@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.errors import SimulationError
-from tilewright.isa import BY_MASK, WHOLE_WARP, Async, Bound
+from tilewright.isa import Async, Bound
 from tilewright.sim.address import Address, Part
-from tilewright.sim.batch import lanes_text, numbers
-from tilewright.sim.facets import Facet, where_text
+from tilewright.sim.batch import numbers
+from tilewright.sim.facets import Facet
 from tilewright.sim.memory import UNITS, Bits
 from tilewright.sim.places import SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.remote import OFFSET_BITS
+from tilewright.sim.together import Together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -351,28 +351,9 @@ class Instruction:
             return None
         return np.asarray(found).astype(DType(self.result).numpy, copy=False)
 
-    def _check_lanes(self, batch: Batch, mask: Mask, values: tuple[Any, ...]) -> None:
-        needs = self.bound.instruction.lanes
-        if needs == WHOLE_WARP and not mask.has_whole_warps:
-            self._divergence(batch, mask, np.ones((1, 1, 32), np.bool_))
-        elif needs == BY_MASK and mask.array is not None:
-            names = [row.name for row in self.bound.read]
-            named = values[names.index("mask")].astype(np.int64) >> np.arange(32) & 1 != 0
-            if (mask.full.any(-1, keepdims=True) & named & ~mask.full).any():
-                self._divergence(batch, mask, named)
-
-    def _divergence(self, batch: Batch, mask: Mask, wanted: Any) -> None:
-        active = mask.full
-        wanted = np.broadcast_to(wanted, mask.shape)
-        missing = active.any(-1, keepdims=True) & wanted & ~active
-        cta, warp = map(int, np.argwhere(missing.any(-1))[0])
-        raise SimulationError(
-            f"divergence: {self.bound.instruction.name} without {lanes_text(missing[cta, warp])}",
-            given=where_text(batch, cta, warp, active[cta, warp]),
-            allowed=f"{lanes_text(wanted[cta, warp])} of the warp, together",
-            hint="move it out of the condition that splits the warp",
-            at=self.at,
-        )
+    @cached_property
+    def _check_lanes(self) -> Together:
+        return Together(self.bound, self.at)
 
 
 def _bits_of(shadow: Any) -> Bits:
