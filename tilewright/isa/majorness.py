@@ -155,6 +155,7 @@ class Majorness:
     b: OperandCopy
 
 
+@public
 def majorness(mma: MmaAtom | str, a: str, b: str = "") -> Majorness:
     """Which operand needs ``trans`` and which copy atom, by what is contiguous in shared memory.
 
