@@ -39,7 +39,7 @@ def test_every_warp_finds_the_tile_in_its_lanes(name: str) -> None:
 NEEDED = {
     ("alloc", 0): "tmem_addr[0] is uninitialised",
     ("init", 0): "[0] is uninitialised",
-    ("cta_sync", 0): "race: load reads tmem_addr[0], which another thread has written",
+    ("cta_sync", 0): "race: load reads tmem_addr[0], which its warp has written",
     ("commit", 0): "T.ptx.tcgen05.commit(...) after the tcgen05.cp",
     ("try_wait", 0): "a wait for the phase (parity 0) of the m-barrier that the commit at",
     ("after_thread_sync", 1): "T.ptx.tcgen05.fence.after_thread_sync() after the wait or the barrier",

@@ -127,7 +127,9 @@ def test_a_tensor_map_is_fenced(bench: Bench) -> None:
         k.do("ptx.fence.proxy_tensormap.release", scope)
         k.do("ptx.fence.proxy_tensormap.acquire", at(some, 0), scope)
 
-    bench.run(k.kernel(), {"some": np.arange(16, dtype=np.uint64)})
+    room = np.arange(32, dtype=np.uint64)
+    first = -room.ctypes.data % 128 // 8  # the 128 bytes of a map begin at a multiple of 128
+    bench.run(k.kernel(), {"some": room[first : first + 16]})
 
 
 def meeting(scope: str) -> Lowered:

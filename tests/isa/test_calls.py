@@ -222,3 +222,30 @@ def test_an_address_may_be_a_number() -> None:
     address: Expr = Var("smem", dtype("uint32")) + 16
 
     assert isa.bind(made("ptx.ldmatrix", False, 1, ".b16", address, R[0:2])).operands["p"] == (address,)
+
+
+@pytest.mark.parametrize("value", [2.5, 1 << 32, -(1 << 31) - 1, X], ids=str)
+@pytest.mark.parametrize(
+    ("name", "args", "operand"),
+    [
+        ("cuda.shfl_sync", (None, Var("v", dtype("int32")), 0), "mask"),
+        ("cuda.shfl_down_sync", (-1, Var("v", dtype("int32")), None), "delta"),
+        ("cuda.ballot_sync", (None, Var("p", dtype("bool"))), "mask"),
+        ("ptx.elect_sync", (None,), "mask"),
+        ("ptx.bar.sync", (None, 64), "id"),
+        ("ptx.bar.arrive", (1, None), "n"),
+        ("cuda.warpgroup_sync", (None,), "id"),
+        ("cuda.nanosleep", (None,), "ns"),
+    ],
+)
+def test_a_mask_or_number_of_32_bits_is_never_cut(
+    name: str, args: tuple[object, ...], operand: str, value: object
+) -> None:
+    with pytest.raises(InstructionError, match=f"T.{name}: {operand} is an integer"):
+        made(name, *(value if arg is None else arg for arg in args))
+
+
+def test_a_segment_of_a_shuffle_is_a_power_of_two_of_lanes() -> None:
+    with pytest.raises(InstructionError, match="width of a segment") as raised:
+        made("cuda.shfl_sync", -1, Var("v", dtype("int32")), 0, width=12)
+    assert (raised.value.given, raised.value.allowed) == ("12 lanes", "1, 2, 4, 8, 16, 32")

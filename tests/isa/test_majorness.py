@@ -112,3 +112,9 @@ def test_a_misspelt_mma_gets_the_nearest_name() -> None:
 def test_an_unknown_majorness_is_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(InstructionError, match="unknown majorness"):
         isa.majorness("SM80_16x8x16_F16F16F16F16_TN", *names)
+
+
+@pytest.mark.parametrize("given", [([], []), (3, "K"), ("SM80_16x8x16_F32F16F16F32_TN", ["NT"]), ({}, 2.5)], ids=str)
+def test_a_majorness_of_other_types_is_an_error_of_the_field(given: tuple[Any, ...]) -> None:
+    with pytest.raises(InstructionError, match=r"majorness|mma"):
+        isa.majorness(*given)

@@ -148,6 +148,10 @@ def test_specialize_wants_a_value_for_each_constant() -> None:
         k.specialize(row=4)
     assert raised.value.allowed == "rows (did you mean 'rows'?)"
 
+    with pytest.raises(KernelError, match="takes a value for each constant") as raised:
+        k.specialize()
+    assert (raised.value.allowed, raised.value.hint) == ("rows", "k.specialize(rows=...)")
+
 
 def test_an_unspecialized_kernel_says_what_to_call() -> None:
     @T.jit

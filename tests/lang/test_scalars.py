@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.lang.kernels import body, text
+from tilewright.errors import KernelError
 from tilewright.lang import T
 
 DTYPES = [
@@ -205,3 +206,26 @@ def test_elements_are_stored_in_the_buffers_dtype() -> None:
         A[1, 0] = True
 
     assert body(k).splitlines()[1:] == ['A[i % 4, 1] = T.cast(i, "float16")', "A[0, 0] = 1.0", "A[1, 0] = 1.0"]
+
+
+def test_a_symbolic_extent_that_should_be_a_scalar_is_told_so() -> None:
+    """`acc = T.float32()` was called a scope id."""
+    with pytest.raises(KernelError, match="acc is a symbolic extent: it cannot be assigned here") as raised:
+
+        @T.prim_func
+        def k(A: T.Buffer((4,), "float32")):
+            acc = T.float32()
+            for i in range(4):
+                acc += A[i]
+
+    assert raised.value.hint == "acc: T.float32 = 0"
+
+
+def test_a_list_stored_to_an_element_is_shown_as_it_is_written() -> None:
+    with pytest.raises(KernelError, match="an element of A is a number") as raised:
+
+        @T.prim_func
+        def k(A: T.Buffer((4,), "float32")):
+            A[0] = [A[1], "a"]
+
+    assert raised.value.given == "[A[1], a]"

@@ -174,3 +174,17 @@ def test_launch_extents_take_any_expression() -> None:
     k.run(out=array, n=1)
 
     assert array[0] == 4 * 32
+
+
+@pytest.mark.parametrize(("kind", "count"), [("int32", 32), ("int32", 33), ("uint8", 8), ("uint32", 40)])
+@pytest.mark.parametrize("op", ["<<", ">>"])
+def test_a_shift_whose_value_is_known_is_reported_too(op: str, kind: str, count: int) -> None:
+    """`lane >> 33` was 0 by its range, and the shift was gone before the check saw it."""
+    k = Lowered()
+    out = k.array("out", kind, 32)
+    k.store(out, tid, binary(op, cast(tid, dtype(kind)), as_expr(count, dtype(kind))))
+
+    with pytest.raises(SimulationError, match="shifts out of range") as raised:
+        k.run(out=np.zeros(32, kind))
+
+    assert raised.value.hint is None  # a count that is constant needs no condition

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
-from tilewright.dtypes import BOOL
+from tilewright import T
+from tilewright.dtypes import BOOL, dtype
 from tilewright.errors import SimulationError
-from tilewright.ir import Const
+from tilewright.ir import Const, binary, cast
 from tilewright.isa import call
 
 
@@ -275,3 +278,33 @@ def test_a_search_in_memory_is_no_poll() -> None:
     k.run(a=np.arange(100, dtype=np.int32) * 2, out=array)
 
     assert array.tolist() == [-(-t // 2) for t in range(64)]
+
+
+@pytest.mark.parametrize(
+    ("mask", "lanes"),
+    [
+        (0xFFFF, r"lanes 16\.\.31"),
+        (0, "all lanes"),
+        (binary("<<", T.uint32(1), cast(lane // 2, dtype("uint32"))), "lanes 1"),
+    ],
+)
+@pytest.mark.parametrize("name", ["cuda.shfl_sync", "cuda.ballot_sync"])
+def test_a_lane_that_its_own_mask_leaves_out_is_found(name: str, mask: Any, lanes: str) -> None:
+    k = Lowered()
+    k.do(name, mask, *((lane, 0) if "shfl" in name else (lane > 3,)))
+
+    with pytest.raises(SimulationError, match=f"(?s){name}: lanes that .* its mask does not name.*{lanes}"):
+        k.run(check="none")
+
+
+def test_lanes_with_masks_of_their_own_group_need_each_other_only() -> None:
+    """Two groups of lanes, each with its mask: both meet; a mask that reaches into the other group does not."""
+    low, high = T.uint32(0x0000FFFF), T.uint32(0xFFFF0000)
+    k = Lowered()
+    k.do("cuda.ballot_sync", T.select(lane < 16, low, high), lane > 3)
+    k.run(check="none")
+
+    k = Lowered()
+    k.do("cuda.ballot_sync", T.select(lane < 16, low, T.uint32(0xFFFF8000)), lane > 3)
+    with pytest.raises(SimulationError, match=r"cuda\.ballot_sync: masks that differ between the lanes that they name"):
+        k.run(check="none")

@@ -66,7 +66,7 @@ def of_compiler() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name in dir(EXECUTABLE):
         if not name.startswith("_") and callable(getattr(EXECUTABLE, name)):
             yield f"Executable.{name}", getattr(EXECUTABLE, name)
-    for name in ("arch", "atom", "mma_atom", "lookup", "spelled"):
+    for name in ("arch", "atom", "lookup", "majorness", "mma_atom", "spelled"):
         yield f"isa.{name}", getattr(isa, name)
 
 

@@ -96,7 +96,7 @@ def _fits(node: Binary, scope: Scope) -> bool:
     a, b = _interval(node.a, scope), _interval(node.b, scope)
     if node.op == "<<" and (a.low < 0 or b.high >= kind.bits):
         return False
-    ideal = transfer(node.op, a, b)
+    ideal = transfer(node.op, a, b, kind.bits)
     return ideal is not None and ideal.inside(limits(kind))
 
 

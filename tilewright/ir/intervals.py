@@ -214,8 +214,7 @@ def _xor(a: Interval, b: Interval) -> Interval:
     return _bitwise(a, b, _known_bits(a, b), a.residue ^ b.residue)
 
 
-def _shift(a: Interval, b: Interval, apply: Callable[[Interval, Interval], Interval | None]) -> Interval | None:
-    return apply(a, strided(1 << b.low, 1 << b.high)) if b.low >= 0 and b.high < 64 else None
+_SHIFTS: dict[str, Callable[[Interval, Interval], Interval | None]] = {"<<": _times, ">>": _floordiv}
 
 
 def _decided(yes: bool, no: bool) -> Interval:
@@ -248,8 +247,6 @@ _TRANSFER: dict[str, Callable[[Interval, Interval], Interval | None]] = {
     "&": _and,
     "|": _or,
     "^": _xor,
-    "<<": lambda a, b: _shift(a, b, _times),
-    ">>": lambda a, b: _shift(a, b, _floordiv),
     "<": _less,
     "<=": lambda a, b: _not(_less(b, a)),
     ">": lambda a, b: _less(b, a),
@@ -261,6 +258,11 @@ _TRANSFER: dict[str, Callable[[Interval, Interval], Interval | None]] = {
 }
 
 
-def transfer(op: str, a: Interval, b: Interval) -> Interval | None:
-    """The ideal values of ``x op y`` for x in ``a`` and y in ``b``; None where nothing is known."""
+def transfer(op: str, a: Interval, b: Interval, bits: int) -> Interval | None:
+    """The ideal values of ``x op y`` for x in ``a`` and y in ``b``; None where nothing is known.
+
+    bits: of an operand. A shift by so many or more means nothing, and so nothing is known of it.
+    """
+    if op in _SHIFTS:
+        return _SHIFTS[op](a, strided(1 << b.low, 1 << b.high)) if b.low >= 0 and b.high < bits else None
     return _TRANSFER[op](a, b)

@@ -251,7 +251,7 @@ class RangeFacts:
 
     def _ring(self, expr: Expr) -> Interval:
         if isinstance(expr, Binary):
-            found = transfer(expr.op, self.ideal(expr.a), self.ideal(expr.b)) or limits(expr.dtype)
+            found = transfer(expr.op, self.ideal(expr.a), self.ideal(expr.b), expr.dtype.bits) or limits(expr.dtype)
         else:
             assert isinstance(expr, Unary)
             found = point(-1 if expr.op == "~" else 0).plus(self.ideal(expr.a).scaled(-1))
@@ -270,7 +270,7 @@ class RangeFacts:
             case Special():
                 return self.specials.get(expr.name, whole)
             case Binary() if domain(expr.a.dtype):
-                return transfer(expr.op, self.interval(expr.a), self.interval(expr.b)) or whole
+                return transfer(expr.op, self.interval(expr.a), self.interval(expr.b), expr.a.dtype.bits) or whole
             case Unary() if expr.op == "not":
                 return point(1).plus(self.interval(expr.a).scaled(-1))
             case Select():

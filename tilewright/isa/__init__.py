@@ -30,6 +30,7 @@ from tilewright.isa.fragments import *  # noqa: F403
 from tilewright.isa.machine import *  # noqa: F403
 from tilewright.isa.majorness import *  # noqa: F403
 from tilewright.isa.mbarrier_state import *  # noqa: F403
+from tilewright.isa.refusals import *  # noqa: F403
 from tilewright.isa.spelling import *  # noqa: F403
 from tilewright.isa.table import *  # noqa: F403
 from tilewright.isa.tcgen05_alloc import *  # noqa: F403

@@ -262,11 +262,21 @@ def _register(what: str, operand: Operand, made: Expr) -> Expr:
     """What a register gets: a float's bits are no number of columns, and no descriptor or state has less than 64."""
     if operand.kind == "value" and made.dtype.is_float and made.dtype.bits < 32:
         return cast(made, FLOAT32)  # as C promotes what goes through an ellipsis
-    bits = 64 if operand.kind == "b64" and const_value(made) is None else 0
-    if operand.counts and (not made.dtype.is_integer or made.dtype.bits < bits):
-        allowed = f"an integer of {bits} bits" if bits else "an integer"
+    if operand.counts and not _is_count(made, int(operand.kind[1:])):
+        allowed = f"an integer of {operand.kind[1:]} bits" if const_value(made) is not None else _COUNTS[operand.kind]
         raise InstructionError(f"{what} is {allowed}", given=f"{made}, {made.dtype}", allowed=allowed)
     return made
+
+
+_COUNTS = {"b16": "an integer", "b32": "an integer", "b64": "an integer of 64 bits"}
+
+
+def _is_count(made: Expr, bits: int) -> bool:
+    """Is it an integer, and one that ``bits`` hold where it is known? At run time its low bits count."""
+    known = const_value(made)
+    if known is not None:
+        return made.dtype.is_integer and -(1 << bits - 1) <= known < 1 << bits
+    return made.dtype.is_integer and (bits < 64 or made.dtype.bits == 64)
 
 
 def _given(value: object) -> Expr:

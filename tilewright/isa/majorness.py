@@ -28,6 +28,7 @@ __all__ = ["BLAS", "Majorness", "MmaAtom", "OperandCopy", "majorness", "mma_atom
 BLAS = {"TN": ("K", "K"), "NT": ("M", "N"), "NN": ("M", "K"), "TT": ("K", "N")}  # what is contiguous in A and in B
 
 
+@public.kind_of("what isa.mma_atom gives")
 @dataclass(frozen=True, slots=True)
 class MmaAtom:
     """One form of ``mma.sync`` under CuTe's name. types: PTX's names of the elements of D, A, B and C."""
@@ -155,6 +156,7 @@ class Majorness:
     b: OperandCopy
 
 
+@public
 def majorness(mma: MmaAtom | str, a: str, b: str = "") -> Majorness:
     """Which operand needs ``trans`` and which copy atom, by what is contiguous in shared memory.
 

@@ -6,7 +6,7 @@ Sources: CUDA C++ Programming Guide, "Synchronization Functions" and "Warp Synch
 from __future__ import annotations
 
 from tilewright.isa.arch import since
-from tilewright.isa.table import Form, Sync, instruction, reads
+from tilewright.isa.table import Form, Sync, counts, instruction
 
 __all__: list[str] = []
 
@@ -30,7 +30,7 @@ instruction(
 instruction(
     "cuda.warpgroup_sync",
     params=("id",),
-    operands=(reads("id", "b32"),),
+    operands=(counts("id"),),
     pattern="{id}, 128",
     doc="The four warps of a warpgroup meet at named barrier ``id``.",
     forms=(Form("bar.sync", since("sm_75"), BAR, sync=Sync("warpgroup", barrier="id")),),
@@ -38,7 +38,7 @@ instruction(
 instruction(
     "ptx.bar.sync",
     params=("id", "n"),
-    operands=(reads("id", "b32"), reads("n", "b32")),
+    operands=(counts("id"), counts("n")),
     pattern="{id}, {n}",
     doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` (0..15) and wait.",
     forms=(Form("bar.sync", since("sm_75"), BAR, sync=Sync("named", barrier="id", threads="n")),),
@@ -46,7 +46,7 @@ instruction(
 instruction(
     "ptx.bar.arrive",
     params=("id", "n"),
-    operands=(reads("id", "b32"), reads("n", "b32")),
+    operands=(counts("id"), counts("n")),
     pattern="{id}, {n}",
     doc="Counts towards the ``n`` threads of named barrier ``id`` without waiting for the others.",
     forms=(Form("bar.arrive", since("sm_75"), BAR, sync=Sync("named", arrive_only=True, barrier="id", threads="n")),),
@@ -69,7 +69,7 @@ instruction(
 instruction(
     "cuda.nanosleep",
     params=("ns",),
-    operands=(reads("ns", "b32"),),
+    operands=(counts("ns"),),
     doc="The thread rests for about ``ns`` nanoseconds, at most a millisecond.",
     forms=(
         Form(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tilewright.isa.products import MatrixProduct
 
 __all__ = [
+    "ALL_LANES",
     "ANY_LANES",
     "BY_MASK",
     "CONSTRAINTS",
@@ -61,6 +62,7 @@ __all__ = [
 Spellings = Mapping[Any, str]  # what a modifier means (a Python value) -> how it is spelled
 
 WHOLE_WARP = "warp"  # all 32 lanes, converged (`.sync.aligned`)
+ALL_LANES = 0xFFFFFFFF  # a mask that names a whole warp
 BY_MASK = "mask"  # the lanes that the operand `mask` names, all of them, converged
 ANY_LANES = "any"  # whichever lanes are active, each for itself
 public = Public(InstructionError, {})

@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import BOOL, dtype
+from tilewright.errors import InstructionError
+from tilewright.ir import const_value
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import BY_MASK, Form, instruction, reads
+from tilewright.isa.table import ALL_LANES, BY_MASK, Bound, Form, counts, instruction, reads
 
-__all__ = ["ALL_LANES", "activemask", "all_of", "any_of", "ballot", "elect"]
+__all__ = ["activemask", "all_of", "any_of", "ballot", "elect"]
 
 LANE = np.arange(32)
-ALL_LANES = 0xFFFFFFFF
+WIDTHS = (1, 2, 4, 8, 16, 32)
 SHUFFLE = 'PTX ISA, "Data Movement and Conversion Instructions: shfl.sync"'
 VOTE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: vote.sync"'
 ELECT = 'PTX ISA, "Parallel Synchronization and Communication Instructions: elect.sync"'
@@ -80,12 +82,23 @@ def _shuffle(source: Callable[[Lanes, Lanes, Lanes], Lanes]) -> Callable[[Lanes,
     return execute
 
 
+def _check_width(bound: Bound) -> None:
+    """Raises InstructionError for a constant segment that is no power of two."""
+    width = const_value(bound.operands["width"][0])
+    if width is not None and width not in WIDTHS:
+        given = f"{width} lanes"
+        raise InstructionError(
+            f"T.{bound.instruction.name}: width of a segment", given=given, allowed=", ".join(map(str, WIDTHS))
+        )
+
+
 def _shuffle_row(name: str, lane: str, source: Callable[[Lanes, Lanes, Lanes], Lanes], doc: str) -> None:
     instruction(
         f"cuda.{name}",
         params=("mask", "value", lane),
         keywords={"width": 32},
-        operands=(reads("mask", "b32"), reads("value", "typed"), reads(lane, "b32"), reads("width", "b32")),
+        operands=(counts("mask"), reads("value", "typed"), counts(lane), counts("width")),
+        check=_check_width,
         lanes=BY_MASK,
         doc=doc,
         forms=(
@@ -151,7 +164,7 @@ def _vote_row(name: str, execute: Callable[[Machine, Lanes, Lanes], Lanes], resu
     instruction(
         f"cuda.{name}",
         params=("mask", "cond"),
-        operands=(reads("mask", "b32"), reads("cond", "pred")),
+        operands=(counts("mask"), reads("cond", "pred")),
         lanes=BY_MASK,
         doc=doc,
         forms=(
@@ -193,7 +206,7 @@ instruction(
     "ptx.elect_sync",
     params=(),
     keywords={"mask": ALL_LANES},
-    operands=(reads("mask", "b32"),),
+    operands=(counts("mask"),),
     pattern="{{ .reg .pred one; {mnemonic} _|one, {mask}; selp.b32 {result}, 1, 0, one; }}",
     lanes=BY_MASK,
     doc="True in exactly one lane of ``mask``, always the same one.",

@@ -27,6 +27,7 @@ from tilewright.ir import (
     Vector,
     as_expr,
 )
+from tilewright.isa import written
 from tilewright.lang.builder import Builder
 from tilewright.lang.environment import Entry
 from tilewright.lang.expressions import BINARY
@@ -43,6 +44,7 @@ _KINDS = {
     "let": "a T.let",
     "loop": "a loop counter",
     "scope": "a scope id",
+    "symbol": "a symbolic extent",
     "parameter": "a parameter",
     "buffer": "a buffer",
     "python": "a Python value",
@@ -153,7 +155,7 @@ def _kind(builder: Builder, value: object, *, meta: bool) -> str:
     if isinstance(value, Load) and _is_fresh(builder, value):
         return "place"
     if isinstance(value, Var) and _is_fresh(builder, value):
-        return "scope"
+        return "symbol" if any(value.name == symbol.name for symbol in builder.symbols) else "scope"
     return "buffer" if isinstance(value, Buffer) and not meta else "python"
 
 
@@ -166,7 +168,9 @@ def _check_assignable(parser: Parser, name: str, entry: Entry | None) -> None:
     raise KernelError(
         f"{name} is {_KINDS[entry.kind]}: it cannot be assigned here",
         allowed="scalars: x = value, x: T.int32 = value",
-        hint=f"another name, or a scalar that begins as a copy of {name}",
+        hint=f"{name}: T.{entry.value.dtype} = 0"  # type: ignore[attr-defined]  # a Var
+        if entry.kind == "symbol"
+        else f"another name, or a scalar that begins as a copy of {name}",
     )
 
 
@@ -228,7 +232,7 @@ def store(parser: Parser, target: ast.Subscript, value: object) -> None:
     if not isinstance(place, Load):
         raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
     if not is_scalar(value):
-        raise KernelError(f"an element of {place.buffer.name} is a number", given=f"{value}")
+        raise KernelError(f"an element of {place.buffer.name} is a number", given=written(value))
     _store(parser.builder, place, value)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import FunctionType, MethodType
 
 from tilewright.dtypes import HANDLE, dtype
-from tilewright.errors import KernelError, TilewrightError, choices
+from tilewright.errors import KernelError, TilewrightError, choices, described
 from tilewright.ir import Bind, Call, Expr, Kernel, Var, walk
 from tilewright.ir.pitches import strides_of
 from tilewright.lang.builder import current
@@ -59,12 +59,14 @@ class JitKernel:
     def specialize(self, **constants: object) -> Kernel:
         """The kernel for these values. Raises KernelError where one is missing or unknown."""
         values = {**self.defaults, **constants}
-        if set(values) != set(self.constants):
-            wrong = sorted(set(values) ^ set(self.constants))
+        unknown = [name for name in constants if name not in self.constants]
+        missing = [name for name in self.constants if name not in values]
+        if unknown or missing:
             raise KernelError(
                 f"{self.__name__}.specialize takes a value for each constant",
-                given=", ".join(f"{key}={value!r}" for key, value in constants.items()) or "none",
-                allowed=choices(wrong[0], self.constants),
+                given=", ".join(f"{key}={described(value)}" for key, value in constants.items()) or "none",
+                allowed=choices(unknown[0], self.constants) if unknown else ", ".join(self.constants),
+                hint=f"{self.__name__}.specialize({', '.join(f'{name}=...' for name in missing)})" if missing else None,
                 at=self.source.span(self.source.function),
             )
         return parse(self.source, self.outer, values)

@@ -66,8 +66,11 @@ def lock_advice(program: Program, first: Span | None, then: Span | None) -> str 
 
 
 def _way(body: Body, at: Span) -> tuple[_Step, ...]:
-    """From the kernel's body down to the first statement of a line's place; empty where there is none."""
-    for stmt in body:
+    """From the kernel's body down to the last statement of a line's place; empty where there is none.
+
+    What a tile call prepares comes before the access itself.
+    """
+    for stmt in reversed(body):
         if stmt.at == at:
             return (_Step(body, stmt),)
         for inner in bodies(stmt):

@@ -65,7 +65,7 @@ class Operands:
             f"`{self.expr}` divides by zero" if divides else f"`{self.expr}` shifts out of range",
             given=f"{values[0]} {self.expr.op} {values[1]} in {where_text(batch, cta, warp, lanes[cta, warp])}",
             allowed="a divisor other than 0" if divides else f"a count of 0 to {bits - 1}, for {bits} bits",
-            hint=f"T.select({holds}, {self.expr}, 0)",
+            hint=None if const_value(self.expr.b) is not None else f"T.select({holds}, {self.expr}, 0)",
             at=self.at,
         )
 
