@@ -255,6 +255,6 @@ def test_what_four_warps_stage_is_copied_behind_a_barrier_of_all() -> None:
 def test_without_it_the_barrier_that_is_told_is_wide_enough_for_all() -> None:
     error = refusal(staged_by_all(meets=False), TILE)
 
-    first, then = (line(mark).split(":")[1] for mark in ("stages for all", "copies for all"))
+    first, then = (int(line(mark).split(":")[1]) for mark in ("stages for all", "copies for all"))
     assert error.what.startswith("race: tcgen05.cp reads source[")
-    assert error.hint == f"T.cuda.cta_sync() between line {first} and line {then}"
+    assert error.hint == f"T.cuda.cta_sync() between line {first} and line {then - 1}"  # before the `if`
