@@ -6,7 +6,7 @@ import ast
 import builtins
 import inspect
 from collections.abc import Callable
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, FunctionType
 
 from tilewright.errors import KernelError, choices
 from tilewright.ir import Buffer, Expr
@@ -30,12 +30,13 @@ def call(parser: Parser, node: ast.Call) -> object:
     builder = parser.builder
     hints, builder.hints = builder.hints, ()
     function = parser.eval(node.func)
+    takes_statements = isinstance(function, FunctionType) and inspect.unwrap(function) is evaluate
     args: list[object] = []
     for part in node.args:
         if isinstance(part, ast.Starred):
             args += parser.eval(part.value)  # type: ignore[arg-type]  # Python's own error is the right one
         else:
-            args.append(parser.outcome(part) if function is evaluate else parser.eval(part))
+            args.append(parser.outcome(part) if takes_statements else parser.eval(part))
     kwargs: dict[str, object] = {}
     for keyword in node.keywords:
         value = parser.eval(keyword.value)

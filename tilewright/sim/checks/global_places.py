@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.sim.checks.clocks import ATOMIC, EPOCH, THREAD_BITS, Clocks, warp_of
+from tilewright.sim.checks.clocks import ATOMIC, COLLECTIVE, EPOCH, THREAD_BITS, Clocks, warp_of
 from tilewright.sim.checks.reports import Clash, Earlier
 from tilewright.sim.checks.shared_places import REMEMBERED
 from tilewright.sim.checks.touches import Touch, scaled
@@ -31,6 +31,8 @@ TAG = np.dtype(np.uint64)
 CTA = np.uint64(32)  # bits below the CTA's number
 IDENTITY = np.uint64((1 << 64) - (1 << 32) | (1 << THREAD_BITS) - 1)  # CTA and thread of a tag
 
+SINGLE = IDENTITY | np.uint64(COLLECTIVE)  # and whether it was alone
+
 
 class GlobalPlaces:
     """The tags of one buffer. grain: bytes that share a tag."""
@@ -48,12 +50,12 @@ class GlobalPlaces:
             at = harmless(at, mask)
         width = TAG.itemsize * (site.width // self.grain)
         touch = Touch(races, site, batch, batch, mask, at, scaled(at, self.grain, TAG.itemsize), width, flags, TAG)
-        self._check(touch, self.writers)
-        for block in self.readers if site.write else ():
-            self._check(touch, block)
         clocks: Clocks = batch.wave.checks["races"].clocks
         ctas = (batch.rows(1) + (batch.wave.first + 1)).astype(np.uint64) << CTA
         tags = ctas | clocks.tags(batch, flags)
+        self._check(touch, self.writers, tags)
+        for block in self.readers if site.write else ():
+            self._check(touch, block, tags)
         if site.write:
             touch.store(self.writers, tags)
             if not site.atomic and not _is_one_to_one(at, batch):
@@ -62,9 +64,9 @@ class GlobalPlaces:
             self._read(touch, tags)
         self.log.append(Earlier(site, batch, mask, at))
 
-    def _check(self, touch: Touch, block: Block) -> None:
+    def _check(self, touch: Touch, block: Block, mine: Any) -> None:
         tags = touch.load(block)
-        if not tags.any():
+        if not tags.any() or _is_own(tags, mine[..., None], touch.flags):
             return
         racing = self._racing(touch, tags) & touch.mask.full[..., None]
         if racing.any():
@@ -123,6 +125,11 @@ class GlobalPlaces:
         if moved is not None:
             touch.store(before, np.broadcast_to(old[..., 0], touch.batch.shape), mask=moved)
         touch.store(last, tags)
+
+
+def _is_own(tags: Any, mine: Any, flags: int) -> bool:
+    """Did each thread itself, if any, leave the tags where it goes now? The cheap answer for most accesses."""
+    return not flags & COLLECTIVE and not ((tags != 0) & ((tags ^ mine) & SINGLE != 0)).any()
 
 
 def _is_one_to_one(at: Address, batch: Batch) -> bool:
