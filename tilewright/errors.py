@@ -143,7 +143,8 @@ def described(value: object, most: int = 80) -> str:
     """
     kind = type(value).__name__
     try:
-        text = " ".join(repr(value).split())
+        ours = type(value).__module__.startswith("tilewright.")  # which say what they are as a kernel does
+        text = " ".join((str if ours else repr)(value).split())
     except Exception:  # their own __repr__, or an int of more digits than Python writes
         return f"a value of type {kind}"
     shown = text if len(text) <= most else text[: most - 3] + "..."

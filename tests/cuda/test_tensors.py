@@ -111,11 +111,13 @@ def host_array() -> Any:
         (2j, "complex 2j"),
         (np.complex64(2), r"complex \(2\+0j\)"),
         (np.array(2.0), r"float64 of shape \(\)"),
-        (10**400, "int 1000"),
+        (10**400, "1000"),
     ],
 )
 def test_what_is_no_number_is_refused_alike_on_both_sides(exe: Any, number: object, message: str) -> None:
-    with pytest.raises(ArgumentError, match=rf"(?s)argument s of scale is a number.*given: +{message}") as on_host:
+    with pytest.raises(
+        ArgumentError, match=rf"(?s)argument s of scale (is a number|does not fit).*given: +{message}"
+    ) as on_host:
         exe(host_array(), host_array(), number)
     with pytest.raises(ArgumentError) as on_gpu:
         exe(Tensor((64,)), Tensor((64,)), number)

@@ -159,7 +159,7 @@ def test_a_read_only_array_may_only_be_read() -> None:
 def test_a_number_is_no_array_and_an_array_no_number() -> None:
     with pytest.raises(ArgumentError, match=r"(?s)argument A of k is an array.*int 3"):
         signature(A, symbols=(N,)).bind([3])
-    with pytest.raises(ArgumentError, match=r"(?s)argument m of k is a number.*float16 of shape"):
+    with pytest.raises(ArgumentError, match=r"(?s)argument m of k is an integer.*float16 of shape"):
         signature(M).bind([array(4)])
 
 
@@ -206,9 +206,17 @@ def test_a_scalar_is_a_python_or_numpy_number(kind: str, value: object, bound: o
         ("int32", 2**31, "(?s)s of k does not fit int32.*2147483648.*-2147483648 to 2147483647"),
         ("uint32", -1, "does not fit uint32"),
         ("bool", 2, "does not fit bool"),
-        ("int32", 1.5, r"(?s)s of k is a number.*float 1.5.*integer \(int32\)"),
+        ("int32", 1.5, r"(?s)s of k is an integer.*float 1.5.*integer \(int32\)"),
         ("float32", "1", "(?s)s of k is a number.*str '1'"),
-        ("int32", None, "is a number"),
+        ("int32", None, "is an integer"),
+        ("int8", 300, r"(?s)s of k does not fit int8.*300.*-128 to 127"),
+        ("uint32", -1, r"(?s)s of k does not fit uint32.*-1.*0 to 4294967295"),
+        ("int32", 2**31, "(?s)s of k does not fit int32.*2147483648"),
+        ("bool", 7, "(?s)s of k does not fit bool.*7.*True or False"),
+        ("float16", 1e6, "(?s)s of k does not fit float16.*1000000.0.*-65504 to 65504"),
+        ("bfloat16", 3.4e38, "s of k does not fit bfloat16"),
+        ("float32", np.float64(1e39), "s of k does not fit float32"),
+        ("float64", 10**400, "s of k does not fit float64"),
     ],
 )
 def test_another_scalar_is_refused(kind: str, value: object, message: str) -> None:

@@ -188,26 +188,50 @@ def test_a_call_without_a_value_is_no_value(tmp_path, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "hint"),
+    ("line", "wrong", "hint"),  # the hint is written in place of what is wrong
     [
-        ("acc = 0\n    acc += 0.5", "begin with acc = T.float32(...), or T.cast the new value"),
-        ("acc: T.int32 = 0.7", 'T.cast(0.7, "int32")'),
-        ("x = 3000000000", "T.int64(3000000000)"),
-        ("x = 1 << 40", "T.int64(1099511627776)"),
-        ("u: T.uint8 = 300", 'T.cast(300, "uint8")'),
-        ("u: T.uint8 = -1", 'T.cast(-1, "uint8")'),
-        ("h: T.float16 = 1e6", 'T.cast(1000000.0, "float16")'),
-        ("A[0] = 2**31", 'T.cast(2147483648, "int32")'),
-        ("A[0] = T.int64(A[1]) * 2", 'T.cast(T.cast(A[1], "int64") * 2, "int32")'),
-        ("x = A[0] + 3000000000", "T.int64(3000000000)"),
-        ("A[0] = 0.5", 'T.cast(0.5, "int32")'),
+        ("acc = 0\n    acc += 0.5", "acc = 0", "acc = T.float32(0)"),
+        ("acc = lane\n    acc = acc * 0.5", "acc = lane", 'acc = T.cast(lane, "float32")'),
+        ("n = 1\n    n = n + T.int64(A[0])", "n = 1", "n = T.int64(1)"),
+        ("acc: T.int32 = 0.7", "0.7", 'T.cast(0.7, "int32")'),
+        ("x = 3000000000", "3000000000", "T.int64(3000000000)"),
+        ("x = 1 << 40", "1 << 40", "T.int64(1099511627776)"),
+        ("u: T.uint8 = 300", "300", 'T.cast(300, "uint8")'),
+        ("u: T.uint8 = -1", "-1", 'T.cast(-1, "uint8")'),
+        ("h: T.float16 = 1e6", "1e6", 'T.cast(1000000.0, "float16")'),
+        ("A[0] = 2**31", "2**31", 'T.cast(2147483648, "int32")'),
+        ("A[0] = T.int64(A[1]) * 2", "T.int64(A[1]) * 2", 'T.cast(T.cast(A[1], "int64") * 2, "int32")'),
+        ("x = A[0] + 3000000000", "3000000000", "T.int64(3000000000)"),
+        ("A[0] = 0.5", "0.5", 'T.cast(0.5, "int32")'),
+        ("A[0] = lane * 0.5", "lane * 0.5", 'T.cast(T.cast(lane, "float32") * 0.5, "int32")'),
+        ("u = T.uint8(3)\n    u = A[0]", "u = T.uint8(3)", "u = T.int32(3)"),
     ],
 )
-def test_narrowing_is_refused_with_the_explicit_form(tmp_path, line: str, hint: str) -> None:
+def test_narrowing_is_refused_with_the_explicit_form(tmp_path, line: str, wrong: str, hint: str) -> None:
     with pytest.raises(KernelError) as raised:
         parsed(tmp_path, line)
 
     assert raised.value.hint == hint
+    tw.simulate(parsed(tmp_path, line.replace(wrong, hint, 1)), np.ones(4, np.int32), check="bounds")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "B = T.alloc_local((1,), 'int8')\n    B[0] = lane",
+        "B = T.alloc_local((1,), 'uint8')\n    for i in range(256):\n        B[0] = i",
+        "B = T.alloc_local((1,), 'int8')\n    for i in range(127, -129, -1):\n        B[0] = i",
+        "B = T.alloc_local((1,), 'int8')\n    for i, j in T.grid(4, 32):\n        B[0] = i * 32 + j",
+    ],
+)
+def test_an_id_or_counter_goes_where_all_its_values_fit(tmp_path, line: str) -> None:
+    tw.simulate(parsed(tmp_path, line), np.zeros(4, np.int32), check="bounds")
+
+
+@pytest.mark.parametrize("bounds", ["range(257)", "range(-1, 3)", "range(A[0])"])
+def test_a_counter_that_may_not_fit_is_refused(tmp_path, bounds: str) -> None:
+    with pytest.raises(KernelError, match="an element of B is uint8"):
+        parsed(tmp_path, f"B = T.alloc_local((1,), 'uint8')\n    for i in {bounds}:\n        B[0] = i")
 
 
 def test_a_condition_that_is_an_array_is_refused(tmp_path) -> None:

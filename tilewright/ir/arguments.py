@@ -22,6 +22,7 @@ from tilewright.ir.evaluate import evaluate
 from tilewright.ir.expr import AddressOf, Expr, Number, Value, Var, const_value
 from tilewright.ir.intervals import limits
 from tilewright.ir.launch import launch_of
+from tilewright.ir.narrow import fits, range_of
 from tilewright.ir.pitches import differing, steps_of, strides_of, symbolic_strides
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.stmt import Assume, Kernel, Stmt, Store, TileCall
@@ -141,16 +142,15 @@ class Signature:
             number = operator.index(value)  # type: ignore[arg-type]  # mypy: hasattr
         if number is None:
             raise ArgumentError(
-                f"argument {param.name} of {self.name} is a number",
+                f"argument {param.name} of {self.name} is {'a number' if kind.is_float else 'an integer'}",
                 given=_given(value),
                 allowed=f"a Python or NumPy {'number' if kind.is_float else 'integer'} ({kind})",
             )
-        if kind.is_float:
-            return number
-        low, high = limits(kind)[:2]
-        if not low <= number <= high:
+        if not fits(number, kind) or (kind.kind == "bool" and number not in (0, 1)):
             raise ArgumentError(
-                f"argument {param.name} of {self.name} does not fit {kind}", given=number, allowed=f"{low} to {high}"
+                f"argument {param.name} of {self.name} does not fit {kind}",
+                given=reprlib.repr(number),
+                allowed="True or False" if kind.kind == "bool" else range_of(kind),
             )
         return bool(number) if kind.kind == "bool" else number
 
@@ -338,12 +338,12 @@ def _holds(cond: Expr, values: Mapping[str, Number]) -> bool:
         return False
 
 
-def _as_float(value: Number) -> float | None:
-    """None for what is no number, and for an integer beyond every float."""
+def _as_float(value: Number) -> Number | None:
+    """None for what is no number; an integer beyond every float stays one."""
     try:
         return float(value) if hasattr(type(value), "__float__") else None
     except OverflowError:
-        return None
+        return value
 
 
 def _given(value: Descriptor) -> str:

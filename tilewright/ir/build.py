@@ -221,6 +221,8 @@ def _logic(op: str, a: Expr, b: Expr) -> Expr:
 def compare(op: str, a: Expr, b: object) -> Expr:
     """``==`` and ``!=`` must answer for any object: anything that is no value of a kernel is simply different."""
     if isinstance(b, (Expr, int, float, np.generic)) or hasattr(b, "__index__"):
+        if isinstance(b, Expr) and VOID in (a.dtype, b.dtype):  # keys of tables; in a kernel they are no operands
+            return Binary(op, a, b, BOOL)
         try:
             different = _is_nan(a) and _is_nan(b)  # the values differ, as IEEE says; the nodes may be equal
             if different or a.dtype.lanes > 1 or a.dtype == VOID:  # nodes alone are compared

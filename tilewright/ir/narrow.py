@@ -19,7 +19,7 @@ from tilewright.ir.expr import is_being_parsed
 if TYPE_CHECKING:
     from tilewright.ir.expr import Number
 
-__all__ = ["check_number"]
+__all__ = ["check_number", "fits", "range_of"]
 
 
 def check_number(value: Number, kind: DType, place: str = "") -> None:
@@ -27,17 +27,18 @@ def check_number(value: Number, kind: DType, place: str = "") -> None:
 
     Passes compute modulo the type, so that only the parse of a kernel asks.
     """
-    if not is_being_parsed() or _fits(value, kind.element):
+    if not is_being_parsed() or fits(value, kind.element):
         return
     raise KernelError(
         f"{place} is {kind}, which {value} does not fit" if place else f"{value} does not fit {kind}",
         given=f"{value}",
-        allowed=_range(kind),
+        allowed=range_of(kind),
         hint=f'T.cast({value}, "{kind}")' if place or kind.is_float else _wider(int(value), kind),
     )
 
 
-def _fits(value: Number, kind: DType) -> bool:
+def fits(value: Number, kind: DType) -> bool:
+    """Is it a number of this type, but for the rounding of a float?"""
     if kind.kind in ("bool", "handle"):
         return True
     if not kind.is_float:
@@ -62,7 +63,8 @@ def _largest(kind: DType) -> float:
     return float(ml_dtypes.finfo(kind.numpy).max)  # type: ignore[no-untyped-call]  # of a library without types
 
 
-def _range(kind: DType) -> str:
+def range_of(kind: DType) -> str:
+    """The numbers of this type, in words."""
     if kind.is_float:
         return f"{-_largest(kind):g} to {_largest(kind):g}, and rounding to them"
     low, high = _limits(kind)
@@ -73,5 +75,5 @@ def _wider(value: int, kind: DType) -> str | None:
     """The number as a constant of a type that holds it; in C's way where an unsigned operand meets a negative one."""
     if kind.kind == "uint" and value < 0:
         return f'T.cast({value}, "{kind}")'
-    holder = next((wide for wide in (INT32, INT64, dtype("uint64")) if _fits(value, wide)), None)
+    holder = next((wide for wide in (INT32, INT64, dtype("uint64")) if fits(value, wide)), None)
     return f"T.{holder}({value})" if holder is not None else None

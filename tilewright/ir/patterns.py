@@ -84,7 +84,12 @@ def _root(tree: ast.expr) -> str:
     raise ValueError(f"not a pattern: {ast.unparse(tree)}")
 
 
-_CLASSES = {"cast": ("Cast", ("a",)), "select": ("Select", ("cond", "a", "b")), "reinterpret": ("Reinterpret", ("a",))}
+_CLASSES = {
+    "cast": ("Cast", ("a",)),
+    "select": ("Select", ("cond", "a", "b")),
+    "reinterpret": ("Reinterpret", ("a",)),
+    "vector": ("Vector", ("parts",)),
+}
 
 
 def _parts(tree: ast.expr) -> tuple[str, list[tuple[str, ast.expr]]]:

@@ -33,7 +33,7 @@ from tilewright.ir.stmt import (
     While,
 )
 from tilewright.ir.text import argument, show, value
-from tilewright.ir.walk import statements
+from tilewright.ir.walk import deep_recursion, statements
 from tilewright.layout import Layout
 
 __all__ = ["script", "show"]
@@ -48,7 +48,8 @@ _NO_LAUNCH = Launch((1, 1, 1), 0)
 
 def script(kernel: Kernel) -> str:
     """The whole kernel; `tilewright.lang.parse_script` reads it back."""
-    return "\n".join(_Printer(kernel).lines()) + "\n"
+    with deep_recursion():
+        return "\n".join(_Printer(kernel).lines()) + "\n"
 
 
 class _Printer:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir.build import binary, cast
 from tilewright.ir.conditions import NEGATED
-from tilewright.ir.expr import Binary, Cast, Const, Expr, Reinterpret
+from tilewright.ir.expr import Binary, Cast, Component, Const, Expr, Reinterpret, Vector, same
 from tilewright.ir.guards import lowest_bit, power_of_two
 from tilewright.ir.intervals import domain, limits
 from tilewright.ir.patterns import Function, Rule
@@ -183,6 +183,16 @@ def reinterprets(e: Expr, _: RangeFacts) -> Expr | None:
     return None
 
 
+def rebuilt(e: Expr, facts: RangeFacts) -> Expr | None:
+    """A vector of all components of a vector, in their order, is that vector."""
+    assert isinstance(e, Vector)
+    first = e.parts[0]
+    if not isinstance(first, Component) or first.a.dtype != e.dtype:
+        return None
+    in_order = all(same(part, Component(first.a, k)) for k, part in enumerate(e.parts))
+    return first.a if in_order else None
+
+
 def negated(e: Expr, _: RangeFacts) -> Expr | None:
     """``not (x < y)`` is ``x >= y``, of integers: a NaN would tell them apart."""
     test = e.a  # type: ignore[attr-defined]  # a Unary
@@ -285,6 +295,7 @@ ANY = (
     Rule("select(not p, x, y)", "select(p, y, x)"),
     Rule("cast(x)", casts),
     Rule("reinterpret(x)", reinterprets),
+    Rule("vector(x)", rebuilt),
 )
 
 _TABLES = {"int": (*INTEGER, *ANY), "bool": (*LOGIC, *ANY), "": ANY}

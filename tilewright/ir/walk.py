@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from operator import is_not
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from tilewright.ir.buffer import Buffer, Region
@@ -33,7 +34,7 @@ Node = TypeVar("Node")
 
 LEVELS = 30_000  # of Python calls: a chain of a thousand `elif` is a nest of as many branches
 
-_PLAIN = (str, int, float, bool, type(None))
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _NOTHING: tuple[object, ...] = ()  # nothing to go into; one object, as the default of a field
 _STATEMENTS = get_args(Stmt)
 _NODES = (Expr, Region, Buffer, Within, *_STATEMENTS)
@@ -47,10 +48,12 @@ _NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def _fields(kind: type) -> tuple[str, ...]:
-    """The fields of a node that may hold expressions; looked up once for each kind of node."""
-    if kind not in _NAMES:
-        _NAMES[kind] = tuple(f.name for f in fields(kind) if f.type not in _NO_NODES)
-    return _NAMES[kind]
+    """The fields that may hold expressions, none of what is no node; looked up once for each kind of node."""
+    names = _NAMES.get(kind)
+    if names is None:
+        is_node = issubclass(kind, _NODES)
+        names = _NAMES[kind] = tuple(f.name for f in fields(kind) if f.type not in _NO_NODES) if is_node else ()
+    return names
 
 
 @contextmanager
@@ -69,12 +72,9 @@ def parts(node: object) -> list[object]:
 
     Of a buffer that is ``data`` and ``elem_offset`` too: a view depends on what it views.
     """
-    if isinstance(node, tuple):
-        return [part for part in node if not isinstance(part, _PLAIN)]
-    if not isinstance(node, _NODES):
-        return []
-    found = [getattr(node, name) for name in _fields(type(node))]
-    return [part for part in found if part is not _NOTHING and not isinstance(part, _PLAIN)]
+    kind = type(node)
+    found = node if kind is tuple else [getattr(node, name) for name in _fields(kind)]
+    return [part for part in found if part is not _NOTHING and type(part) not in _PLAIN]  # type: ignore[attr-defined]
 
 
 def walk(node: object) -> Iterator[Expr]:
@@ -86,7 +86,9 @@ def walk(node: object) -> Iterator[Expr]:
             yield node
         elif isinstance(node, _STATEMENTS):
             continue
-        todo += reversed(parts(node))
+        if inner := parts(node):
+            inner.reverse()
+            todo += inner
 
 
 def substituted(
@@ -117,17 +119,16 @@ def rewrite(node: Node, change: Callable[[Expr], Expr | None]) -> Node:
 
 
 def _with_parts(node: Node, change: Callable[[object], object]) -> Node:
-    if isinstance(node, tuple):
-        parts = tuple(part if isinstance(part, _PLAIN) else change(part) for part in node)
-        return parts if any(a is not b for a, b in zip(parts, node, strict=True)) else node  # type: ignore[return-value]
-    if not isinstance(node, _NODES):
-        return node
+    kind = type(node)
+    if kind is tuple:
+        parts = tuple([part if type(part) in _PLAIN else change(part) for part in node])  # type: ignore[attr-defined]
+        return parts if any(map(is_not, parts, node)) else node  # type: ignore[return-value,call-overload]
     changed = {}
-    for name in _fields(type(node)):
+    for name in _fields(kind):
         part = getattr(node, name)
-        if part is not _NOTHING and not isinstance(part, _PLAIN) and (new := change(part)) is not part:
+        if part is not _NOTHING and type(part) not in _PLAIN and (new := change(part)) is not part:
             changed[name] = new
-    return replace(node, **changed) if changed else node
+    return replace(node, **changed) if changed else node  # type: ignore[type-var]  # of nodes, all dataclasses
 
 
 def map_buffers(node: Node, change: Callable[[Buffer], Buffer]) -> Node:
@@ -171,7 +172,7 @@ def rewrite_values(stmt: Stmt, change: Callable[[Expr], Expr | None]) -> Stmt:
     changed = {}
     for name in _fields(type(stmt)):
         part = getattr(stmt, name)
-        if name in _BODIES or isinstance(part, _PLAIN):
+        if name in _BODIES or type(part) in _PLAIN:
             continue
         if (new := rewrite(part, change)) is not part:
             changed[name] = new

@@ -90,8 +90,9 @@ def arch(name: str) -> Arch:
     """The architecture called ``name`` ("sm_90a"). Raises TargetError with the known ones."""
     if isinstance(name, str) and name in ARCHS:
         return ARCHS[name]
-    given = name if isinstance(name, str) else described(name)
-    raise TargetError(f"unknown architecture {given!r}", given=given, allowed=choices(name, ARCHS))
+    if not isinstance(name, str):
+        raise TargetError("a target is a string", given=described(name), allowed=choices(f"sm_{name}", ARCHS))
+    raise TargetError(f"unknown architecture {name!r}", given=name, allowed=choices(name, ARCHS))
 
 
 def default_arch(requirements: tuple[Requirement, ...]) -> Arch:

@@ -19,6 +19,7 @@ from tilewright.ir import (
     Bind,
     Buffer,
     Component,
+    Const,
     Expr,
     Load,
     Region,
@@ -178,6 +179,7 @@ def define_scalar(parser: Parser, name: str, value: Expr, *, mutable: bool = Tru
     """A new scalar, initialised here; lives to the end of the block."""
     builder = parser.builder
     var = Var(builder.unique(name), value.dtype)
+    builder.first[var.name] = value
     builder.emit(Bind(var, value, mutable, at=builder.at))
     parser.env.define(name, var, "scalar" if mutable else "let")
 
@@ -189,7 +191,9 @@ def _change(builder: Builder, name: str, entry: Entry, value: object) -> None:
         _store(builder, target, value)
     elif isinstance(target, Var):
         wider = value.dtype if isinstance(value, Expr) else FLOAT32
-        hint = f"begin with {name} = T.{wider}(...), or T.cast the new value"
+        first = builder.first.get(target.name, target)
+        begin = f"T.{wider}({first.value})" if isinstance(first, Const) else f'T.cast({first}, "{wider}")'
+        hint = f"{name} = {begin}"
         new = builder.converted(value, target.dtype, name, hint)  # type: ignore[arg-type]  # it refuses the rest
         builder.emit(Assign(target, new, at=builder.at))
 

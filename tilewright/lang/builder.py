@@ -28,6 +28,7 @@ from tilewright.ir import (
     Value,
     Var,
     While,
+    as_expr,
     cast,
     deep_recursion,
     map_buffers,
@@ -35,7 +36,8 @@ from tilewright.ir import (
     truth_is_an_error,
 )
 from tilewright.ir.convert import converted
-from tilewright.ir.intervals import Interval
+from tilewright.ir.intervals import Interval, strided
+from tilewright.ir.ranges import RangeFacts
 from tilewright.lang.depth import in_steps
 from tilewright.lang.moments import Block, Moments
 
@@ -95,6 +97,7 @@ class Builder:
         self._numbers: dict[str, int] = {}
         self.moments = Moments(self.unique)
         self.ranges: dict[str, Interval] = {}  # of the names whose range is written where they are defined
+        self.first: dict[str, Expr] = {}  # what each scalar began as
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -220,6 +223,15 @@ class Builder:
     def converted(self, value: Value, kind: DType, place: str, hint: str | None = None) -> Expr:
         """``value`` as ``kind``, the type of ``place``, by what is known of the names in it; as it is in a script."""
         return cast(value, kind) if self.exact else converted(value, kind, place, hint, self.ranges)
+
+    def counts(self, var: Var, start: Value, stop: Value, step: int = 1) -> Var:
+        """``var``, a new name that goes from ``start`` towards ``stop``, which it does not reach."""
+        known = RangeFacts(self.ranges)
+        first, last = (known.interval(as_expr(end)) for end in ((start, stop) if step > 0 else (stop, start)))
+        low, high = (first.low, last.high - 1) if step > 0 else (first.low + 1, last.high)
+        if low <= high:
+            self.ranges[var.name] = strided(low, high)
+        return var
 
     def read(self, value: Expr) -> Expr:
         """Hear of an element or a scalar that is read now."""

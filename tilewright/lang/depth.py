@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from typing import NamedTuple
 
 from tilewright.ir import Binary, Call, Expr, Load, parts, substituted, walk
 from tilewright.lang.moments import inside
@@ -14,6 +15,7 @@ from tilewright.lang.moments import inside
 __all__ = ["in_steps"]
 
 DEEPEST = 40  # levels; Python takes 200 brackets, and a level may need several
+LARGEST = 250  # nodes, each counted as often as it stands there: what a helper uses twice doubles
 _MAY_FAIL = ("//", "%", "/", "truncdiv", "truncmod")
 
 
@@ -24,25 +26,42 @@ def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[obje
     if len(list(islice(walk(tuple(parts(node))), DEEPEST))) < DEEPEST:
         return node
     names: dict[int, Expr] = {}
-    depths: dict[int, int] = {}
+    extents: dict[int, Extent] = {}
     todo: list[tuple[object, object, bool]] = [(node, None, False)]
     while todo:
         part, choice, complete = todo.pop()
         inner = inside(part, None, False)
-        if not complete and id(part) not in depths:
+        if not complete and id(part) not in extents:
             todo.append((part, choice, True))
             todo += [(child, around if choice is None else choice, False) for child, around, _ in inner]
         elif complete:
-            depth = 1 + max((depths.get(id(child), 0) for child, _, _ in inner), default=0)
-            if depth > DEEPEST and isinstance(part, Expr) and part is not node and _may_go_first(part, choice):
+            extent = Extent.of(part, [extents[id(child)] for child, _, _ in inner if id(child) in extents])
+            may_go_first = choice is None or not extent.may_fail  # even where the choice around it would leave it out
+            if extent.is_large and isinstance(part, Expr) and part is not node and may_go_first:
                 names[id(part)] = bind(substituted(part, names, renewed))
-                depth = 0
-            depths[id(part)] = depth
+                extent = Extent(0, 1, extent.may_fail)
+            extents[id(part)] = extent
     return substituted(node, names, renewed) if names else node
 
 
-def _may_go_first(part: Expr, choice: object) -> bool:
-    """May it be computed before the statement, even where the ``choice`` around it would leave it out?"""
-    return choice is None or not any(
-        isinstance(inner, (Load, Call)) or (isinstance(inner, Binary) and inner.op in _MAY_FAIL) for inner in walk(part)
-    )
+class Extent(NamedTuple):
+    """Of an expression: its levels, its nodes, and whether it may fail where nobody asked for it."""
+
+    levels: int
+    nodes: int
+    may_fail: bool
+
+    @staticmethod
+    def of(part: object, inner: list[Extent]) -> Extent:
+        """From those of its parts."""
+        fails = isinstance(part, (Load, Call)) or (isinstance(part, Binary) and part.op in _MAY_FAIL)
+        return Extent(
+            1 + max((each.levels for each in inner), default=0),
+            1 + sum(each.nodes for each in inner),
+            fails or any(each.may_fail for each in inner),
+        )
+
+    @property
+    def is_large(self) -> bool:
+        """Is it to be computed on its own?"""
+        return self.levels > DEEPEST or self.nodes > LARGEST

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilewright.dtypes import INT32
 from tilewright.errors import KernelError
 from tilewright.ir import ScopeId, Value, Var, const_value
+from tilewright.ir.intervals import limits
 from tilewright.lang.builder import current
 from tilewright.lang.memory import extents
 from tilewright.lang.settings import hint
@@ -46,7 +47,9 @@ def _function(row: Row) -> Callable[..., Var | tuple[Var, ...]]:
             raise KernelError(
                 f"T.{row.name} has too many extents", given=f"{len(asked)}", allowed=f"1 to {row.extents}"
             )
-        made = tuple(Var(builder.named(row.name), INT32) for _ in asked)
+        ids = [Var(builder.named(row.name), INT32) for _ in asked]
+        ends = ((row.fixed or limits(INT32).high) if end is None else end for end in asked)
+        made = tuple(builder.counts(var, 0, end) for var, end in zip(ids, ends, strict=True))
         builder.fresh.update(var.name for var in made)
         builder.emit(ScopeId(row.name, made, asked, at=builder.at))
         if preferred is not None:

@@ -126,7 +126,7 @@ def _nest(parser: Parser, loops: list[tuple[str, Loop]], body: Sequence[ast.stmt
     at = builder.at
     with builder.moments.loop():
         start, stop = map(builder.settled, _bounds(first))  # evaluated once: each round compares with the same stop
-        var = Var(builder.unique(name), start.dtype)
+        var = builder.counts(Var(builder.unique(name), start.dtype), start, stop, first.step)
         with parser.block(body[0]) as made:
             parser.env.define(name, var, "loop")
             if rest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tilewright.dtypes import HANDLE, INT32
@@ -62,6 +62,15 @@ def flatten(body: Body, ids: Mapping[str, Expr], facts: RangeFacts) -> Body:
     return _Flattener(ids, assigned(body), body).body(body, facts)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What became of an access, which is kept so that the ids of its parts stay its own, and under which facts."""
+
+    fields: dict[str, object]
+    node: Load | AddressOf
+    facts: RangeFacts
+
+
 class _Flattener:
     """One walk over a kernel. Holds the scope ids, the scalars that change, and the views declared on the way."""
 
@@ -70,6 +79,7 @@ class _Flattener:
         self._whole = body
         self.changing = changing
         self.storages: dict[str, Storage] = {}
+        self.places: dict[tuple[int, ...], Place] = {}
 
     @cached_property
     def taken(self) -> set[str]:
@@ -102,7 +112,7 @@ class _Flattener:
         def change(node: Expr) -> Expr | None:
             if isinstance(node, Var):
                 return self.ids.get(node.name)
-            if isinstance(node, (Load, AddressOf)):
+            if isinstance(node, Load | AddressOf):
                 return replace(node, **self.place(node, facts))  # type: ignore[arg-type]  # its own fields
             if isinstance(node, Cast) and node.dtype == HANDLE and node.a.dtype == INT32 and not facts.exact(node.a):
                 return replace(node, a=widened(node.a, facts))  # bytes to be added to a pointer
@@ -111,6 +121,14 @@ class _Flattener:
         return rewrite(expr, change)
 
     def place(self, node: Load | AddressOf, facts: RangeFacts) -> dict[str, object]:
+        """The fields of a flat access; computed once for the same indices under the same facts."""
+        key = (isinstance(node, Load), id(node.buffer), *map(id, (*node.indices, *node.owed)))
+        hit = self.places.get(key)
+        if hit is None or hit.facts is not facts:
+            hit = self.places[key] = Place(self._place(node, facts), node, facts)
+        return hit.fields
+
+    def _place(self, node: Load | AddressOf, facts: RangeFacts) -> dict[str, object]:
         storage = self.storage(node.buffer, facts)
         if isinstance(node, AddressOf) and not node.indices and const_value(storage.offset) == 0:
             return {"buffer": storage.flat, "indices": (), "owed": owed(node, facts)}

@@ -243,7 +243,7 @@ class _Group:
         if isinstance(stmt, Store) and stmt.place in self.together:
             parts = tuple(value(lane) for lane in range(self.lanes))
             place = self._place(stmt.place, views)
-            yield Store(place, Vector(parts, place.dtype), at=stmt.at)
+            yield Store(place, as_expr(self.facts.simplify(Vector(parts, place.dtype))), at=stmt.at)
             return
         for lane in range(self.lanes):
             if isinstance(stmt, Bind):

@@ -10,7 +10,7 @@ In the order in which to read:
     prepare, loops, segments
                             the kernel is cut where threads may wait
     axes, places            over what each value varies; where each buffer lives, with overlaps of arguments
-    codegen                 a segment becomes a Python function, with emitter, source, expressions, addressing and calls
+    codegen                 a segment becomes Python: emitter, source, nesting, expressions, addressing, calls
     arithmetic, convert, floats, nibbles
                             what those functions compute with
     batch, masks, wave      the lanes that are at one segment; which of them are active; the CTAs that run together

@@ -133,6 +133,8 @@ class Address:
     @property
     def shape(self) -> Shape:
         """What all parts broadcast to: (CTAs or 1, warps or 1, 32 or 1)."""
+        if len(self.parts) == 1:
+            return self.parts[0].values.shape
         return np.broadcast_shapes((1, 1, 1), *(part.values.shape for part in self.parts))
 
     def full(self) -> Ints:

@@ -9,6 +9,7 @@ under a mask of their own, so that a guarded load is safe.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -70,6 +71,9 @@ ARRAYS = UNIFORM_INTEGER | {
 FLOATS = ARRAYS | {"/": "quotient({a}, {b})", "min": "float_min({a}, {b})", "max": "float_max({a}, {b})"}
 
 
+LONGEST = 800  # letters of an expression, as Python reads 200 brackets in one another
+
+
 def is_number(kind: DType) -> bool:
     """Is a uniform value of this dtype a Python int or bool?"""
     return not kind.is_float and kind.lanes == 1
@@ -82,7 +86,10 @@ class Expressions(CallEmitter):
         """The value of ``expr`` in the lanes of ``mask``."""
         if self.known and (known := self.known.get(expr)) is not None:
             return known
-        return _RULES[type(expr)](self, expr, mask)
+        operand = _RULES[type(expr)](self, expr, mask)
+        if len(operand.text) > LONGEST:
+            return replace(operand, text=self.out.named("v", operand.text))
+        return operand
 
     def sound(self, expr: Expr, mask: str, use: str = "arithmetic") -> str:
         """The text of a value that is looked at: uninitialised bits in it are an error under checks."""

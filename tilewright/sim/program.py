@@ -37,6 +37,7 @@ from tilewright.sim.checks import checks_of
 from tilewright.sim.checks.bounds import Bounds
 from tilewright.sim.codegen import NAMESPACE, SegmentEmitter
 from tilewright.sim.execution import Execution, Run
+from tilewright.sim.nesting import compiled
 from tilewright.sim.overlaps import Group, groups_of
 from tilewright.sim.places import Place, Places
 from tilewright.sim.prepare import calls_of, prepared
@@ -221,7 +222,7 @@ class Program:
             live_out = frozenset().union(*(self.live_in[k] for k in segment.successors()))
             SegmentEmitter(self, self._out, segment, live_out).emit()
         self.source = self._out.text
-        exec(compile(self.source, f"<segments of {self.kernel.name}>", "exec"), self._out.namespace)
+        exec(compiled(self._out.lines, f"<segments of {self.kernel.name}>"), self._out.namespace)
         self.segments: list[Callable[[Batch], int | None]] = [
             self._out.namespace[f"segment_{segment.index}"] for segment in self.cut
         ]
