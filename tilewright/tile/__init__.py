@@ -3,7 +3,7 @@
 In the order in which to read:
 
     resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
-    call, scope         what a variant sees: the two sides, and who executes the call
+    call, scope         what a variant sees: the tiles, and who executes the call
     conditions, hints   what variants ask, and changes that might help; report: what is told
     copy, copy_async    the variants
     walks, partition    tables of addresses, and the way back from a table to an expression
@@ -22,5 +22,5 @@ from tilewright.tile.resolve import resolve
 
 __all__ = ["Entry", "Report", "resolve"]
 
-for _folder in sorted(info.name for info in pkgutil.iter_modules(__path__) if info.ispkg):
-    importlib.import_module(f"{__name__}.{_folder}")
+for _module in sorted(info.name for info in pkgutil.walk_packages(__path__, f"{__name__}.")):
+    importlib.import_module(_module)

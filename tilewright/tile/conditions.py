@@ -22,7 +22,6 @@ __all__ = [
     "single_thread",
     "tmem_address",
     "whole_warps",
-    "within_a_cta",
 ]
 
 
@@ -33,7 +32,7 @@ def between(one: str, other: str) -> Condition:
     def check(call: TileCall) -> str | None:
         if sorted(call.spaces) == sorted((one, other)):
             return None
-        given = f"{call.src.name} is in {call.src.space} memory and {call.dst.name} in {call.dst.space}"
+        given = f"{call['src'].name} is in {call['src'].space} memory and {call['dst'].name} in {call['dst'].space}"
         return f"{given}, not {one} and {other}"
 
     return check
@@ -44,9 +43,9 @@ def between_in_order(src: str, dst: str) -> Condition:
 
     @condition(f"the source is in {src} memory, the destination in {dst}")
     def check(call: TileCall) -> str | None:
-        if (call.src.space, call.dst.space) == (src, dst):
+        if (call["src"].space, call["dst"].space) == (src, dst):
             return None
-        return f"copies from {call.src.space} to {call.dst.space} memory, not from {src} to {dst}"
+        return f"copies from {call['src'].space} to {call['dst'].space} memory, not from {src} to {dst}"
 
     return check
 
@@ -69,14 +68,9 @@ def whole_warps(call: TileCall) -> str | None:
     return f"a {call.scope.kind} has {call.scope.lanes} of the 32 lanes that must execute the instruction together"
 
 
-@condition("the call is a thread's, a warp's, a warpgroup's or a CTA's")
-def within_a_cta(call: TileCall) -> str | None:
-    return None if call.scope.kind != "cluster" else "the CTAs of a cluster do not share their shared memory"
-
-
 @condition("all extents are numbers")
 def constant_extents(call: TileCall) -> str | None:
-    for side in (call.dst, call.src):
+    for side in call.tiles:
         if unknown := [extent for extent in side.extents if const_value(extent) is None]:
             return f"the extent {unknown[0]} of {side.name} is no constant"
     return None
@@ -84,9 +78,9 @@ def constant_extents(call: TileCall) -> str | None:
 
 @condition("the memory that is written holds each element once")
 def one_place_each(call: TileCall) -> str | None:
-    dst = call.dst
-    if dst.space != "local" and dst.tile is not None and dst.tile.replica:
-        return f"{dst.name} holds each element in several places: {dst.tile}"
+    for side in call.written:
+        if side.space != "local" and side.tile is not None and side.tile.replica:
+            return f"{side.name} holds each element in several places: {side.tile}"
     return None
 
 
@@ -109,7 +103,7 @@ def _by_one_thread(call: TileCall) -> Iterator[Change]:
 def single_thread(call: TileCall) -> str | None:
     if call.scope.kind != "thread":
         return f"the threads of a {SPOKEN[call.scope.kind]} execute the call together"
-    starts = [start for side in (call.dst, call.src) for start in side.starts]
+    starts = [start for side in call.tiles for start in side.starts]
     count = call.scope.alike(starts)
     return f"{count} threads get here, and each would issue the same copy" if count > 1 else None
 

@@ -236,7 +236,7 @@ def accesses(call: TileCall, local: Side) -> tuple[Owners, Places, int, str]:
     Raises Decline where it cannot.
     """
     memory = call.other(local)
-    held = owners(call, local, loading=local is call.dst)
+    held = owners(call, local, loading=local is call["dst"])
     where = places(memory, call.facts)
     sides = ((local, held.registers, held.each_slot), (memory, where, held.elements))
     return held, where, *widest_vector(call, sides)

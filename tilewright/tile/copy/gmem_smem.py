@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.ir import Expr, Value, binary, const_value
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.conditions import between, constant_extents, one_place_each, within_a_cta
+from tilewright.tile.conditions import between, constant_extents, one_place_each
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.hints import wider
 from tilewright.tile.partition import places, tracked, widest_vector
@@ -54,7 +54,9 @@ class CoalescedPlan:
         return binary("<", plus(times(round, self.threads), thread), self.accesses) if self.accesses else None
 
 
-@variant("copy", priority=10, when=[between("global", "shared"), within_a_cta, constant_extents, one_place_each])
+@variant(
+    "copy", priority=10, keywords=("vec_len",), when=[between("global", "shared"), constant_extents, one_place_each]
+)
 def gmem_smem(call: TileCall) -> CoalescedPlan:
     """Neighbouring threads copy neighbouring runs of global memory, in accesses of up to 128 bits."""
     plan = _plan(call)
@@ -99,4 +101,4 @@ def _(plan: CoalescedPlan, call: TileCall, out: Builder) -> None:
         access = plan.access(thread, f)
         g_ptr = out.pointer("g_ptr", g_storage, g_offset(access))
         s_ptr = out.pointer("s_ptr", s_storage, s_offset(access))
-        out.call("cuda.copy_bytes", *((g_ptr, s_ptr) if there is call.dst else (s_ptr, g_ptr)), plan.nbytes)
+        out.call("cuda.copy_bytes", *((g_ptr, s_ptr) if there is call["dst"] else (s_ptr, g_ptr)), plan.nbytes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tilewright.ir import Expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import constant_extents, one_place_each, plain_registers, within_a_cta
+from tilewright.tile.conditions import constant_extents, one_place_each, plain_registers
 from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.hints import wider
 from tilewright.tile.owners import accesses
@@ -21,7 +21,7 @@ __all__ = ["reg"]
 def one_side_in_registers(call: TileCall) -> str | None:
     if call.spaces.count("local") == 1 and "tmem" not in call.spaces:
         return None
-    return f"copies from {call.src.space} to {call.dst.space} memory; exactly one side must be in registers"
+    return f"copies from {call['src'].space} to {call['dst'].space} memory; exactly one side must be in registers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,10 @@ class VectorPlan:
 
 
 @variant(
-    "copy", priority=10, when=[one_side_in_registers, within_a_cta, constant_extents, plain_registers, one_place_each]
+    "copy",
+    priority=10,
+    keywords=("vec_len",),
+    when=[one_side_in_registers, constant_extents, plain_registers, one_place_each],
 )
 def reg(call: TileCall) -> VectorPlan:
     """Each thread copies the elements it holds, in accesses of up to 128 bits."""
@@ -70,7 +73,7 @@ def _plan(call: TileCall) -> VectorPlan:
         starts.shape[1],
         Offset(held.base, ((1, slots),)),
         offset,
-        held.guard(storing=local is call.src),
+        held.guard(storing=local is call["src"]),
         limit,
     )
 
@@ -85,4 +88,4 @@ def _(plan: VectorPlan, call: TileCall, out: Builder) -> None:
         with out.loop("f", plan.rounds) as f:
             s_ptr = out.pointer("s_ptr", storage, address(f))
             r_ptr = out.pointer("r_ptr", registers, slot(f))
-            out.call("cuda.copy_bytes", *((r_ptr, s_ptr) if local is call.dst else (s_ptr, r_ptr)), plan.nbytes)
+            out.call("cuda.copy_bytes", *((r_ptr, s_ptr) if local is call["dst"] else (s_ptr, r_ptr)), plan.nbytes)
