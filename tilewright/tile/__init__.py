@@ -5,9 +5,10 @@ In the order in which to read:
     resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
     call, scope         what a variant sees: the tiles, and who executes the call
     conditions, hints   what variants ask, and changes that might help; report: what is told
-    copy, copy_async    the variants
+    copy, copy_async, fill
+                        the variants
     walks, partition    tables of addresses, and the way back from a table to an expression
-    owners              who holds which register
+    owners, shares      who holds which register; how threads share out the elements of a call
     matrices            what the variants with ldmatrix and stmatrix share
     cells, tmem_copies, tmem_sources
                         what those with tensor memory share
