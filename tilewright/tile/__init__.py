@@ -8,6 +8,7 @@ In the order in which to read:
     copy, copy_async, fill
                         the variants
     walks, partition    tables of addresses, and the way back from a table to an expression
+    inside, values      regions that may leave their buffer; the value of a fill
     owners, shares      who holds which register; how threads share out the elements of a call
     matrices            what the variants with ldmatrix and stmatrix share
     cells, tmem_copies, tmem_sources

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from tilewright.dtypes import INT32, INT64, DType
 from tilewright.errors import DispatchError, LayoutError, Span
 from tilewright.ir import Argument, Buffer, Expr, Region, Value, as_expr, const_value
 from tilewright.ir.widths import has_wide_strides, widened
-from tilewright.layout import ComposeLayout, SwizzleLayout, TileLayout
+from tilewright.layout import ComposeLayout, Layout, SwizzleLayout, TileLayout
 from tilewright.primitives import PRIMITIVES, Mismatch, Primitive
 
 if TYPE_CHECKING:
@@ -76,13 +76,14 @@ class Side:
             element = element // extent
         return self.place(digits, facts).get("m", 0)
 
-    def place(self, digits: list[Value], facts: RangeFacts) -> dict[str, Value]:
-        """The physical coordinate of the element ``digits`` past the region's origin."""
+    def place(self, digits: Sequence[Value], facts: RangeFacts, layout: Layout | None = None) -> dict[str, Value]:
+        """The coordinate of the element ``digits`` past the region's origin, by the buffer's layout or by this."""
         kind = INT64 if has_wide_strides(self.buffer, facts) else INT32
         coords = [as_expr(start, kind) + digit for start, digit in zip(self.starts, digits, strict=True)]
-        if self.buffer.layout is None:
+        layout = layout or self.buffer.layout
+        if layout is None:
             return {"m": coords[0]}
-        return self.buffer.layout.place(*coords, shape=self.buffer.shape, facts=facts)
+        return layout.place(*coords, shape=self.buffer.shape, facts=facts)
 
     def __str__(self) -> str:
         return str(self.region)
@@ -209,8 +210,12 @@ def checked(call: TileCall) -> TileCall:
     if row.elements is not None and (why := row.elements(call.sides, dict(call.config))):
         raise call.invalid(why)
     for operand in row.tiles:
-        if operand.name in call.sides and not operand.role.clipped:
-            _check_inside(call, call[operand.name])
+        side = call[operand.name]
+        _check_filled(call, side)
+        if operand.role.clipped:
+            call = call.with_side(side, _clipped(side, call.facts))
+        else:
+            _check_inside(call, side)
     if row.shapes is None:
         return call
     shapes = row.shapes(call.sides, call.facts)
@@ -226,12 +231,34 @@ def _check_values(call: TileCall) -> None:
             raise call.invalid(Mismatch(f"unknown {key}", f"{key}={value!r}", keyword.allowed))
 
 
+def _check_filled(call: TileCall, side: Side) -> None:
+    for dim, extent in enumerate(side.extents):
+        if call.facts.less(extent, 1):
+            raise call.invalid(_outside(side, "is empty", dim))
+
+
 def _check_inside(call: TileCall, side: Side) -> None:
     for dim, ((start, extent), total) in enumerate(zip(side.region.box, side.buffer.shape, strict=True)):
-        facts = call.facts
-        empty = facts.less(extent, 1)
-        if empty or facts.less(start, 0) or facts.less(total, facts.simplify(start + extent)):
-            what = f"the region of {side.name} {'is empty' if empty else 'leaves the buffer'}"
-            raise call.invalid(
-                Mismatch(what, f"dimension {dim}: from {start}, {extent} elements", f"within 0..{total}")
-            )
+        if call.facts.less(start, 0) or call.facts.less(total, call.facts.simplify(start + extent)):
+            raise call.invalid(_outside(side, "leaves the buffer", dim))
+
+
+def _outside(side: Side, what: str, dim: int) -> Mismatch:
+    (start, extent), total = side.region.box[dim], side.buffer.shape[dim]
+    given = f"dimension {dim}: from {start}, {extent} elements"
+    return Mismatch(f"the region of {side.name} {what}", given, f"within 0..{total}")
+
+
+def _clipped(side: Side, facts: RangeFacts) -> Side:
+    """The side without what is known to be outside of its buffer, unless that is all of it."""
+    box: list[tuple[Value, Value]] = []
+    for (start, extent), total in zip(side.region.box, side.buffer.shape, strict=True):
+        begin, count, end = (const_value(value) for value in (start, extent, total))
+        if begin is None or count is None or end is None:
+            box.append((start, extent))
+            continue
+        low, high = max(int(begin), 0), min(int(begin) + int(count), int(end))
+        if low >= high:
+            return side
+        box.append((low, high - low))
+    return side if tuple(box) == side.region.box else side_of(Region(side.buffer, tuple(box)), facts)

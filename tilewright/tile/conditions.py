@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.ir import const_value
 from tilewright.tile.call import TileCall
 from tilewright.tile.dispatch import Change, Condition, condition
+from tilewright.tile.inside import open_dimensions
 from tilewright.tile.scope import SPOKEN
 
 __all__ = [
@@ -17,7 +18,9 @@ __all__ = [
     "between_in_order",
     "constant_extents",
     "element_bits",
+    "kept_inside",
     "one_place_each",
+    "only_in",
     "plain_registers",
     "single_thread",
     "tmem_address",
@@ -59,6 +62,26 @@ def element_bits(*widths: int) -> Condition:
         return None if call.dtype.bits in widths else f"{call.dtype} has {call.dtype.bits} bits, not {listed}"
 
     return check
+
+
+def only_in(*spaces: str) -> Condition:
+    """All tiles are in memories of these."""
+    listed = " or ".join(spaces)
+
+    @condition(f"in {listed} memory")
+    def check(call: TileCall) -> str | None:
+        outside = next((side for side in call.tiles if side.space not in spaces), None)
+        return None if outside is None else f"{outside.name} is in {outside.space} memory, not in {listed}"
+
+    return check
+
+
+@condition("the region is known to be inside of its buffer")
+def kept_inside(call: TileCall) -> str | None:
+    for side in call.tiles:
+        if dims := open_dimensions(call, side):
+            return f"the region {side} may leave dimension {dims[0]} of {side.name}"
+    return None
 
 
 @condition("whole warps execute the call together")

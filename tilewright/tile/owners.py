@@ -32,6 +32,7 @@ __all__ = [
     "all_hold",
     "axes_of",
     "check_own",
+    "held_here",
     "owners",
     "rank_among",
     "registers_of",
@@ -125,6 +126,13 @@ def all_hold(tests: Sequence[Expr]) -> Expr | None:
     for test in tests:
         total = test if total is None else binary("and", total, test)
     return total
+
+
+def held_here(side: Side, place: Mapping[str, Value]) -> list[Expr]:
+    """Is the element in this thread's registers? Nothing to ask for other memories."""
+    if side.space != "local":
+        return []
+    return [binary("==", place[name], COORDINATES[name]) for name in COORDINATES if name in place]
 
 
 def pattern_of(members: Ints) -> Walk:

@@ -29,6 +29,7 @@ __all__ = [
     "Places",
     "Thread",
     "cut_out",
+    "element_numbers",
     "misaligned",
     "missing_fact",
     "places",
@@ -256,11 +257,16 @@ def tracked(
     """
     strided = _strided(where, where.steps[:, elements], thread, listed)
     if strided is None:
-        number = _strided(Places(0, (1,), elements, elements, 0), elements[None], thread, listed)
+        number = element_numbers(elements, thread, listed=listed)
         return None if number is None else replace(number, through=side)
     if where.swizzle is None:
         return strided
     return _swizzled(call, where, where.steps[0, elements], strided)
+
+
+def element_numbers(elements: Ints, thread: Thread, *, listed: bool = False) -> Offset | None:
+    """The numbers of elements as an offset. None where they do not separate."""
+    return _strided(Places(0, (1,), elements, elements, 0), elements[None], thread, listed)
 
 
 def _strided(where: Places, steps: Ints, thread: Thread, listed: bool) -> Offset | None:

@@ -95,7 +95,7 @@ class _Resolver:
         self.entries.append(entry_of(call, chosen))
         body = out.body
         for operand in call.row.tiles:
-            if operand.name in call.sides and not operand.role.clipped:
+            if not operand.role.clipped:
                 body = owing(body, call[operand.name].region, facts)
         return body
 

@@ -18,12 +18,14 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.owners import accesses
-from tilewright.tile.partition import places, tracked, widest_vector
+from tilewright.tile.partition import element_numbers, places, tracked, widest_vector
 from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
 
-__all__ = ["Share", "dealt_out", "emit_copies", "held_by", "in_memory_order"]
+__all__ = ["ELEMENT", "Share", "dealt_out", "emit_copies", "held_by", "in_memory_order"]
 
 LETTERS = {"global": "g", "shared": "s", "local": "r"}  # in the names of offsets and pointers, and their order
+ELEMENT = "element"
+"""The name of the offset that is the number of an access's first element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Share:
         """What is written inside happens for each access; the offset of each tile, by name."""
         thread = call.scope.index
         with out.when(self.guard):
-            starts = [(name, out.offsets(offset, _letter(call[name]))) for name, offset in self.offsets]
+            starts = [(name, out.offsets(offset, _letter(call, name))) for name, offset in self.offsets]
             with out.loop("f", self.rounds) as f:
                 number = plus(times(f, self.threads), thread)
                 with out.when(binary("<", number, self.accesses) if self.accesses else None):
@@ -71,13 +73,13 @@ class Share:
         """The same with pointers."""
         with self.rounds_of(call, out) as offsets:
             yield {
-                name: out.pointer(f"{_letter(call[name])}_ptr", call[name].buffer.flat(), offset)
+                name: out.pointer(f"{_letter(call, name)}_ptr", call[name].buffer.flat(), offset)
                 for name, offset in offsets.items()
             }
 
 
-def _letter(side: Side) -> str:
-    return LETTERS[side.space]
+def _letter(call: TileCall, name: str) -> str:
+    return "e" if name == ELEMENT else LETTERS[call[name].space]
 
 
 def _in_order(call: TileCall) -> list[tuple[str, Side]]:
@@ -107,10 +109,12 @@ def held_by(call: TileCall, local: Side) -> Share:
     return Share(vector, vector * local.dtype.bits // 8, starts.shape[1], found, guard=guard, limit=limit)
 
 
-def dealt_out(call: TileCall, order: Ints, also: Callable[[int], str | None] = lambda _: None) -> Share:
+def dealt_out(
+    call: TileCall, order: Ints, also: Callable[[int], str | None] = lambda _: None, *, numbered: bool = False
+) -> Share:
     """The threads of the scope take the elements in turns, in this order. Raises Decline where no pattern gives them.
 
-    also: what else speaks against runs of so many elements.
+    also: what else speaks against runs of so many elements. numbered: with the number of each access's first element.
     """
     sides = [(name, side, places(side, call.facts)) for name, side in _in_order(call)]
     vector, limit = widest_vector(call, [(side, where, order) for _, side, where in sides], also)
@@ -122,7 +126,10 @@ def dealt_out(call: TileCall, order: Ints, also: Callable[[int], str | None] = l
     for spread in (False,) if partial else (True, False):
         elements = starts.reshape(rounds, threads).T if spread else starts
         thread = [call.scope.index] if spread else []
-        found = _all_found({name: tracked(call, side, where, elements, thread) for name, side, where in sides})
+        offsets = {name: tracked(call, side, where, elements, thread) for name, side, where in sides}
+        if numbered:
+            offsets[ELEMENT] = element_numbers(elements, thread)
+        found = _all_found(offsets)
         if found is not None:
             return Share(vector, nbytes, rounds, found, threads, spread, partial, limit=limit)
     names = " and ".join(side.name for _, side, _ in sides)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +14,16 @@ from tilewright.layout import THREADS_IN, Axis
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline, condition, variant
-from tilewright.tile.owners import COORDINATES, SETTLES_LANE, SETTLES_WARP, all_hold, axes_of, check_own, owners
+from tilewright.tile.owners import (
+    COORDINATES,
+    SETTLES_LANE,
+    SETTLES_WARP,
+    all_hold,
+    axes_of,
+    check_own,
+    held_here,
+    owners,
+)
 from tilewright.tile.scope import INDEX
 
 if TYPE_CHECKING:
@@ -119,7 +127,7 @@ def _(plan: ElementPlan, call: TileCall, out: Builder) -> None:
         for it, digit in zip(plan.replicas, copies, strict=True):
             dst[it.axis.name] = dst.get(it.axis.name, 0) + digit * it.stride
         src = _place(call, call["src"], digits)
-        tests = [*_held_here(call["dst"], dst), *_held_here(call["src"], src)]
+        tests = [*held_here(call["dst"], dst), *held_here(call["src"], src)]
         inside.enter_context(out.when(all_hold(tests)))
         out.store(
             call["dst"].buffer.flat(), dst.get("m", 0), Load(call["src"].buffer.flat(), (as_expr(src.get("m", 0)),))
@@ -130,10 +138,3 @@ def _place(call: TileCall, side: Side, digits: list[Var]) -> dict[str, Value]:
     """Where the element is that the loops have reached; unit extents have no loop."""
     rest = iter(digits)
     return dict(side.place([0 if const_value(extent) == 1 else next(rest) for extent in side.extents], call.facts))
-
-
-def _held_here(side: Side, place: Mapping[str, Value]) -> list[Expr]:
-    """Is the element in this thread's registers? Nothing to ask for other memories."""
-    if side.space != "local":
-        return []
-    return [binary("==", place[name], COORDINATES[name]) for name in COORDINATES if name in place]
