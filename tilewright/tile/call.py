@@ -13,6 +13,7 @@ from tilewright.ir import Argument, Buffer, Expr, Region, Value, as_expr, const_
 from tilewright.ir.widths import has_wide_strides, widened
 from tilewright.layout import ComposeLayout, Layout, SwizzleLayout, TileLayout
 from tilewright.primitives import PRIMITIVES, Mismatch, Primitive
+from tilewright.tile.walks import digits_of
 
 if TYPE_CHECKING:
     from tilewright import ir
@@ -70,11 +71,7 @@ class Side:
 
     def at(self, element: Value, facts: RangeFacts) -> Value:
         """The storage offset of the region's ``element`` in row-major order, by the buffer's own layout."""
-        digits: list[Value] = []
-        for position, extent in reversed(list(enumerate(self.extents))):
-            digits.insert(0, element % extent if position else element)
-            element = element // extent
-        return self.place(digits, facts).get("m", 0)
+        return self.place(digits_of(element, self.extents), facts).get("m", 0)
 
     def place(self, digits: Sequence[Value], facts: RangeFacts, layout: Layout | None = None) -> dict[str, Value]:
         """The coordinate of the element ``digits`` past the region's origin, by the buffer's layout or by this."""

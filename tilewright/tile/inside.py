@@ -17,7 +17,7 @@ from tilewright.tile.call import Side, TileCall
 from tilewright.tile.owners import all_hold
 from tilewright.tile.walks import Ints
 
-__all__ = ["digits_of", "inside", "open_dimensions", "splits"]
+__all__ = ["inside", "open_dimensions", "splits"]
 
 
 def open_dimensions(call: TileCall, side: Side) -> list[int]:
@@ -28,15 +28,6 @@ def open_dimensions(call: TileCall, side: Side) -> list[int]:
         for dim, (start, extent, total) in enumerate(zip(side.starts, side.extents, side.buffer.shape, strict=True))
         if not facts.less(-1, start) or facts.less(total, start + extent) or not facts.less(start + extent - 1, total)
     ]
-
-
-def digits_of(element: Value, extents: Sequence[Value]) -> list[Value]:
-    """The coordinates of a region's element with this row-major number."""
-    digits: list[Value] = []
-    for position, extent in reversed(list(enumerate(extents))):
-        digits.insert(0, element % extent if position else element)
-        element = element // extent
-    return digits
 
 
 def inside(call: TileCall, side: Side, digits: Sequence[Value]) -> Expr | None:

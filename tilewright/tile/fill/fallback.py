@@ -15,9 +15,10 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import only_in
 from tilewright.tile.dispatch import variant
-from tilewright.tile.inside import digits_of, inside
+from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold, check_own, held_here
 from tilewright.tile.values import filling
+from tilewright.tile.walks import digits_of
 
 __all__ = ["fallback"]
 

@@ -17,11 +17,11 @@ from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import constant_extents, only_in
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.hints import wider
-from tilewright.tile.inside import digits_of, inside, open_dimensions, splits
+from tilewright.tile.inside import inside, open_dimensions, splits
 from tilewright.tile.partition import places
 from tilewright.tile.shares import ELEMENT, Share, dealt_out, in_memory_order
 from tilewright.tile.values import filling_run
-from tilewright.tile.walks import Ints
+from tilewright.tile.walks import Ints, digits_of
 
 __all__ = ["memory"]
 
