@@ -1,6 +1,7 @@
 # Everything starts from a Python 3.10 or newer; each target makes the environment that it needs.
 #   make demo      the main job on real input, without a GPU
 #   make test      what CI runs: lint, types, import contracts, tests
+#   make test-long everything that make test takes a sample of: all mutants of the memory model's suite (minutes)
 #   make test-gpu  on a CUDA device: hardware against simulator, every instruction and variant
 #   make sanitize  the examples under compute-sanitizer; rewrites their table of benchmarks/RESULTS.md
 #   make bench     ratios against other projects, in an environment of their own; rewrites those tables
@@ -17,7 +18,7 @@ PIP   := -m pip install -qq --disable-pip-version-check
 GPU_PYTHON ?= $(VENV)/python
 GPU_READY  := $(if $(filter $(VENV)/%,$(GPU_PYTHON)),venv)
 
-.PHONY: venv demo test lint test-gpu sanitize bench bench-gpu docs size clean
+.PHONY: venv demo test lint test-long test-gpu sanitize bench bench-gpu docs size clean
 
 demo: venv
 	$(VENV)/tilewright demo
@@ -30,6 +31,9 @@ lint: venv
 	$(VENV)/ruff format --check
 	$(VENV)/mypy
 	$(VENV)/lint-imports --no-cache --no-logo
+
+test-long: venv
+	$(VENV)/pytest --quiet -m long tests
 
 test-gpu: $(GPU_READY)
 	$(GPU_PYTHON) -m pytest tests/gpu -m gpu -n 8 -p no:benchmark --gpu-report benchmarks/results/gpu_conformance.json

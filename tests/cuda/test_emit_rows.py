@@ -30,10 +30,11 @@ def argument(operand: Operand, count: int, mods: Mods) -> object:
         return element(REGISTERS[operand.kind], 0) if operand.kind != "b64" else wide
     if operand.kind == "typed":
         return element(parameter(f"in_{mods['dtype']}", str(mods["dtype"])), TID)
+    pointed = parameter(f"in_{mods['dtype']}", str(mods["dtype"])) if "dtype" in mods else WIDE
     values = {
-        "shared": TILE.ptr_to([TID * 4]),
-        "global": WIDE.ptr_to([TID * 2]),
-        "generic": WIDE.ptr_to([TID * 2]),
+        "shared": element(OUT, TID) if "dtype" in mods else TILE.ptr_to([TID * 4]),
+        "global": pointed.ptr_to([TID * 2]),
+        "generic": pointed.ptr_to([TID * 2]),
         "pred": TID < 5,
         "value": [TID],
         "tmem": element(OUT, TID),
@@ -78,7 +79,7 @@ def test_a_row_is_emitted_and_assembles(name: str, arch: str) -> None:
     forms = [form for form in row.forms if str(form.arch.archs()[0]) == arch]
     combinations = [(form, mods) for form in forms for mods in form.all_mods() if _agrees(row, mods)][:MOST_FORMS]
     body = [statement(row, form, mods, i) for i, (form, mods) in enumerate(combinations)]
-    dtypes = dict.fromkeys(str(mods["dtype"]) for _, mods in combinations if _is_typed(row))
+    dtypes = dict.fromkeys(str(mods["dtype"]) for _, mods in combinations if "dtype" in mods)
     inputs = [parameter(f"in_{kind}", kind) for kind in dtypes]
     storage = [AllocBuffer(TILE, 0), *(AllocBuffer(buffer) for buffer in (R, F, D, H, WORD))]
 

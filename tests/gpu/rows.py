@@ -40,6 +40,7 @@ IN_PROGRAMS = {
     *(f"ptx.mbarrier.{name}" for name in M_BARRIERS),
     *MAPPING,
     *DESCRIBING,
+    "ptx.fence.proxy_tensormap.acquire",  # of 128 bytes in global memory
 }
 ME = cta * 32 + lane
 
@@ -60,8 +61,8 @@ def named(bound: Bound) -> str:
 
 def spaces(bound: Bound) -> list[str]:
     """The memories that a form's generic addresses may lead into."""
-    touches = any(access.space == "generic" for access in bound.form.accesses)
-    return ["global", "shared"] if touches else ["shared"]
+    touched = {access.space for access in bound.form.accesses}
+    return ["global", "shared"] if "generic" in touched else ["global"] if "global" in touched else ["shared"]
 
 
 @dataclass
@@ -78,7 +79,7 @@ class RowKernel:
         self.kernel = Lowered("row", threads=32, grid=WARPS)
         self.active = self._active()
         self._memory()
-        arguments = {op.name: self._argument(op) for op in self.bound.instruction.operands}
+        arguments = {op.name: self._argument(op) for op in self.bound.given}
         outs = self._outs()
         guard = self.array("active", self.active.astype(np.uint8))
         with self.kernel.when(get(guard, ME) != 0):
@@ -118,7 +119,7 @@ class RowKernel:
 
     def _argument(self, which: Operand) -> Any:
         k, name = self.kernel, which.name
-        if which.kind in ("shared", "generic"):
+        if which.kind in ("shared", "global", "generic"):
             return self._address(which)
         count = self.bound.form.registers_of(name, self.bound.mods) if which.many else 1
         if which.written:
@@ -146,9 +147,10 @@ class RowKernel:
             places = self.rng.permuted(np.tile(np.arange(BYTES // 16), (WARPS, 1)), axis=1)[:, :32]
             offsets = places * 16
         index = get(self.array(f"{which.name}_at", offsets.astype(np.int32)), ME)
-        if which.kind == "shared":
+        if which.kind == "shared" and "dtype" not in self.bound.mods:
             return at(self.tile, index)
-        in_shared = (self.space == "shared") != (which.name == "src") or self.bound.instruction.name in ADDRESS_ROWS
+        either = (self.space == "shared") != (which.name == "src") or self.bound.instruction.name in ADDRESS_ROWS
+        in_shared = which.kind == "shared" or (which.kind == "generic" and either)
         place = at(self.tile, index) if in_shared else at(self.mem, cta * BYTES + index)
         return self.kernel.bind(f"{which.name}_pointer", place, "handle")  # of bytes no longer: of any dtype
 
@@ -185,11 +187,16 @@ class RowKernel:
                     k.store(out, ME * len(registers) + i, register)
 
 
+COMMUTE = ("add", "sub", "min", "max", "and", "or", "xor")
+
+
 def collisions() -> Iterator[tuple[Bound, str]]:
     """Atomics whose outcome does not depend on the order: those of integers that add, compare or combine bits."""
     for bound in forms():
-        name = bound.instruction.name.removeprefix("cuda.atomic_")
-        if name in ("add", "sub", "min", "max", "and", "or", "xor") and dtype(str(bound.mods["dtype"])).is_integer:
+        name = bound.instruction.name
+        operation = name.removeprefix("cuda.atomic_").removeprefix("ptx.atom.").removeprefix("ptx.red.")
+        anywhere = bound.mods.get("space") is None and bound.mods.get("sem") != "acq_rel"
+        if operation in COMMUTE and anywhere and dtype(str(bound.mods["dtype"])).is_integer:
             for space in ("global", "shared"):
                 yield bound, space
 
@@ -208,7 +215,8 @@ def collision_kernel(bound: Bound, space: str, rng: np.random.Generator) -> tupl
             k.store(place, tid, get(start, tid))
         k.do("cuda.cta_sync")
     base = cta * 16 if space == "global" else as_expr(0)
-    k.do(bound.instruction.name, at(place, base + get(where, me)), get(value, me))
+    modifiers = {name: of for name, of in bound.mods.items() if name != "dtype"}
+    k.do(bound.instruction.name, at(place, base + get(where, me)), get(value, me), **modifiers)
     if space == "shared":
         k.do("cuda.cta_sync")
         with k.when(tid < 16):

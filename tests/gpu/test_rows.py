@@ -9,8 +9,10 @@ import pytest
 
 from tests.gpu.hardware import Bench, ulps_apart
 from tests.gpu.rows import RowKernel, collision_kernel, collisions, forms, named, spaces
-from tests.sim.build import Lowered, cta, get, lane, tid, warp
+from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
 from tilewright.dtypes import dtype
+from tilewright.ir import as_expr, cast
+from tilewright.isa import call
 from tilewright.isa.math import ULP
 from tilewright.isa.mma import DTYPES
 from tilewright.isa.table import Bound
@@ -71,6 +73,61 @@ def test_atomics_that_meet_at_one_place_all_count(bound: Bound, space: str, benc
     kernel, arrays = collision_kernel(bound, space, np.random.default_rng(crc32(named(bound).encode())))
 
     bench.run(kernel.kernel(), arrays)
+
+
+WAYS = {  # how one CTA tells another: what it does before and with the flag, what the other does with it and after
+    "release and acquire": (None, ("release", "gpu"), ("acquire", "gpu"), None),
+    "at system scope": (None, ("release", "sys"), ("acquire", "sys"), None),
+    "in a cluster": (None, ("release", "cluster"), ("acquire", "cluster"), None),
+    "by fences": (("acq_rel", "gpu"), ("relaxed", "gpu"), ("relaxed", "gpu"), ("acq_rel", "gpu")),
+    "by one-sided fences": (("release", "gpu"), ("relaxed", "gpu"), ("relaxed", "gpu"), ("acquire", "gpu")),
+    "by fences and volatile": (("sc", "gpu"), ("volatile", None), ("volatile", None), ("sc", "gpu")),
+}
+
+
+def telling(way: str) -> Lowered:
+    """Two CTAs of a cluster hand 256 values to and fro, 20 times, each time by one thread's flag."""
+    before, told, asked, after = WAYS[way]
+    k = Lowered("telling", threads=256, grid=2, cluster=2)
+    data, flag, out = k.array("data", "int32", 512), k.array("flag", "uint32", 2), k.array("out", "int32", 512)
+    value = k.bind("x", cta * 256 + tid)
+    with k.loop("i", 0, 20) as i:
+        with k.when(as_expr((i + cta) % 2 == 0)):
+            k.store(data, i % 2 * 256 + tid, value)
+            k.do("cuda.cta_sync")
+            with k.when(tid == 0):
+                if before:
+                    k.do("ptx.fence", *before)
+                k.do("ptx.st", at(flag, cta), i + 1, sem=told[0], scope=told[1])
+        with k.otherwise():
+            with k.when(tid == 0):
+                with k.repeat(
+                    call("ptx.ld", at(flag, 1 - cta), sem=asked[0], scope=asked[1]) != cast(i + 1, dtype("uint32"))
+                ):
+                    pass
+                if after:
+                    k.do("ptx.fence", *after)
+            k.do("cuda.cta_sync")
+            k.assign(value, get(data, i % 2 * 256 + (tid * 5 + 3) % 256) + tid)
+    k.store(out, cta * 256 + tid, value)
+    return k
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_flag_lets_values_through(way: str, bench: Bench) -> None:
+    arrays = {"data": np.zeros(512, np.int32), "flag": np.zeros(2, np.uint32), "out": np.zeros(512, np.int32)}
+
+    bench.run(telling(way).kernel(), arrays, check="all")
+
+
+def test_a_tensor_map_is_fenced(bench: Bench) -> None:
+    k = Lowered("fenced")
+    some = k.array("some", "uint64", 16)
+    for scope in ("cta", "cluster", "gpu", "sys"):
+        k.do("ptx.fence.proxy_tensormap.release", scope)
+        k.do("ptx.fence.proxy_tensormap.acquire", at(some, 0), scope)
+
+    bench.run(k.kernel(), {"some": np.arange(16, dtype=np.uint64)})
 
 
 def meeting(scope: str) -> Lowered:

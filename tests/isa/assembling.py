@@ -3,36 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import combinations as pairwise
 
 from tilewright import isa
 from tilewright.dtypes import DType, dtype
-from tilewright.isa.table import CONSTRAINTS, Bound
+from tilewright.isa.table import CONSTRAINTS, Bound, Form, Instruction, Mods, register_kind
 
 KERNEL = """\
 extern "C" __global__ void k{number}(unsigned char* out, unsigned long long address, unsigned int word, double real) {{
-  unsigned int words[160]; unsigned long long wide;
+  unsigned int words[160]; unsigned long long wide; unsigned short half; float single;
   {body}
 }}
 """
 
 LITERALS = {"imm": "4", "note": ""}  # what stands in the text itself, and what does not come there
+OUTPUTS = {"r": '"=r"(words[0])', "h": '"=h"(half)', "l": '"=l"(wide)', "f": '"=f"(single)', "d": '"=d"(real)'}
 INPUTS = {"r": "word", "h": "(unsigned short)word", "l": "address", "f": "(float)real", "d": "real"}
 
 
+TOGETHER = 16  # statements of one kernel
+MOST = 100  # combinations of a row's modifiers that are gone through one by one
+
+
+def combinations(row: Instruction) -> Iterator[tuple[Form, Mods]]:
+    """All forms of a row with all combinations of their modifiers; of a row with very many, every pair of values."""
+    every = [(form, mods) for form in row.forms for mods in form.all_mods()]
+    if len(every) <= MOST:
+        yield from every
+        return
+    seen: set[object] = set()
+    for least in range(len(every[0][1]) ** 2, 0, -1):
+        for form, mods in every:
+            pairs = {(form.text, *pair) for pair in pairwise(mods.items(), 2)}
+            if len(pairs - seen) >= least:
+                seen |= pairs
+                yield form, mods
+
+
 def every_form() -> Iterator[Bound]:
-    """Every row, form and combination of modifiers."""
+    """Every row, form and combination of modifiers (of very many those that `combinations` chooses)."""
     for row in isa.INSTRUCTIONS.values():
-        for form in row.forms:
-            for mods in form.all_mods():
-                yield Bound(row, form, mods, {}, {"fmt": "%d"} if row.operand("fmt") else {})
+        for form, mods in combinations(row):
+            yield Bound(row, form, mods, {}, {"fmt": "%d"} if row.operand("fmt") else {})
 
 
 def translation_unit(bounds: Iterable[Bound]) -> str:
-    """One text that uses each of ``bounds`` in a kernel of its own."""
+    """One text that uses each of ``bounds``: a few in a kernel, as a kernel costs time; alone where rows must agree."""
     bounds = list(bounds)
     helpers = dict.fromkeys(bound.form.helper for bound in bounds)
-    kernels = (KERNEL.format(number=i, body=statement(bound)) for i, bound in enumerate(bounds))
-    return "\n".join([*helpers, *kernels])
+    bodies = [statement(bound) for bound in bounds if bound.instruction.agrees]
+    others = list(dict.fromkeys(statement(bound) for bound in bounds if not bound.instruction.agrees))
+    bodies += ["\n  ".join(others[i : i + TOGETHER]) for i in range(0, len(others), TOGETHER)]
+    return "\n".join([*helpers, *(KERNEL.format(number=i, body=body) for i, body in enumerate(bodies))])
 
 
 def statement(bound: Bound) -> str:
@@ -42,7 +64,8 @@ def statement(bound: Bound) -> str:
 
 def result_dtype(bound: Bound) -> DType:
     result = str(bound.form.result)
-    return dtype(str(bound.mods["dtype"]) if bound.instruction.operand(result) else result)
+    named = bound.instruction.operand(result) or result == "dtype"
+    return dtype(str(bound.mods["dtype"]) if named else result)
 
 
 def _assembly(bound: Bound) -> str:
@@ -51,7 +74,7 @@ def _assembly(bound: Bound) -> str:
     inputs: list[str] = []
     names: dict[str, str | list[str]] = {}
     if (kind := result_dtype(bound)) != "void":
-        outputs.append('"=l"(wide)' if kind.bits == 64 else '"=r"(words[0])')
+        outputs.append(OUTPUTS[CONSTRAINTS[register_kind(kind)] if kind != "bool" else "r"])
         names["result"] = "%0"
     for operand in sorted(bound.given, key=lambda operand: not operand.written):
         if operand.kind in LITERALS:
@@ -59,7 +82,8 @@ def _assembly(bound: Bound) -> str:
             continue
         first = len(outputs) + len(inputs)
         length = bound.form.registers_of(operand.name, bound.mods) if operand.many else 1
-        letter = CONSTRAINTS[operand.kind]
+        typed = operand.kind == "typed"
+        letter = CONSTRAINTS[register_kind(dtype(str(bound.mods["dtype"]))) if typed else operand.kind]
         for number in range(first, first + length):
             if operand.written:
                 outputs.append(f'"=r"(words[{number}])')

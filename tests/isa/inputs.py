@@ -15,6 +15,7 @@ from tilewright.isa.table import BY_MASK, WHOLE_WARP, Bound, Operand
 WARPS = 3
 Array = NDArray[Any]
 
+PAIRS = {"f16x2": "float16", "bf16x2": "bfloat16"}  # two numbers in 32 bits
 ROUNDERS = ("round", "rint", "nearbyint", "floor", "ceil", "trunc")
 
 
@@ -32,7 +33,7 @@ def operand(bound: Bound, which: Operand, active: NDArray[np.bool_], rng: np.ran
     if which.kind == "shared":
         places = rng.permuted(np.tile(np.arange(BYTES // 16), (WARPS, 1)), axis=1)[:, :32]
         return places * 16
-    if which.kind == "generic":
+    if which.kind in ("generic", "global"):
         places = 8 * rng.integers(0, 6, (WARPS, 32))
         return places + (WINDOW if "shared" in name or "smem" in name else 0)
     if which.kind == "pred":
@@ -50,6 +51,8 @@ def operand(bound: Bound, which: Operand, active: NDArray[np.bool_], rng: np.ran
 def values(bound: Bound, rng: np.random.Generator) -> Array:
     """Values of the dtype that the operands share."""
     kind = dtype(str(bound.mods["dtype"]))
+    if pair := PAIRS.get(bound.instruction.name.rpartition(".")[2]):
+        return rng.standard_normal((WARPS, 64)).astype(dtype(pair).numpy).view(np.uint32)
     if kind.kind == "bool":
         return rng.random((WARPS, 32)) < 0.5
     if not kind.is_float:

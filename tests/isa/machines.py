@@ -26,7 +26,7 @@ class PlainMemory:
         return self.data[warp, address[..., None].astype(np.int64) + np.arange(nbytes)]
 
     def store_rows(self, address: NDArray[Any], data: NDArray[np.uint8]) -> None:
-        for warp, lane in np.ndindex(address.shape):
+        for warp, lane in np.argwhere(self.active[:, : address.shape[1]]):
             start = int(address[warp, lane])
             self.data[warp, start : start + data.shape[-1]] = data[warp, lane]
 

@@ -8,6 +8,7 @@ memory changes in place. Lanes are called 4g+t, as the manual's figures count th
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -239,6 +240,9 @@ CODES = {
         "uint64": "Q",
         "float32": "f",
         "float64": "d",
+        "int8": "b",
+        "uint8": "B",
+        "int16": "h",
         "uint16": "H",
         "float16": "e",
         "bfloat16": "bf16",
@@ -254,7 +258,14 @@ COMBINE: dict[str, Callable[..., Any]] = {
     "xor": lambda old, value: old ^ value,
     "exch": lambda old, value: value,
     "cas": lambda old, compare, value: value if old == compare else old,
+    "inc": lambda old, bound: 0 if old >= bound else old + 1,
+    "dec": lambda old, bound: bound if old == 0 or old > bound else old - 1,
 }
+ROWS_OF_ATOMICS = (
+    *(f"cuda.atomic_{name}" for name in ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")),
+    *(f"ptx.atom.{name}" for name in COMBINE if name != "sub"),
+    *(f"ptx.red.{name}" for name in COMBINE if name not in ("sub", "exch", "cas")),
+)
 
 
 def unpacked(data: bytes, code: str) -> Any:
@@ -273,18 +284,64 @@ def packed(value: Any, code: str) -> bytes:
     return (int(value) & (1 << 8 * size) - 1).to_bytes(size, "little")
 
 
-@oracle(*(f"cuda.atomic_{name}" for name in COMBINE))
-def atomic(warp: Warp, address: Words, *values: list[Any]) -> list[Any]:
+def size_of(code: str) -> int:
+    return 2 if code == "bf16" else struct.calcsize("<" + code)
+
+
+@oracle("ptx.ld")
+def ld(warp: Warp, address: Words) -> list[Any]:
     code = CODES[warp.mods["dtype"]]
-    size = 2 if code == "bf16" else struct.calcsize("<" + code)
+    return [unpacked(warp.memory[start : start + size_of(code)], code) for start in address]
+
+
+@oracle("ptx.st")
+def st(warp: Warp, address: Words, value: list[Any]) -> None:
+    code = CODES[warp.mods["dtype"]]
+    for lane in warp.lanes:
+        warp.memory[address[lane] : address[lane] + size_of(code)] = packed(value[lane], code)
+
+
+@oracle("ptx.ld.v2", "ptx.ld.v4")
+def ld_vector(warp: Warp, address: Words) -> list[Words]:
+    count = int(warp.mods["name"][-1])
+    return [
+        [int.from_bytes(warp.memory[start + 4 * i : start + 4 * i + 4], "little") for start in address]
+        for i in range(count)
+    ]
+
+
+@oracle("ptx.st.v2", "ptx.st.v4")
+def st_vector(warp: Warp, address: Words, registers: list[Words]) -> None:
+    for lane in warp.lanes:
+        words = b"".join(register[lane].to_bytes(4, "little") for register in registers)
+        warp.memory[address[lane] : address[lane] + len(words)] = words
+
+
+@oracle(*(f"ptx.{name}.add.{kind}x2" for name in ("atom", "red") for kind in ("f16", "bf16")))
+def packed_add(warp: Warp, address: Words, value: Words) -> Words | None:
+    code = "bf16" if "bf16" in warp.mods["name"] else "e"
+    olds = [0] * 32
+    for lane in warp.lanes:
+        for half in (0, 2):
+            start = address[lane] + half
+            old = bytes(warp.memory[start : start + 2])
+            added = unpacked(old, code) + unpacked(value[lane].to_bytes(4, "little")[half : half + 2], code)
+            warp.memory[start : start + 2] = packed(added, code)
+            olds[lane] |= int.from_bytes(old, "little") << 8 * half
+    return olds if "atom" in warp.mods["name"] else None
+
+
+@oracle(*ROWS_OF_ATOMICS)
+def atomic(warp: Warp, address: Words, *values: list[Any]) -> list[Any] | None:
+    code, size = CODES[warp.mods["dtype"]], size_of(CODES[warp.mods["dtype"]])
     olds: list[Any] = [0] * 32
     for lane in warp.lanes:
         start = address[lane]
         old = unpacked(warp.memory[start : start + size], code)
-        new = COMBINE[warp.mods["name"].split("_")[1]](old, *(value[lane] for value in values))
+        new = COMBINE[re.split("[._]", warp.mods["name"])[-1]](old, *(value[lane] for value in values))
         warp.memory[start : start + size] = packed(new, code)
         olds[lane] = old
-    return olds
+    return None if ".red." in warp.mods["name"] else olds
 
 
 @oracle("cuda.cvta_generic_to_shared", "ptx.cvta.to.shared.u64", "cuda.cast_smem_ptr_to_uint")

@@ -243,10 +243,9 @@ def test_nobody_waits_at_another_cta() -> None:
 
 
 @pytest.mark.parametrize("bound", FORMS, ids=named)
-def test_relaxed_forms_order_nothing(bound: Bound) -> None:
-    name, sem = bound.instruction.name, bound.mods.get("sem")
-    kinds = {"release": "arrive", "acquire": "wait", "relaxed": ""}
-    own = {"ptx.mbarrier.init": "init", "ptx.mbarrier.inval": "inval"}
-    assert bound.form.signal is not None
+def test_a_form_orders_as_its_modifiers_say(bound: Bound) -> None:
+    signal = bound.form.signal
+    assert signal is not None
 
-    assert bound.form.signal.kind == (kinds[sem] if sem else own.get(name, ""))
+    assert signal.sem == bound.mods.get("sem", "relaxed")
+    assert bound.form.word(signal.scope, bound.mods) == ("cluster" if "cluster" in bound.mnemonic else "cta")

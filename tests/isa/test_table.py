@@ -39,7 +39,7 @@ def faults(row: Instruction, form: Form) -> list[str]:
         "an oracle": form.execute is None or row.name in {*ORACLES, *WITHOUT_VALUES, *OWN_ORACLES},
         "holes in its text that are filled": holes(form.text) <= (modifiers if ptx else modifiers | operands),
         "a pattern with every operand": not ptx or pattern == given,
-        "operands and modifiers as its arguments": {p.lstrip("*") for p in (*row.params, *row.keywords)}
+        "operands and modifiers as its arguments": {p.lstrip("*") for p in (*row.params, *row.keywords)} - {"dtype"}
         == operands | (modifiers - {"dtype"}) | set(row.folds),
         "keywords of execute that are modifiers": set(form.passes) <= modifiers,
         "accesses through its operands": {access.operand for access in form.accesses} <= operands,

@@ -14,7 +14,7 @@ from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError, TargetError
 from tilewright.ir import Buffer, Const, Var, row_major
-from tilewright.isa.table import Async, Bound, Sync
+from tilewright.isa.table import Async, Bound, ProxyFence, Sync
 
 ADDR = Buffer("addr", dtype("uint32"), (1,), "shared", row_major((1,)))
 WORDS = np.zeros((128, 512), np.uint32)
@@ -145,8 +145,8 @@ def test_the_fences_are_spelled_as_the_manual_has_them() -> None:
     fences = [isa.bind(isa.call(f"ptx.tcgen05.fence.{side}_thread_sync")) for side in ("before", "after")]
 
     assert [(one.mnemonic, one.form.fence) for one in fences] == [
-        ("tcgen05.fence::before_thread_sync", "tmem.before"),
-        ("tcgen05.fence::after_thread_sync", "tmem.after"),
+        ("tcgen05.fence::before_thread_sync", ProxyFence("tmem", side="release")),
+        ("tcgen05.fence::after_thread_sync", ProxyFence("tmem", side="acquire")),
     ]
 
 

@@ -222,9 +222,7 @@ def test_the_error_tells_of_all_shapes_where_the_one_asked_for_is_none() -> None
     with pytest.raises(InstructionError, match="no form with these modifiers") as error:
         isa.call("ptx.tcgen05.ld", ADDR[0], REGS[0], num=1, shape="32x32")
 
-    assert [line.partition(",")[0] for line in str(error.value.allowed).splitlines()] == [
-        f"shape={shape!r}" for shape in isa.TMEM_SHAPES
-    ]
+    assert error.value.allowed == f"shape in {tuple(isa.TMEM_SHAPES)}"
 
 
 @pytest.mark.parametrize("wrong", [ADDR, ADDR.ptr_to([0]), Var("p", dtype("handle")), Var("x", dtype("float32"))])

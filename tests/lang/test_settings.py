@@ -100,7 +100,7 @@ def test_a_target_with_a_key_that_means_nothing_is_refused() -> None:
     def k(A: T.Buffer((64,), "float32")):
         A[0] = 0
 
-    with pytest.raises(TargetError, match="unknown target"):
+    with pytest.raises(TargetError, match="unknown kind of target"):
         tw.compile(k, {"kind": "cuda", "arch": "sm_90a", "threads": 3})
 
 

@@ -111,13 +111,12 @@ def test_a_relaxed_arrival_hands_nothing_on() -> None:
     assert f"written at {line('everyone')}: CTA (0, 0, 0)" in str(error.given)
 
 
-def test_a_cta_that_does_not_arrive_keeps_the_others_waiting() -> None:
+def test_a_cta_that_waits_has_arrived() -> None:
     error = refusal(relayed("arrive of rank 0"), *rows())
 
-    assert error.what.startswith("deadlock: ")
-    assert f"{line('waits')}: ptx.barrier.cluster.wait" in str(error.given)
-    assert "128 threads" in str(error.allowed)
-    assert "64 have arrived" in str(error.allowed)
+    assert error.what == "ptx.barrier.cluster.wait: a warp waits and has not arrived at the cluster's barrier"
+    assert str(error.at) == line("waits")
+    assert "CTA (0, 0, 0), warp 0" in str(error.given)
 
 
 def test_a_warp_may_wait_for_one_meeting_while_others_arrive_at_the_next() -> None:

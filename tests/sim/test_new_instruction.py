@@ -36,7 +36,7 @@ ROWS = (
     row(
         *("toy.commit", (reads("ptr", "shared"),), tell),
         accesses=read_and_written("ptr", "shared", 8),
-        signal=Signal("ptr", "arrive"),
+        signal=Signal("ptr", "arrive", "release", "cluster"),
         asynchronous=Async("toy", "commit"),
     ),
 )

@@ -29,7 +29,7 @@ PLAIN = {"typed", "b16", "b32", "b64", "pred"}
 def has_a_value(row: Instruction) -> bool:
     """A value that follows from its operands alone, or from memory that it changes for its lane."""
     plain = all(one.kind in PLAIN for one in row.operands)
-    atomic = any(access.atomic for access in row.forms[0].accesses) and "mbarrier" not in row.name
+    atomic = any(access.rmw for access in row.forms[0].accesses) and "mbarrier" not in row.name
     return row.forms[0].result != dtype("void") and (plain or atomic) and row.name not in CHANGES
 
 
@@ -41,7 +41,7 @@ def kinds_of(form: Form) -> list[DType]:
 
 
 def operand(row: Operand, of: DType, value: Expr, place: Any) -> Any:
-    if row.kind == "generic":
+    if row.kind in ("generic", "place"):
         return at(place, cta * THREADS + tid)
     if row.name in ("mask", "width"):
         return 0xFFFFFFFF if row.name == "mask" else 32
@@ -99,7 +99,7 @@ def test_a_changing_scalar_is_shuffled_under_every_check(name: str, first: str) 
         with k.loop("turn", 0, 2):
             k.assign(changing, call(name, 0xFFFFFFFF, changing, 1))
         with k.when(lane < 8):
-            k.assign(changing, call(name, 0xFF, changing, 1))
+            k.assign(changing, call(name, 0xFF, changing, 1, width=8))
         wanted = call(name, 0xFFFFFFFF, call(name, 0xFFFFFFFF, still, 1), 1)
         for name_of, result in (("changed", changing), ("wanted", wanted)):
             k.store(k.array(name_of, str(of), THREADS), tid, result)

@@ -221,22 +221,24 @@ def test_atomics_do_not_race_among_themselves() -> None:
     assert not run.warnings
 
 
-@pytest.mark.parametrize("fenced", [True, False])
-def test_the_last_cta_may_read_all_results_behind_a_fence_and_a_counter(fenced: bool) -> None:
+@pytest.mark.parametrize("fenced", ["both", "before", "after"])
+def test_the_last_cta_may_read_all_results_between_fences_and_a_counter(fenced: str) -> None:
     from tilewright.isa import call
 
     k = Lowered(threads=32, grid=3)
     part, count, out = k.array("part", "int32", 3), k.array("count", "int32", 1), k.array("out", "int32", 1)
     with k.when(tid == 0):
         k.store(part, cta, cta + 1)
-        if fenced:
+        if fenced != "after":
             k.do("cuda.thread_fence")
         before = k.bind("before", call("cuda.atomic_add", at(count, 0), 1))
         with k.when(before == 2):
+            if fenced != "before":
+                k.do("cuda.thread_fence")
             k.store(out, 0, get(part, 0) + get(part, 1) + get(part, 2))
     arrays = {"part": np.zeros(3, np.int32), "count": np.zeros(1, np.int32), "out": np.zeros(1, np.int32)}
 
-    if fenced:
+    if fenced == "both":
         k.run(**arrays)
         assert arrays["out"][0] == 6
         return

@@ -25,11 +25,9 @@ from tilewright.ir import (
     statements,
     walk,
 )
-from tilewright.isa import bind
+from tilewright.isa import Bound, ProxyFence, bind
 
 __all__ = ["restricted", "written"]
-
-BEYOND_THE_CTA = ("cluster", "gpu", "sys", "async")  # fences that may publish what other CTAs or kernels have written
 
 
 def restricted(kernel: Kernel, constant: frozenset[str] | None = None) -> frozenset[str]:
@@ -66,11 +64,20 @@ def _hears_of_others(body: Body) -> bool:
         if isinstance(stmt, (While, For)) and _may_wait(stmt) and any(map(_is_heard, _inside(stmt))):
             return True
         for node in expressions(stmt):
-            if isinstance(node, Call) and bind(node).form.fence in BEYOND_THE_CTA:
+            if isinstance(node, Call) and _reaches_others(bind(node)):
                 return True
             if isinstance(node, (Load, Reinterpret)) and node.dtype.kind == "handle":
                 return True
     return False
+
+
+def _reaches_others(bound: Bound) -> bool:
+    """May a call publish or take over what other CTAs or kernels have written?"""
+    fence = bound.form.fence_of(bound.mods)
+    if isinstance(fence, ProxyFence):
+        return fence.proxy != "tmem"
+    sems = {bound.form.word(access.sem, bound.mods) for access in bound.form.accesses}
+    return (fence is not None and fence.scope != "cta") or not sems.isdisjoint(("acquire", "acq_rel"))
 
 
 def _may_wait(loop: While | For) -> bool:

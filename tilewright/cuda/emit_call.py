@@ -14,7 +14,7 @@ from tilewright.cuda.emit_unit import REGISTER_TYPES, Scope, assembly, function_
 from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, TargetError
 from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Load, as_expr, const_value
-from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, bind
+from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, bind, register_kind
 
 if TYPE_CHECKING:
     Emit = Callable[[Expr, Scope], Cpp]
@@ -84,7 +84,7 @@ def _level(code: str) -> int:
 
 def _assembly(bound: Bound, scope: Scope, emit: Emit) -> Cpp:
     name = _declared(bound, scope)
-    arguments = [_argument(operand, node, scope, emit) for operand, node in _operands(bound)]
+    arguments = [_argument(operand, node, bound, scope, emit) for operand, node in _operands(bound)]
     return Cpp(f"{name}({', '.join(arguments)})")
 
 
@@ -115,11 +115,11 @@ def _function(name: str, bound: Bound) -> str:
     inputs: list[str] = []
     for _, parameter, operand in registers:
         (outputs if operand.written else inputs).append(
-            f'"{"=" * operand.written}{CONSTRAINTS[_kind(operand)]}"({parameter})'
+            f'"{"=" * operand.written}{CONSTRAINTS[_kind(operand, bound)]}"({parameter})'
         )
     result = bound.result
     if result != VOID:
-        outputs.insert(0, f'"={_result_constraint(result)}"({_RESULT})')
+        outputs.insert(0, f'"={CONSTRAINTS[_result_kind(result)]}"({_RESULT})')
     code = _numbered(bound, registers, result).replace('"', '\\"')
     pure = _is_pure(bound)
     clobbers = [] if pure else ['"memory"']
@@ -145,15 +145,17 @@ def _registers(bound: Bound) -> list[tuple[str, str, Operand]]:
     """The function's parameters: C++ type, name, operand."""
     found = []
     for operand in bound.given:
-        kind = REGISTER_TYPES.get(_kind(operand), "const void*")
+        kind = REGISTER_TYPES.get(_kind(operand, bound), "const void*")
         for index in range(len(bound.operands[operand.name]) if operand.in_register else 0):
             name = f"{operand.name}{index}" if operand.many else operand.name
             found.append((f"{kind}&" if operand.written else kind, f"{name}_" if name == _RESULT else name, operand))
     return found
 
 
-def _kind(operand: Operand) -> str:
+def _kind(operand: Operand, bound: Bound) -> str:
     """The kind of register that carries it: shared and tensor addresses have 32 bits, a condition is a number."""
+    if operand.kind == "typed":
+        return register_kind(dtype(str(bound.mods["dtype"])))
     return {"shared": "b32", "tmem": "b32", "pred": "b32"}.get(operand.kind, operand.kind)
 
 
@@ -172,10 +174,8 @@ def _numbered(bound: Bound, registers: list[tuple[str, str, Operand]], result: D
     return bound.code({**filled, "result": "%0"} if result != VOID else filled)
 
 
-def _result_constraint(kind: DType) -> str:
-    if kind.is_float and kind.cuda:
-        return CONSTRAINTS[f"f{kind.bits}"]
-    return CONSTRAINTS[f"b{max(16, kind.bits) if kind.kind != 'bool' else 32}"]
+def _result_kind(kind: DType) -> str:
+    return "b32" if kind.kind == "bool" else register_kind(kind)
 
 
 def _body(statement: list[str], result: DType) -> tuple[str, list[str]]:
@@ -183,21 +183,22 @@ def _body(statement: list[str], result: DType) -> tuple[str, list[str]]:
         return "void", statement
     if result.kind == "bool":
         return "bool", [f"unsigned int {_RESULT};", *statement, f"return {_RESULT} != 0;"]
-    return cpp_type(result), [f"{cpp_type(result)} {_RESULT};", *statement, f"return {_RESULT};"]
+    register = cpp_type(result) if result.bits >= 16 else REGISTER_TYPES[register_kind(result)]
+    return cpp_type(result), [f"{register} {_RESULT};", *statement, f"return {_RESULT};"]
 
 
 # Arguments
 
 
-def _argument(operand: Operand, node: Expr, scope: Scope, emit: Emit) -> str:
+def _argument(operand: Operand, node: Expr, bound: Bound, scope: Scope, emit: Emit) -> str:
     if operand.kind == "shared":
         return _shared_address(node, scope, emit)
-    if _kind(operand) not in REGISTER_TYPES:
+    kind = REGISTER_TYPES.get(_kind(operand, bound))
+    if kind is None:
         value = emit(node, scope)
         if operand.kind in ("global", "generic") and node.dtype.kind != "handle":
             value = value.cast("const void*")
         return value.text
-    kind = REGISTER_TYPES[_kind(operand)]
     place = _place(operand, node)
     if place is not None:
         return _register(kind, *place, scope, emit)

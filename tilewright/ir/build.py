@@ -223,8 +223,9 @@ def compare(op: str, a: Expr, b: object) -> Expr:
     if isinstance(b, (Expr, int, float, np.generic)) or hasattr(b, "__index__"):
         try:
             different = _is_nan(a) and _is_nan(b)  # the values differ, as IEEE says; the nodes may be equal
-            if different or a.dtype.lanes > 1:  # no kernel compares vectors, but nodes are equal or not
-                return Binary(op, a, as_expr(b), BOOL)  # type: ignore[arg-type]  # __index__ was just checked
+            if different or a.dtype.lanes > 1 or a.dtype == VOID:  # nodes alone are compared
+                other = b if isinstance(b, Expr) else as_expr(b)  # type: ignore[arg-type]  # __index__ was just checked
+                return Binary(op, a, other, BOOL)
             return binary(op, a, b)  # type: ignore[arg-type]  # __index__ was just checked
         except KernelError:
             pass

@@ -10,6 +10,7 @@ In the order in which to read:
                         matrices in registers, with fragments, products, widen, and by CuTe's names: atoms, majorness
     copy, address, cluster, atomics
                         memory, and the windows that addresses point into
+    strong, atom_red    accesses with an order and a scope; places: which memory, which scopes, for both
     sync, fences, warp  threads that meet, order and tell each other; mbarrier: phases, by the bits of mbarrier_state
     tcgen05_alloc, tcgen05_ldst, tcgen05_cp, tcgen05_sync
                         tensor memory; descriptors and descriptor_rows: how it finds matrices in shared memory
@@ -34,6 +35,7 @@ from tilewright.isa.table import *  # noqa: F403
 from tilewright.isa.tcgen05_alloc import *  # noqa: F403
 from tilewright.isa.tcgen05_cp import *  # noqa: F403
 from tilewright.isa.tcgen05_ldst import *  # noqa: F403
+from tilewright.isa.warp import *  # noqa: F403
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):  # noqa: F405  # Python's own
     importlib.import_module(f"{__name__}.{_module}")

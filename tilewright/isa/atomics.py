@@ -1,7 +1,8 @@
 """Atomics: read a place, combine, write it back, with nobody in between; the value is what stood there before.
 
-Lanes that meet at one address go one after the other: here lane 0 first, on hardware in any order. Source: CUDA C++
-Programming Guide, "Atomic Functions".
+Lanes that meet at one address go one after the other: here lane 0 first, on hardware in any order. All are relaxed at
+``gpu`` scope: they order nothing else; `tilewright.isa.atom_red` has those that do. Source: CUDA C++ Programming Guide,
+"Atomic Functions".
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.table import Form, Mods, instruction, reads
 
-__all__: list[str] = []
+__all__ = ["compared", "exchanged"]
 
 SOURCE = 'CUDA C++ Programming Guide, "Atomic Functions"'
 
@@ -51,11 +52,13 @@ def _nbytes(mods: Mods) -> int:
 PLACE = read_and_written("ptr", "generic", _nbytes)
 
 
-def _exchanged(old: Lanes, value: Lanes) -> Lanes:
+def exchanged(old: Lanes, value: Lanes) -> Lanes:
+    """The value, whatever stood there."""
     return value
 
 
-def _compared(old: Lanes, expected: Lanes, value: Lanes) -> Lanes:
+def compared(old: Lanes, expected: Lanes, value: Lanes) -> Lanes:
+    """The value where the expected one stood."""
     return np.where(old == expected, value, old)
 
 
@@ -78,7 +81,7 @@ def _atomic_row(
         f"cuda.{name}",
         params=("ptr", *values),
         operands=(reads("ptr", "generic"), *(reads(value, "typed") for value in values)),
-        doc=f"{doc}; returns the old value.",
+        doc=f"{doc}; relaxed at gpu scope; returns the old value.",
         forms=tuple(
             Form(
                 text.format(builtin=builtin, values=arguments),
@@ -138,14 +141,14 @@ _atomic_row(
     "atomic_exch",
     "atomicExch",
     {PLAIN: {**WORDS, **UNSIGNED64, "float32": "float"}, AS_BITS: BITS64},
-    _exchanged,
+    exchanged,
     "Stores `value`",
 )
 _atomic_row(
     "atomic_cas",
     "atomicCAS",
     {PLAIN: {**WORDS, **UNSIGNED64, "uint16": "unsigned short"}, AS_BITS: BITS64},
-    _compared,
+    compared,
     "Stores `value` where `compare` stands",
     values=("compare", "value"),
 )

@@ -53,6 +53,8 @@ def call(name: str, *args: object, **kwargs: object) -> Expr:
     row = lookup(name)
     positional, keywords = _arranged(row, args, kwargs)
     positional = _folded(row, positional, keywords)
+    if "dtype" in keywords:
+        keywords["dtype"] = _pointed(row, positional[0][1], keywords["dtype"])
     given = [*((p.lstrip("*"), v) for p, v in positional), *keywords.items()]
     kind, computed = _typed_dtype(row, given)
     made = Call(
@@ -144,6 +146,17 @@ def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DTy
     kind = reduce(common_dtype, dtypes)
     widened = row.widens and kind.is_float and kind not in known
     return kind, FLOAT32 if widened else kind
+
+
+def _pointed(row: Instruction, pointer: object, kind: object) -> DType:
+    """The dtype of an element in memory: ``kind``, or that of the buffer that is pointed into."""
+    if kind is not None:
+        return dtype(str(kind))
+    if not isinstance(pointer, (AddressOf, Buffer, Region)):
+        raise InstructionError(
+            f"T.{row.name}: {pointer} does not say what it points to", given="dtype=None", allowed=usage(row)
+        )
+    return (pointer.buffer if isinstance(pointer, (AddressOf, Region)) else pointer).dtype
 
 
 def _kind(row: Instruction, name: str) -> str:
@@ -303,7 +316,7 @@ def _tmem_address(what: str, value: object) -> Expr:
 
 
 _ADDRESS: Mapping[str, Callable[[str, object], Expr]] = {
-    **dict.fromkeys(ADDRESSES, _address),
+    **dict.fromkeys((*ADDRESSES, "place"), _address),
     "shared": _shared_address,
     "tmem": _tmem_address,
 }

@@ -10,10 +10,28 @@ from dataclasses import dataclass, replace
 
 from tilewright.ir import Argument
 
-__all__ = ["Access", "Async", "Count", "Mods", "Signal", "Sync", "read_and_written"]
+__all__ = [
+    "SCOPES",
+    "SEMS",
+    "Access",
+    "Async",
+    "Count",
+    "Fence",
+    "Mods",
+    "ProxyFence",
+    "Signal",
+    "Sync",
+    "Word",
+    "read_and_written",
+]
 
 Mods = Mapping[str, Argument]
 Count = int | Callable[[Mods], int]
+Word = str | Callable[[Mods], str]
+
+# How strong an access is, see PTX ISA, "Memory Consistency Model".
+SEMS = ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile")
+SCOPES = ("cta", "cluster", "gpu", "sys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +40,9 @@ class Access:
 
     operand: the address. nbytes: per address. lanes: how many lanes' addresses count, lane 0 first (32: all active).
     space: shared, global or generic (from what the pointer points into). phase_lanes: lanes served together by shared
-    memory (0: from the width: 32 for 4 bytes, 16 for 8, 8 for 16). atomic: ordered by itself, no race.
+    memory (0: from the width: 32 for 4 bytes, 16 for 8, 8 for 16).
+    sem: a key of `SEMS`. scope: of a strong access, a key of `SCOPES`. rmw: reads and writes, with nobody in between.
+    element_bytes: of each operation that a vector consists of (0: it is one).
     """
 
     operand: str
@@ -31,13 +51,45 @@ class Access:
     write: bool
     lanes: Count = 32
     phase_lanes: int = 0
-    atomic: bool = False
+    sem: Word = "weak"
+    scope: Word = ""
+    rmw: bool = False
+    element_bytes: Count = 0
 
 
-def read_and_written(operand: str, space: str, nbytes: Count) -> tuple[Access, Access]:
+def read_and_written(
+    operand: str, space: str, nbytes: Count, *, sem: Word = "relaxed", scope: Word = "gpu"
+) -> tuple[Access, Access]:
     """What an atomic touches: it reads a place and writes it, with nobody in between."""
-    read = Access(operand, space, nbytes, write=False, atomic=True)
+    read = Access(operand, space, nbytes, write=False, sem=sem, scope=scope, rmw=True)
     return read, replace(read, write=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A form that orders the thread's accesses before it against those after it, as the threads of ``scope`` see them.
+
+    sem: sc, acq_rel, acquire or release. only: the sole thing that it orders; "mbarrier.init" for m-barriers' making.
+    """
+
+    sem: Word
+    scope: Word
+    only: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyFence:
+    """A form that orders accesses through the generic proxy against those through another one.
+
+    proxy: async, tensormap or tmem (which no proxy is, but is put in order in the same way). space: global,
+    shared::cta or shared::cluster, where that alone is ordered. side: "both", or "release" and "acquire" for a pair
+    with a meeting in between. scope: of one of a pair that has one.
+    """
+
+    proxy: str
+    space: Word = ""
+    side: Word = "both"
+    scope: Word = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +114,15 @@ class Sync:
 class Signal:
     """What a form does to the m-barrier at the address ``barrier``, an operand.
 
-    kind: "init" and "inval" make and end it; "arrive" publishes what the thread has done (release); "wait" takes over
-    what those who arrived have published (acquire), in the lanes where `execute` is true; "" neither (relaxed).
+    kind: "init" and "inval" make and end it; "arrive" counts at it, and publishes what the thread has done where sem is
+    release; "wait" takes over what those who arrived have published, in the lanes where `execute` is true, where sem is
+    acquire; "bytes" counts bytes. sem: release, acquire or relaxed. scope: of it.
     """
 
     barrier: str
     kind: str
+    sem: str = "relaxed"
+    scope: Word = "cta"
 
 
 @dataclass(frozen=True, slots=True)

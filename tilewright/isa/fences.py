@@ -6,7 +6,7 @@ Sources: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar,
 from __future__ import annotations
 
 from tilewright.isa.arch import since
-from tilewright.isa.table import Form, instruction
+from tilewright.isa.table import Fence, Form, Mods, ProxyFence, instruction, reads
 
 __all__: list[str] = []
 
@@ -19,8 +19,8 @@ def _fence_row(name: str, text: str, reach: str, who: str) -> None:
         f"cuda.{name}",
         params=(),
         operands=(),
-        doc=f"{who} sees this thread's accesses before it ahead of those after it.",
-        forms=(Form(text, since("sm_75"), GUIDE, fence=reach, language="cuda"),),
+        doc=f"{who} sees this thread's accesses before it ahead of those after it: T.ptx.fence('sc', {reach!r}).",
+        forms=(Form(text, since("sm_75"), GUIDE, fence=Fence("sc", reach), language="cuda"),),
     )
 
 
@@ -28,18 +28,59 @@ _fence_row("thread_fence_block", "__threadfence_block()", "cta", "Every thread o
 _fence_row("thread_fence", "__threadfence()", "gpu", "Every thread of the device")
 _fence_row("thread_fence_system", "__threadfence_system()", "sys", "Every thread of all devices, and the host,")
 
-_SEMANTICS = {"sc": ".sc", "acq_rel": ".acq_rel"}
-_REACH = {"cta": "sm_75", "cluster": "sm_90", "gpu": "sm_75", "sys": "sm_75"}
+
+def _sem(mods: Mods) -> str:
+    return str(mods["sem"])
+
+
+BOTH_SIDES = {"sc": ".sc", "acq_rel": ".acq_rel"}
+ONE_SIDE = {"acquire": ".acquire", "release": ".release"}
+REACH = {"cta": "sm_75", "cluster": "sm_90", "gpu": "sm_75", "sys": "sm_75"}
+LEVELS = {"cta": "cta", "gl": "gpu", "sys": "sys"}
 
 instruction(
     "ptx.fence",
     params=("sem", "scope"),
     operands=(),
-    doc="Orders this thread's accesses as the threads of ``scope`` see them; ``sc`` also among all such fences.",
+    doc="Orders this thread's accesses as the threads of ``scope`` see them; ``sc`` also among all such fences. With a "
+    "strong store after it, it hands on what the thread did before (not ``acquire``); with a strong load before it, it "
+    "takes over (not ``release``).",
     forms=tuple(
-        Form("fence{sem}{scope}", since(first), FENCE, {"sem": _SEMANTICS, "scope": {reach: f".{reach}"}}, fence=reach)
-        for reach, first in _REACH.items()
+        Form(
+            "fence{sem}{scope}",
+            since(max(first, at)),
+            FENCE,
+            {"sem": sems, "scope": {reach: f".{reach}"}},
+            fence=Fence(_sem, reach),
+        )
+        for sems, at in ((BOTH_SIDES, "sm_75"), (ONE_SIDE, "sm_90"))
+        for reach, first in REACH.items()
     ),
+)
+instruction(
+    "ptx.membar",
+    params=("level",),
+    operands=(),
+    doc="The older name of T.ptx.fence('sc', ...): ``gl`` is the scope gpu.",
+    forms=tuple(
+        Form("membar{level}", since("sm_75"), FENCE, {"level": {level: f".{level}"}}, fence=Fence("sc", reach))
+        for level, reach in LEVELS.items()
+    ),
+)
+
+# One half of a pair each: what threads of a CTA did to its own shared memory, for all of the cluster's.
+RESTRICTED = {
+    "release": ".release.sync_restrict::shared::cta.cluster",
+    "acquire": ".acquire.sync_restrict::shared::cluster.cluster",
+}
+
+instruction(
+    "ptx.fence.sync_restrict",
+    params=("sem",),
+    operands=(),
+    doc="T.ptx.fence(sem, 'cluster') for accesses of shared memory alone: the CTA's own where it releases, any of the "
+    "cluster where it acquires.",
+    forms=(Form("fence{sem}", since("sm_90"), FENCE, {"sem": RESTRICTED}, fence=Fence(_sem, "cluster", "shared")),),
 )
 instruction(
     "ptx.fence.proxy_async",
@@ -60,8 +101,64 @@ instruction(
                     "global": ".global",
                 }
             },
-            fence="async",
+            fence=ProxyFence("async", lambda mods: str(mods["space"])),
         ),
+    ),
+)
+instruction(
+    "ptx.fence.proxy_async.sync_restrict",
+    params=("sem",),
+    operands=(),
+    doc="Orders ordinary accesses of shared memory before those of the asynchronous units of the cluster's other CTAs: "
+    "``release`` before the CTAs meet, ``acquire`` after it.",
+    forms=(
+        Form(
+            "fence.proxy.async::generic{sem}",
+            since("sm_90"),
+            FENCE,
+            {"sem": RESTRICTED},
+            fence=ProxyFence("async", "shared::cluster", _sem, "cluster"),
+        ),
+    ),
+)
+instruction(
+    "ptx.fence.proxy_alias",
+    params=(),
+    operands=(),
+    doc="Orders accesses of one place by two of its virtual addresses.",
+    forms=(Form("fence.proxy.alias", since("sm_75"), FENCE, fence=ProxyFence("alias")),),
+)
+instruction(
+    "ptx.fence.proxy_tensormap.release",
+    params=("scope",),
+    operands=(),
+    doc="Whoever has changed a tensor map hands it on: to the acquiring fence of its reader, by a flag or a barrier.",
+    forms=tuple(
+        Form(
+            "fence.proxy.tensormap::generic.release{scope}",
+            since("sm_90"),
+            FENCE,
+            {"scope": {reach: f".{reach}"}},
+            fence=ProxyFence("tensormap", side="release", scope=reach),
+        )
+        for reach in REACH
+    ),
+)
+instruction(
+    "ptx.fence.proxy_tensormap.acquire",
+    params=("ptr", "scope"),
+    operands=(reads("ptr", "generic"),),
+    pattern="[{ptr}], 128",
+    doc="The asynchronous units see the 128 bytes of a tensor map at ``ptr`` as they were handed on.",
+    forms=tuple(
+        Form(
+            "fence.proxy.tensormap::generic.acquire{scope}",
+            since("sm_90"),
+            FENCE,
+            {"scope": {reach: f".{reach}"}},
+            fence=ProxyFence("tensormap", side="acquire", scope=reach),
+        )
+        for reach in REACH
     ),
 )
 instruction(
@@ -69,5 +166,12 @@ instruction(
     params=(),
     operands=(),
     doc="Makes the initialisation of m-barriers visible to the cluster.",
-    forms=(Form("fence.mbarrier_init.release.cluster", since("sm_90"), FENCE, fence="cluster"),),
+    forms=(
+        Form(
+            "fence.mbarrier_init.release.cluster",
+            since("sm_90"),
+            FENCE,
+            fence=Fence("release", "cluster", "mbarrier.init"),
+        ),
+    ),
 )

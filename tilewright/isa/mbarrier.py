@@ -38,6 +38,7 @@ from tilewright.isa.table import (
     Access,
     Bound,
     Form,
+    Mods,
     Operand,
     Signal,
     Spellings,
@@ -172,30 +173,38 @@ CLUSTER: Spellings = {"cluster": ".cluster"}
 REMOTE_SCOPE: Spellings = {None: ".cluster", "cluster": ".cluster"}
 
 
+def scope_of(mods: Mods) -> str:
+    """Of a call's access to an m-barrier."""
+    return str(mods["scope"] or ("cluster" if mods.get("space") in REMOTE else "cta"))
+
+
 class Order(NamedTuple):
-    """One way to order an access to an m-barrier. kind: what it signals, see `Signal`."""
+    """One way to order an access to an m-barrier."""
 
     text: str
     modifiers: Mapping[str, Spellings]
     first: str
-    kind: str
+
+    def signal(self, kind: str) -> Signal:
+        """What it does to the m-barrier, see `Signal`."""
+        (sem,) = self.modifiers["sem"]
+        return Signal("ptr", kind, str(sem), scope_of)
 
 
 def _orders(sem: str, first: str, *, remote: bool) -> Iterator[Order]:
     """Arrivals release, waits acquire, unless they are relaxed; only the plain form is older than sm_90."""
     strong, weak = {sem: f".{sem}"}, {"relaxed": ".relaxed"}
-    kind = {"release": "arrive", "acquire": "wait"}[sem]
-    yield Order("{space}", {"sem": {sem: ""}, "scope": OWN_SCOPE, "space": OWN}, first, kind)
-    yield Order("{sem}{scope}{space}", {"sem": strong, "scope": CLUSTER, "space": OWN}, "sm_90", kind)
-    yield Order("{sem}{scope}{space}", {"sem": weak, "scope": ANY_SCOPE, "space": OWN}, "sm_90", "")
+    yield Order("{space}", {"sem": {sem: ""}, "scope": OWN_SCOPE, "space": OWN}, first)
+    yield Order("{sem}{scope}{space}", {"sem": strong, "scope": CLUSTER, "space": OWN}, "sm_90")
+    yield Order("{sem}{scope}{space}", {"sem": weak, "scope": ANY_SCOPE, "space": OWN}, "sm_90")
     if remote:
         far = {"scope": REMOTE_SCOPE, "space": REMOTE}
-        yield Order("{sem}{scope}{space}", {"sem": strong, **far}, "sm_90", kind)
-        yield Order("{sem}{scope}{space}", {"sem": weak, **far}, "sm_90", "")
+        yield Order("{sem}{scope}{space}", {"sem": strong, **far}, "sm_90")
+        yield Order("{sem}{scope}{space}", {"sem": weak, **far}, "sm_90")
 
 
 PTR = reads("ptr", "shared")
-CHANGE = read_and_written("ptr", "shared", 8)
+CHANGE = read_and_written("ptr", "shared", 8, scope=scope_of)
 READ, _ = CHANGE
 
 
@@ -240,7 +249,7 @@ def _arrivals(
             execute,
             on="machine",
             accesses=CHANGE,
-            signal=Signal("ptr", order.kind),
+            signal=order.signal("arrive"),
             pattern=f"{'_' if remote else '{result}'}, [{{ptr}}]{more}",
             result=VOID if remote else STATE,
         )
@@ -291,7 +300,7 @@ for _name, _execute, _doc in (
                 _execute,
                 on="machine",
                 accesses=CHANGE,
-                signal=Signal("ptr", ""),
+                signal=Signal("ptr", "bytes", "relaxed", scope_of),
             )
             for scopes, spaces in ((ANY_SCOPE, OWN), (REMOTE_SCOPE, REMOTE))
         ),
@@ -315,7 +324,7 @@ def _waits(
             execute,
             on="machine",
             accesses=(READ,),
-            signal=Signal("ptr", order.kind),
+            signal=order.signal("wait"),
             sync=Sync("poll") if blocking else None,
             pattern=pattern,
             result=VOID if blocking else BOOL,

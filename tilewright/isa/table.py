@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.dtypes import VOID, DType
+from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, TargetError, choices
 from tilewright.ir import Argument, Expr
 from tilewright.isa.arch import Arch, Requirement
-from tilewright.isa.effects import Access, Async, Count, Mods, Signal, Sync
+from tilewright.isa.effects import Access, Async, Count, Fence, Mods, ProxyFence, Signal, Sync, Word
 from tilewright.public import Public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tilewright.isa.machine import Lanes
     from tilewright.isa.products import MatrixProduct
 
 __all__ = [
@@ -35,14 +36,17 @@ __all__ = [
     "LEFT_OUT",
     "REQUIRED",
     "RUNS_ON",
+    "SPACE_KINDS",
     "WHOLE_WARP",
     "Access",
     "Async",
     "Bound",
+    "Fence",
     "Form",
     "Instruction",
     "Mods",
     "Operand",
+    "ProxyFence",
     "Signal",
     "Spellings",
     "Sync",
@@ -50,6 +54,7 @@ __all__ = [
     "instruction",
     "lookup",
     "reads",
+    "register_kind",
     "writes",
 ]
 
@@ -82,6 +87,7 @@ KINDS = {
     "tmem": "an address of tensor memory: the lane in bits 16 to 31, the 32-bit column in bits 0 to 15",
     "global": "a handle that points to global memory",
     "generic": "a handle that points anywhere",
+    "place": "an address in the memory that the modifier `space` names, see `SPACE_KINDS`",
     "pred": "a condition; `execute` gets bools",
     "typed": "a value; all typed operands of a call are brought to one dtype, which is the modifier `dtype`",
     "value": "a value of whatever dtype it has; `execute` gets a tuple of arrays for ``*args``",
@@ -89,6 +95,9 @@ KINDS = {
     "imm": "an integer constant that stands in the text itself",
     "note": "a number for the simulator alone: it never reaches the text",
 }
+
+SPACE_KINDS: Mapping[Argument, str] = {None: "generic", "global": "global"}
+"""The kind of a "place" by its modifier ``space``: "shared" for all others."""
 
 RUNS_ON = {
     "": "nothing but its operands",
@@ -102,6 +111,11 @@ RUNS_ON = {
 # Two forms tell by these whether a call gives an operand whose keyword has the default None.
 LEFT_OUT: Spellings = {None: ""}
 GIVEN: Spellings = {"given": ""}
+
+
+def register_kind(kind: DType) -> str:
+    """The kind of register that holds a value of a dtype: a float that assembly knows, else its bits."""
+    return f"f{kind.bits}" if kind.is_float and kind.cuda else f"b{max(16, kind.bits)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +138,7 @@ class Operand:
     @property
     def in_register(self) -> bool:
         """Does assembly get it in a register, a value or an address?"""
-        return self.kind in CONSTRAINTS or self.kind == "pred"
+        return self.kind in CONSTRAINTS or self.kind in ("pred", "typed")
 
 
 def reads(name: str, kind: str) -> Operand:
@@ -156,15 +170,14 @@ class Form:
     ``passes`` as keywords. It returns what it writes: the value of the call where there is a ``result``, else the
     written operands, a tuple where there are several; arrays of 1 instead of 32 are equal in all lanes. Where each lane
     stands for itself (`ANY_LANES`) and ``on`` is "", arrays of any shapes that broadcast will do.
-    result: the dtype of the call's value, or the operand whose dtype it has.
+    result: the dtype of the call's value, or the operand whose dtype it has, or the modifier that names it.
     accesses: the memory it touches. moves: copies bits without looking at them, so that uninitialised bits travel
     along; with a read and a write access and no `execute`, the bytes of the first go to the second. Run on memory and
     registers whose bytes say 1 for valid and 0 for not, `execute` then gives the validity of what it writes; where
     bits do not stay in bytes of their own, `validity` does.
+    source_lane: of a form that reads other lanes' values: gets what `execute` gets, tells which lane each reads.
     pattern: instead of the row's, where this form's operands stand otherwise.
-    fence: how far it orders the lane's accesses before it against those after it: "cta", "cluster", "gpu", "sys",
-    "async" between the generic and the asynchronous proxy, "tmem.before" and "tmem.after" between tensor memory
-    and the meetings of threads.
+    fence: which of the thread's accesses before it it orders against which of those after it.
     product: the product of matrices that a call's registers hold, for forms that are nothing else.
     ready: of a form that may have to wait for others: gets what `execute` gets, tells in which lanes that may take
     place, and keeps for them what they waited for.
@@ -185,8 +198,9 @@ class Form:
     validity: Callable[..., object] | None = None
     product: Callable[[Mods], MatrixProduct | None] | None = None
     sync: Sync | None = None
-    fence: str = ""
+    fence: Fence | ProxyFence | None = None
     ready: Callable[..., object] | None = None
+    source_lane: Callable[..., Lanes] | None = None
     signal: Signal | None = None
     asynchronous: Async | None = None
     language: str = "ptx"
@@ -220,6 +234,19 @@ class Form:
     def count(self, what: Count, mods: Mods) -> int:
         """A number that may depend on the modifiers."""
         return what(mods) if callable(what) else what
+
+    def word(self, what: Word, mods: Mods) -> str:
+        """A word that may depend on the modifiers."""
+        return what(mods) if callable(what) else what
+
+    def fence_of(self, mods: Mods) -> Fence | ProxyFence | None:
+        """The fence that it is with these modifiers: all words are strings."""
+        fence = self.fence
+        if isinstance(fence, Fence):
+            return Fence(self.word(fence.sem, mods), self.word(fence.scope, mods), fence.only)
+        if isinstance(fence, ProxyFence):
+            return ProxyFence(fence.proxy, *(self.word(one, mods) for one in (fence.space, fence.side, fence.scope)))
+        return None
 
     def registers_of(self, operand: str, mods: Mods) -> int:
         """The length of the vector ``operand``."""
@@ -283,8 +310,12 @@ class Bound:
 
     @property
     def given(self) -> tuple[Operand, ...]:
-        """The operands that the call has: the row's, less those that were left out."""
-        return tuple(one for one in self.instruction.operands if self.mods.get(one.name, one) is not None)
+        """The operands that the call has: the row's, less those that were left out, each place of its own kind."""
+        return tuple(
+            replace(one, kind=SPACE_KINDS.get(self.mods["space"], "shared")) if one.kind == "place" else one
+            for one in self.instruction.operands
+            if self.mods.get(one.name, one) is not None
+        )
 
     @property
     def read(self) -> tuple[Operand, ...]:
@@ -301,7 +332,9 @@ class Bound:
     def result(self) -> DType:
         """The dtype of the call's value, VOID for none."""
         result = self.form.result
-        return result if isinstance(result, DType) else self.operands[result][0].dtype
+        if isinstance(result, DType):
+            return result
+        return self.operands[result][0].dtype if result in self.operands else dtype(str(self.mods[result]))
 
     def code(self, operands: Mapping[str, str | Sequence[str]]) -> str:
         """The text with ``operands`` put in: assembly for "ptx" (with ``result`` where there is one), else C++.

@@ -23,6 +23,7 @@ from tilewright.isa.table import (
     Async,
     Bound,
     Form,
+    ProxyFence,
     Signal,
     counts,
     instruction,
@@ -69,8 +70,8 @@ instruction(
             {"cta_group": CTA_GROUP, "cta_mask": given},
             execute,
             on="bulk",
-            accesses=read_and_written("ptr", "shared", 8),
-            signal=Signal("ptr", "arrive"),
+            accesses=read_and_written("ptr", "shared", 8, scope="cluster"),
+            signal=Signal("ptr", "arrive", "release", "cluster"),
             asynchronous=Async("tmem", "commit"),
             pattern=pattern,
         )
@@ -101,15 +102,15 @@ for _name, _group, _doc in (
         ),
     )
 
-for _name, _fence, _doc in (
+for _name, _side, _doc in (
     (
         "before",
-        "tmem.before",
+        "release",
         "What the thread did to tensor memory before comes before what others do after they meet it.",
     ),
     (
         "after",
-        "tmem.after",
+        "acquire",
         "What the thread does to tensor memory from now on comes after what others did before it met them.",
     ),
 ):
@@ -118,5 +119,12 @@ for _name, _fence, _doc in (
         params=(),
         operands=(),
         doc=_doc,
-        forms=(Form(f"tcgen05.fence::{_name}_thread_sync", TMEM_ARCHS, SOURCE.format("tcgen05.fence"), fence=_fence),),
+        forms=(
+            Form(
+                f"tcgen05.fence::{_name}_thread_sync",
+                TMEM_ARCHS,
+                SOURCE.format("tcgen05.fence"),
+                fence=ProxyFence("tmem", side=_side),
+            ),
+        ),
     )

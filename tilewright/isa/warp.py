@@ -55,11 +55,22 @@ def _from_partner(mask: Lanes, first: Lanes, last: Lanes) -> Lanes:
     return np.where((LANE ^ mask) <= last, LANE ^ mask, LANE)
 
 
+def _origins(source: Callable[[Lanes, Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lanes, Lanes, Lanes], Lanes]:
+    """The lane whose value each lane gets."""
+
+    def origins(mask: Lanes, value: Lanes, lane: Lanes, width: Lanes) -> Lanes:
+        return source(lane.astype(np.int64) & 31, *_segment(width))
+
+    return origins
+
+
 def _shuffle(source: Callable[[Lanes, Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lanes, Lanes, Lanes], Lanes]:
     """The meaning of a shuffle that reads each lane's value from lane ``source(operand, first, last)``."""
 
+    origins = _origins(source)
+
     def execute(mask: Lanes, value: Lanes, lane: Lanes, width: Lanes) -> Lanes:
-        origin = source(lane.astype(np.int64) & 31, *_segment(width))
+        origin = origins(mask, value, lane, width)
         value = np.broadcast_to(value, (*value.shape[:-1], 32))
         if origin.size == 32:  # the same in every warp
             return value.take(origin.reshape(32), axis=-1)
@@ -85,6 +96,7 @@ def _shuffle_row(name: str, lane: str, source: Callable[[Lanes, Lanes, Lanes], L
                 {"dtype": CARRIERS},
                 _shuffle(source),
                 moves=True,
+                source_lane=_origins(source),
                 language="cuda",
                 result="value",
             ),

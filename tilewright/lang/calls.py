@@ -30,12 +30,13 @@ def call(parser: Parser, node: ast.Call) -> object:
     builder = parser.builder
     hints, builder.hints = builder.hints, ()
     function = parser.eval(node.func)
+    evaluates = getattr(function, "__wrapped__", None) is evaluate  # it takes a call without a value
     args: list[object] = []
     for part in node.args:
         if isinstance(part, ast.Starred):
             args += parser.eval(part.value)  # type: ignore[arg-type]  # Python's own error is the right one
         else:
-            args.append(parser.outcome(part) if function is evaluate else parser.eval(part))
+            args.append(parser.outcome(part) if evaluates else parser.eval(part))
     kwargs: dict[str, object] = {}
     for keyword in node.keywords:
         value = parser.eval(keyword.value)

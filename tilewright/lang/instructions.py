@@ -48,8 +48,10 @@ class Instructions:
 
 
 def _has_effect(made: Call) -> bool:
-    form = bind(made).form
-    return form.sync is not None or any(access.write for access in form.accesses)
+    bound = bind(made)
+    form = bound.form
+    strong = (access.write or form.word(access.sem, bound.mods) != "weak" for access in form.accesses)
+    return form.sync is not None or any(strong)
 
 
 @cache

@@ -29,6 +29,7 @@ OWN_WORDS = (
     "param: Var",
     "place: Buffer | Load | Region",
     "settings: Mapping[str, object]",
+    "*box: tuple[Value, Value]",
     "allocated_addr: Value | None",
 )
 """Parameters whose functions refuse what they do not take in words of their own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,13 +110,15 @@ class BufferType:
         dtype: str = "float32",
         *,
         layout: Layout | None = None,
-        strides: Iterable[object] | None = None,
+        strides: object = None,
         scope: str = "global",
         align: int = 0,
     ) -> None:
         if not isinstance(shape, (tuple, list)):
             shape = (shape,)
         values = {"shape": tuple(shape), "dtype": dtype, "layout": layout, "scope": scope, "align": align}
+        if strides is not None and not isinstance(strides, (tuple, list)):
+            strides = (strides,)
         values["strides"] = None if strides is None else tuple(strides)
         for name, value in values.items():
             object.__setattr__(self, name, value)

@@ -151,8 +151,8 @@ class Offset:
             return Offset((*self.terms, *other.terms))
         if isinstance(other, OnAxis):
             return Offset((*self.terms, other))
-        if public.kind("TileLayout").fits(other):
-            return NotImplemented  # the layout takes the offset
+        if public.kind("Layout").fits(other):
+            return NotImplemented  # the layout takes the offset, or says why not
         return Offset((*self.terms, OnAxis(other, m)))
 
     def __radd__(self, other: int) -> Offset:

@@ -18,10 +18,10 @@ In the order in which to read:
     sites, address          a place of the kernel that touches memory, and the addresses of its lanes
     memory, registers, tmem, remote
                             what is touched
-    instructions, facets    a row of the instruction table, run on the machine that it asks for
+    instructions, facets    a row of the instruction table, run on the machine that it asks for, by gathered lanes
     pending, bulk           operations that go on by themselves
     counts, printed         what was counted, and what the kernel printed
-    checks                  what is looked for meanwhile; advice on what would order two accesses
+    checks, order           what is looked for meanwhile; which accesses are in order, and advice on what would do that
     fusing, products, loads, uniform
                             many small products or loads done as one: nothing new, only faster
 """

@@ -165,10 +165,12 @@ class Address:
         return self.start >> shift, look.sums[key]
 
     def is_one_to_one(self, look: Look, pitch: int = 0) -> bool:
-        """Has surely no lane of a batch the address of another one? Found out where its parts are kept.
+        """Has surely no lane of a batch the address of another one? Found out where it climbs evenly, or is kept.
 
         pitch: bytes from one CTA's row to the next, for memory that has one for each.
         """
+        if self._climbs(look, pitch):
+            return True
         if not all(part.kept for part in self.parts):
             return False
         key = (pitch, *map(id, self.parts))
@@ -176,8 +178,21 @@ class Address:
             total = look.rows(pitch) if pitch else np.zeros((1, 1, 1), np.int64)
             for part in self.parts:
                 total = total + part.values
-            look.one_to_one[key] = total.shape == look.shape and len(np.unique(total)) == total.size
+            ordered = np.sort(total, axis=None)
+            look.one_to_one[key] = total.shape == look.shape and bool((ordered[1:] != ordered[:-1]).all())
         return look.one_to_one[key]
+
+    def _climbs(self, look: Look, pitch: int) -> bool:
+        """Does each step along an axis lead beyond all that the inner ones reach?"""
+        steps = self.strides()
+        if steps is None:
+            return False
+        reach = 0
+        for step, extent in zip((steps[2], steps[1], steps[0] + pitch * look.ctas.step), look.shape[::-1], strict=True):
+            if extent > 1 and abs(step) <= reach:
+                return False
+            reach += abs(step) * (extent - 1)
+        return True
 
     def strides(self) -> tuple[int, ...] | None:
         """The steps in bytes along CTAs, warps and lanes, where there are such."""

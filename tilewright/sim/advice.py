@@ -156,4 +156,4 @@ def _lock(way: tuple[_Step, ...]) -> str | None:
 
 def _atomic(stmt: Stmt) -> bool:
     inner = (call for part in statements((stmt,)) for call in calls_of(part))
-    return any(access.atomic for call in inner for access in bind(call).form.accesses)
+    return any(access.rmw for call in inner for access in bind(call).form.accesses)

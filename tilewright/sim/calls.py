@@ -46,7 +46,7 @@ class CallEmitter(Addressing):
             self.out.line(f"b.wave.pending.wait(b, {mask}, {form.asynchronous.group!r})")
             return Operand("None")
         if (form.sync is not None and form.execute is None) or form.fence:
-            what = self.out.constant("X", form.sync or form.fence)
+            what = self.out.constant("X", form.sync or form.fence_of(bound.mods))
             self.out.line(f"run.ordered(b, {mask}, {what}, {self.out.constant('A', self.at)})")
             return Operand("None")
         return self._executed(expr, bound, mask)
@@ -111,6 +111,7 @@ class CallEmitter(Addressing):
     def _instruction(self, bound: Bound, sinks: list[RegisterFile], expr: Call) -> Instruction:
         sites: list[tuple[int, Site]] = []
         read = [row.name for row in bound.read]
+        is_signal = bound.form.signal is not None
         for access in bound.form.accesses:
             pointer = bound.operands[access.operand][0]
             place = self._place_of(pointer) if access.space != "shared" or pointer.dtype.kind == "handle" else None
@@ -122,11 +123,16 @@ class CallEmitter(Addressing):
                 place,
                 bound.form.count(access.nbytes, bound.mods),
                 access.write,
-                atomic=access.atomic,
+                atomic=access.rmw,
                 lanes=bound.form.count(access.lanes, bound.mods),
                 phase=access.phase_lanes,
                 collective=bound.instruction.lanes == WHOLE_WARP,
                 shifts=bound.form.moves,
+                sem=bound.form.word(access.sem, bound.mods),
+                scope="sys" if is_signal else bound.form.word(access.scope, bound.mods),  # they never race
+                element=bound.form.count(access.element_bytes, bound.mods),
+                is_signal=is_signal,
+                observes=bound.form.result != VOID,
             )
             sites.append((read.index(access.operand), self.program.add_site(site)))
         result = "bool" if bound.form.sync is not None else str(expr.dtype)  # a poll tells who may go on

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.isa import Sync
 from tilewright.sim.batch import Batch
 from tilewright.sim.counts import Counts, Line
 from tilewright.sim.facets import Facet
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.host import Limits
-    from tilewright.isa import Sync
+    from tilewright.isa import Fence, ProxyFence
     from tilewright.sim.address import Part
     from tilewright.sim.batch import Look
     from tilewright.sim.checks import Check
@@ -67,9 +68,12 @@ class Execution:
         scalars: Mapping[str, Any],
         checks: list[Check],
         limits: Limits,
+        *,
+        backwards: bool = False,
     ) -> None:
-        """arrays: by the name of the buffer."""
+        """arrays: by the name of the buffer. backwards: the last CTA, warp and lane goes first where it may."""
         self.program = program
+        self.backwards = backwards
         self.places = program.places
         self.scalars = program.bound_scalars(scalars)
         self.blocks = blocks_of(arrays, program.groups)
@@ -153,7 +157,7 @@ class Execution:
         if size <= 0:
             return False
         self.watch.look(monotonic())
-        wave = Wave(self, self._next, size)
+        wave = Wave(self, self.ctas - self._next - size if self.backwards else self._next, size)
         self.open.append(wave)
         for check in self.checks:
             check.start(wave)
@@ -203,9 +207,9 @@ class Execution:
         """The bytes of a place themselves."""
         return batch.wave.storage(place)
 
-    def ordered(self, batch: Batch, mask: Mask, what: Sync | str, at: Span | None) -> None:
+    def ordered(self, batch: Batch, mask: Mask, what: Sync | Fence | ProxyFence, at: Span | None) -> None:
         """A fence, or the lanes of whole warps meeting where none of them can be elsewhere."""
-        if isinstance(what, str):
+        if not isinstance(what, Sync):
             for check in self.checks:
                 check.fenced(batch, mask, what)
             return

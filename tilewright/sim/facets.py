@@ -14,7 +14,7 @@ from tilewright.sim.batch import lanes_text, numbers
 from tilewright.sim.masks import Bools, Mask
 from tilewright.sim.memory import SHIFT, UNITS, Block
 from tilewright.sim.places import SHARED_WINDOW, WINDOW_BITS
-from tilewright.sim.remote import OFFSET_BITS, atomic_words, on_rank
+from tilewright.sim.remote import OFFSET_BITS, on_rank, split
 from tilewright.sim.tmem import TmemFacet
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class SharedFacet:
 
     def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
         mask = _lanes_of(self.mask, address.shape[-1])
-        at = Address(0, Part.of_lanes(_safe(address, mask)))
         block = self.storage(self.batch, self.batch.wave.run.places.arena)
+        at = Address(0, Part.of_lanes(self._across(block, _safe(address, mask))))
         found = np.ascontiguousarray(block.load(self.batch, at, nbytes))
         return found[..., None].view(np.uint8)
 
@@ -56,7 +56,7 @@ class SharedFacet:
         block = self.storage(self.batch, self.batch.wave.run.places.arena)
         block.store(
             self.batch.of_lanes(mask.shape[2]),
-            Address(0, Part.of_lanes(_safe(address, mask))),
+            Address(0, Part.of_lanes(self._across(block, _safe(address, mask)))),
             data.shape[-1],
             bits,
             mask,
@@ -64,19 +64,20 @@ class SharedFacet:
 
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
         if int(address.max()) >> OFFSET_BITS:
-            return self._remote(address, combine, values)
+            block = self.storage(self.batch, self.batch.wave.run.places.arena)
+            at = Address(0, Part(self._across(block, _safe(address, self.mask))))
+            return MemoryFacet(self.batch, self.mask, self.storage).changed(block, self.mask, at, combine, *values)
         return MemoryFacet(self.batch, self.mask, self.storage).atomic(
             address + (SHARED_WINDOW << WINDOW_BITS), combine, *values
         )
 
-    def _remote(self, address: Array, combine: Callable[..., Array], values: tuple[Array, ...]) -> Array:
-        """On the 8 bytes at addresses of the cluster's window."""
-        active = self.mask.full
-        rows = np.broadcast_to(np.array(numbers(self.batch.ctas)).reshape(-1, 1, 1), active.shape)
-        given = [np.broadcast_to(each, active.shape)[active] for each in (address.astype(np.int64), *values)]
-        found = np.zeros(active.shape, np.uint64)
-        found[active] = atomic_words(self.batch.wave, rows[active], given[0], combine, tuple(given[1:]))
-        return found
+    def _across(self, block: Any, address: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Addresses of the cluster's window, counted from the own CTA's first byte: the CTAs follow each other."""
+        if not int(address.max()) >> OFFSET_BITS:
+            return address
+        rows = np.array(numbers(self.batch.ctas)).reshape(-1, 1, 1)
+        there, offset = split(self.batch.wave, rows, address)
+        return offset + (there - rows) * block.pitch if block.rows > 1 else offset
 
 
 def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
@@ -124,22 +125,25 @@ class MemoryFacet:
         """Lane by lane where lanes meet, all others at once."""
         olds = np.zeros(self.mask.shape, values[0].dtype)
         for storage, lanes, at in self._split(address):
-            change = self._in_block if isinstance(storage, Block) else self._in_registers
-            change(storage, lanes, at, olds, combine, *values)
+            if isinstance(storage, Block):
+                np.copyto(olds, self.changed(storage, lanes, at, combine, *values), where=lanes.full)
+            else:
+                self._in_registers(storage, lanes, at, olds, combine, *values)
         return olds
 
-    def _in_block(
-        self, block: Any, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
-    ) -> None:
+    def changed(self, block: Any, lanes: Mask, at: Address, combine: Callable[..., Array], *values: Array) -> Array:
+        """Combine in a block; what stood there before."""
+        olds = np.zeros(self.mask.shape, values[0].dtype)
         words = block.view(olds.itemsize).view(olds.dtype)
         row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
         place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape).reshape(-1)
         given = [np.broadcast_to(value, olds.shape).reshape(-1) for value in values]
-        words, olds = words.reshape(-1), olds.reshape(-1)
-        for turn in _turns(place, lanes.flat):
+        words, flat = words.reshape(-1), olds.reshape(-1)
+        for turn in _turns(place, lanes.flat[::-1] if self.batch.wave.run.backwards else lanes.flat):
             there = place[turn]
-            olds[turn] = old = words[there]
+            flat[turn] = old = words[there]
             words[there] = np.asarray(combine(old, *(value[turn] for value in given))).astype(olds.dtype)
+        return olds
 
     def _in_registers(
         self, registers: Any, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array

@@ -5,18 +5,18 @@ A row that only moves bits is run a second time on the shadows, so that uninitia
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.errors import SimulationError
-from tilewright.isa import BY_MASK, WHOLE_WARP, Async, Bound
+from tilewright.isa import Async, Bound
 from tilewright.sim.address import Address, Part
-from tilewright.sim.batch import lanes_text, numbers
-from tilewright.sim.facets import Facet, where_text
+from tilewright.sim.batch import numbers
+from tilewright.sim.facets import Facet
+from tilewright.sim.gathered import check_lanes
 from tilewright.sim.memory import UNITS, Bits
 from tilewright.sim.places import SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.remote import OFFSET_BITS
@@ -181,12 +181,14 @@ class Instruction:
     def __call__(
         self, batch: Batch, mask: Mask, values: tuple[Any, ...], sinks: tuple[Any, ...], flags: Any = None
     ) -> Any:
-        self._check_lanes(batch, mask, values)
+        check_lanes(self.bound, batch, mask, values, self.at)
         for number, site in self.accesses:
             if not self.is_elsewhere(number, values[number].hi):
                 site.touch(batch, mask, values[number])
             elif self.bound.reaches_cluster:
                 self._check_elsewhere(batch, mask, values[number], site.width)
+                for check in batch.wave.run.checks:
+                    check.reached(site, batch, mask, values[number])
             else:
                 own = self._own(batch, mask, values[number])
                 values = (*values[:number], own, *values[number + 1 :])
@@ -202,7 +204,7 @@ class Instruction:
 
     def may_go_on(self, batch: Batch, mask: Mask, values: tuple[Any, ...]) -> Any:
         """In which lanes it can take place now; of a form that may have to wait."""
-        self._check_lanes(batch, mask, values)
+        check_lanes(self.bound, batch, mask, values, self.at)
         arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
         return self._run(batch, mask, arguments, batch.wave.run.plain, self.bound.form.ready)
 
@@ -260,9 +262,10 @@ class Instruction:
             cta, warp, lane = np.argwhere(mask.full & ~np.broadcast_to(found, mask.shape))[0]
             address = int(np.broadcast_to(barrier, mask.shape)[cta, warp, lane])
             batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
+        resolved = replace(signal, scope=self.bound.form.word(signal.scope, self.bound.mods))
         if told is not None:
             for check in batch.wave.run.checks:
-                check.signalled(batch, told, barrier, signal.kind, found)
+                check.signalled(batch, told, barrier, resolved, found, self.at)
 
     def _moves_sound_bits(self, batch: Batch, arguments: Any, sinks: tuple[Any, ...]) -> bool:
         """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""
@@ -293,13 +296,20 @@ class Instruction:
             for argument, flag in zip(arguments, flags or (), strict=False):
                 self._sound(batch, mask, argument, flag)
             for number, site in self.accesses:
-                if site.write and not self.is_elsewhere(number, int(np.max(arguments[number]))):
+                if site.write and self.is_elsewhere(number, int(np.max(arguments[number]))):
+                    self._mark_elsewhere(batch, mask, arguments[number], site.width)
+                elif site.write:
                     site.mark(batch, mask, arguments[number])
         for register, at, part in self._delivered(sinks, shadow):
             register.store_flags(batch, mask, at, part)
         if form.moves and self.result != "void":
             return self._typed(found), _bits_of(shadow)
         return self._typed(found)
+
+    def _mark_elsewhere(self, batch: Batch, mask: Mask, address: Any, width: int) -> None:
+        batch.wave.shadows.expand()
+        flags = np.ones((*address.shape, width), np.uint8)
+        Facet(batch, mask, self.at, batch.wave.shadows.finder).shared.store_rows(address, flags)
 
     def _delivered(self, sinks: tuple[Any, ...], found: Any) -> Iterator[tuple[RegisterFile, Any, Any]]:
         """What goes into which registers, and where those are."""
@@ -350,29 +360,6 @@ class Instruction:
         if found is None or self.result == "void":
             return None
         return np.asarray(found).astype(DType(self.result).numpy, copy=False)
-
-    def _check_lanes(self, batch: Batch, mask: Mask, values: tuple[Any, ...]) -> None:
-        needs = self.bound.instruction.lanes
-        if needs == WHOLE_WARP and not mask.has_whole_warps:
-            self._divergence(batch, mask, np.ones((1, 1, 32), np.bool_))
-        elif needs == BY_MASK and mask.array is not None:
-            names = [row.name for row in self.bound.read]
-            named = values[names.index("mask")].astype(np.int64) >> np.arange(32) & 1 != 0
-            if (mask.full.any(-1, keepdims=True) & named & ~mask.full).any():
-                self._divergence(batch, mask, named)
-
-    def _divergence(self, batch: Batch, mask: Mask, wanted: Any) -> None:
-        active = mask.full
-        wanted = np.broadcast_to(wanted, mask.shape)
-        missing = active.any(-1, keepdims=True) & wanted & ~active
-        cta, warp = map(int, np.argwhere(missing.any(-1))[0])
-        raise SimulationError(
-            f"divergence: {self.bound.instruction.name} without {lanes_text(missing[cta, warp])}",
-            given=where_text(batch, cta, warp, active[cta, warp]),
-            allowed=f"{lanes_text(wanted[cta, warp])} of the warp, together",
-            hint="move it out of the condition that splits the warp",
-            at=self.at,
-        )
 
 
 def _bits_of(shadow: Any) -> Bits:

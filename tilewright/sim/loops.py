@@ -31,7 +31,7 @@ from tilewright.sim.prepare import calls_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["changed_names", "is_closed", "is_long", "leaves", "polls"]
+__all__ = ["changed_names", "is_closed", "is_long", "leaves", "polls", "shows_order"]
 
 FEW_TURNS = 4096  # that nobody need watch
 
@@ -39,7 +39,7 @@ FEW_TURNS = 4096  # that nobody need watch
 def polls(loop: Stmt) -> bool:
     """Does this loop ask memory again and again until somebody else has written there?
 
-    A `while` with an atomic in it, or one that ends when a place says so that does not move from turn to turn; a `for`
+    A `while` with a strong access in it, or one that ends when a place says so that stays where it is; a `for`
     that asks an m-barrier so often, and no more.
     """
     if not isinstance(loop, (For, While)):
@@ -47,13 +47,25 @@ def polls(loop: Stmt) -> bool:
     inner = [call for stmt in (loop, *statements(loop.body)) for call in calls_of(stmt)]
     if isinstance(loop, For):
         return any(map(_asks, inner)) and any(isinstance(stmt, Break) for stmt in statements(loop.body))
-    if any(access.atomic for call in inner for access in bind(call).form.accesses):
+    if any(_is_strong(call) for call in inner):
         return True
     changing = changed_names(loop)
     exits = list(_exits(loop))
     deciding = {node.name for cond in exits for node in walk(cond) if isinstance(node, Var)}
     exits += [s.value for s in statements(loop.body) if isinstance(s, (Assign, Bind)) and s.var.name in deciding]
     return any(_asks_memory(cond, changing) for cond in exits)
+
+
+def shows_order(stmt: If) -> bool:
+    """Does a branch ask memory in a way that may tell who came first? m-barriers do not: they count."""
+    inner = (call for part in statements((*stmt.then, *stmt.orelse)) for call in calls_of(part))
+    return any(_is_strong(call) and bind(call).form.signal is None for call in inner)
+
+
+def _is_strong(call: Call) -> bool:
+    """Does a call touch memory as others may see it: an atomic, or a load or store with an order?"""
+    bound = bind(call)
+    return any(bound.form.word(access.sem, bound.mods) != "weak" for access in bound.form.accesses)
 
 
 def _asks(call: Call) -> bool:

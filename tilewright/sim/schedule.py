@@ -66,7 +66,8 @@ class Scheduler:
     def _next(self) -> Batch:
         if len(self.ready) == 1:
             return self.ready.pop()
-        lowest = min(batch.segment for batch in self.ready)
+        first_of = max if self.run.backwards else min
+        lowest = first_of(batch.segment for batch in self.ready)
         here = [batch for batch in self.ready if batch.segment == lowest]
         first = here[0]
         self.ready.remove(first)

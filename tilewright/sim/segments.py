@@ -31,7 +31,7 @@ from tilewright.ir import (
 )
 from tilewright.isa import WHOLE_WARP, bind
 from tilewright.sim.axes import LANE, Axes, stop_of
-from tilewright.sim.loops import polls
+from tilewright.sim.loops import polls, shows_order
 from tilewright.sim.prepare import calls_of, is_collective
 
 if TYPE_CHECKING:
@@ -108,9 +108,12 @@ class Segment:
         return () if isinstance(self.end, Done) else (self.end.to,)
 
 
-def cut(kernel: Kernel, axes: Axes) -> tuple[Segment, ...]:
-    """The segments of a lowered kernel whose body is `prepared`; the first one is entered first."""
-    waits = _Waits(kernel, axes)
+def cut(kernel: Kernel, axes: Axes, *, apart: bool = False) -> tuple[Segment, ...]:
+    """The segments of a lowered kernel whose body is `prepared`; the first one is entered first.
+
+    apart: also where threads part on the way to accesses that show who came first, so that either may go first.
+    """
+    waits = _Waits(kernel, axes, apart)
     cutter = _Cutter(waits)
     cutter.start(0)
     cutter.body(kernel.body)
@@ -121,8 +124,9 @@ def cut(kernel: Kernel, axes: Axes) -> tuple[Segment, ...]:
 class _Waits:
     """Which statements may wait. Collectives of a warp do once its lanes can be in different segments."""
 
-    def __init__(self, kernel: Kernel, axes: Axes) -> None:
+    def __init__(self, kernel: Kernel, axes: Axes, apart: bool) -> None:
         self.axes = axes
+        self.apart = apart
         self.cut: set[int] = set()
         self.lanes_part = False
         before = -1
@@ -155,6 +159,8 @@ class _Waits:
     def _waits(self, stmt: Stmt, around: tuple[Stmt, ...]) -> bool:
         if isinstance(stmt, (For, While)):
             return polls(stmt)
+        if self.apart and isinstance(stmt, If) and self._parts(stmt) & ~LANE and shows_order(stmt):
+            return True
         for call in calls_of(stmt):
             form = bind(call).form
             sync = form.sync

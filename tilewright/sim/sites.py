@@ -8,7 +8,7 @@ followed), the access is counted, and the hooks of the checks see it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,20 +43,26 @@ class Site:
     place: Place | None
     width: int
     write: bool
-    atomic: bool = False
+    atomic: bool = False  # reads and writes, with nobody in between
     lanes: int = 32
     phase: int = 0
     aligned: bool = False
     collective: bool = False  # of a warp together
+    sem: str = "weak"  # how strong it is, and for whom: see `tilewright.isa.Access`
+    scope: str = ""
+    element: int = 0  # bytes of each operation that a vector consists of
+    is_signal: bool = False  # of an m-barrier
+    observes: bool = True  # does the kernel see what it reads?
     shifts: bool = False  # copies bits without looking at them
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
     escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
     hooks: tuple[Hook, ...] = ()
     line: Line = field(init=False)
     pending: Bits | None = None  # what a store is about to write, for the checks
-    _resolved: dict[Place, Site] = field(default_factory=dict)
+    _resolved: dict[Place, Site] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.element = self.element or self.width
         name, space = (self.place.name, self.place.space) if self.place else ("", "")
         self.line = Line(self.at, self.op, name, space, self.write)
         if self.place:
@@ -238,10 +244,8 @@ class Site:
             )
         place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()))
         if place not in self._resolved:
-            self._resolved[place] = Site(
-                self.at, self.op, place, self.width, self.write, self.atomic, self.lanes, self.phase,
-                self.aligned, self.collective, self.shifts, self.watch, self.escapes,
-            )  # fmt: skip
+            made = replace(self, place=place, hooks=())
+            self._resolved[place] = made
         return self._resolved[place]
 
     def lines(self) -> list[Line]:

@@ -89,6 +89,7 @@ class Barriers:
         self.expected = np.zeros(size, np.int64)
         self.generation = np.zeros(size, np.int64)
         self.waiting = np.zeros((*size, wave.run.warps), np.bool_)  # of the row's own CTA
+        self.between = np.zeros((wave.ctas, wave.run.warps), np.bool_)  # has arrived at the cluster's, and not waited
         self.arrived_in = np.zeros((wave.ctas, wave.run.warps), np.int64)  # generation of the cluster's barrier
 
     def arrive(self, batch: Batch, place: BarrierSite, number: Value, count: Value) -> Crossing | None:
@@ -96,6 +97,8 @@ class Barriers:
         sync = place.sync
         assert sync is not None
         ids, counts = self._ids(sync, number, count)
+        if sync.scope == "cluster":
+            self._take_turns(batch, place, arrives=not sync.wait_only, waits=not sync.arrive_only)
         if sync.wait_only:
             return self._arrived_before(batch, place)
         if self._all_at_once(batch, sync, ids, counts):
@@ -113,6 +116,22 @@ class Barriers:
                 self.arrived_in[batch.ctas, batch.warps] = np.where(here, generation, before)
             self._count(batch, place, rows, int(one), here, int(wanted[0]))
         return None if sync.arrive_only else Crossing(place, barrier, generation)
+
+    def _take_turns(self, batch: Batch, place: BarrierSite, *, arrives: bool, waits: bool) -> None:
+        """At the cluster's barrier each warp arrives once, then waits once."""
+        here = batch.mask.full.any(-1)
+        wrong = here & (self.between[batch.ctas, batch.warps] == arrives)
+        if wrong.any():
+            cta, warp = map(int, np.argwhere(wrong)[0])
+            what = "arrives again before it has waited" if arrives else "waits and has not arrived"
+            raise SimulationError(
+                f"{place.name}: a warp {what} at the cluster's barrier",
+                given=f"CTA {self.wave.cta_name(numbers(batch.ctas)[cta])}, warp {numbers(batch.warps)[warp]}",
+                allowed="one arrive and one wait, by turns",
+                at=place.at,
+            )
+        window = self.between[batch.ctas, batch.warps]
+        window[here] = not waits
 
     def _arrived_before(self, batch: Batch, place: BarrierSite) -> Crossing:
         """Waiting for the meeting at which these warps have arrived already."""
@@ -187,9 +206,9 @@ class Barriers:
         self.expected[np.unique(rows[arriving > 0]), number] = wanted
         own = np.array(numbers(batch.ctas))
         assert place.sync is not None
-        for barrier, those in self._meetings(number, rows) if place.sync.orders else ():
+        for barrier, those in self._meetings(number, rows):
             for check in self.wave.run.checks:
-                check.released(self.wave, own, batch.warps, here & those[:, None], barrier, rows)
+                check.released(self.wave, own, batch.warps, here & those[:, None], barrier, rows, place)
         if not place.sync.arrive_only:
             self.waiting[own, number, batch.warps] |= here
         touched = np.unique(rows[arriving > 0])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tilewright.sim.checks.poison import Shadows
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Value
+    from tilewright.sim.order.engine import WaveOrder
     from tilewright.sim.places import Place
 
 __all__ = ["Storage", "Wave"]
@@ -29,11 +30,12 @@ AXES = ("x", "y", "z")
 class Wave:
     """CTAs ``first`` to ``first + ctas - 1`` of the grid, in the order in which they are launched.
 
-    checks: what each check keeps about this wave, by its name. unmet: row and shared address of the m-barriers that
+    unmet: row and shared address of the m-barriers that
     were found in a running phase in the last round of polls.
     """
 
     shadows: Shadows  # of the check that follows uninitialised values, where it is on
+    order: WaveOrder  # of the race check, where it is on
 
     def __init__(self, run: Execution, first: int, ctas: int) -> None:
         self.run = run
@@ -45,7 +47,6 @@ class Wave:
         }
         self.barriers = Barriers(self)
         self.pending = Pending(self)
-        self.checks: dict[str, Any] = {}
         self.unmet: list[tuple[int, int]] = []
 
     @cached_property
@@ -62,8 +63,7 @@ class Wave:
         """Its CTAs have ended: let go of what they held, now, whoever else still knows the wave."""
         self.shared = Block.zeros(0, 0)
         self.registers = {}
-        self.checks = {}
-        for part in ("barriers", "shadows", "tmem", "pending"):
+        for part in ("barriers", "shadows", "order", "tmem", "pending"):
             if part in vars(self):  # a cached property that nobody asked for would be made now
                 delattr(self, part)
 

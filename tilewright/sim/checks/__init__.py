@@ -5,10 +5,7 @@ bounds, alignment   the address of one access
 arithmetic          operands that mean nothing
 poison              what nobody has written
 leaks, stuck        what is left behind; who can never go on
-races               accesses that nothing orders: clocks say who has met whom, shared_places and global_places what
-                    was accessed last, with touches and phases, and reports what is told
-proxies             stores that asynchronous units may not see yet
-completion          operations that may not be complete yet: knowledge says who knows what, chain which word is missing
+races               accesses that nothing orders: the room `tilewright.sim.order`
 coordinates         bytes as elements of the kernel's buffers, for messages
 """
 

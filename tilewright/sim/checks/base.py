@@ -13,15 +13,16 @@ import numpy as np
 from tilewright.errors import ArgumentError, choices, described
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tilewright.errors import Span
+    from tilewright.isa import Fence, Lanes, ProxyFence, Signal
+    from tilewright.sim.address import Address, Ints
     from tilewright.sim.batch import Batch
     from tilewright.sim.execution import Execution
     from tilewright.sim.masks import Bools, Mask
     from tilewright.sim.pending import Operation
     from tilewright.sim.program import Program
     from tilewright.sim.sites import Hook, Site
+    from tilewright.sim.sync import BarrierSite
     from tilewright.sim.tmem import Taken
     from tilewright.sim.wave import Wave
 
@@ -35,7 +36,7 @@ DEFAULT = ("bounds", "alignment", "deadlock")
 
 
 class Check:
-    """The events of a run. A check overrides those it needs; it keeps what it knows of a wave in ``wave.checks``."""
+    """The events of a run. A check overrides those it needs."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -50,13 +51,18 @@ class Check:
     def start(self, wave: Wave) -> None:
         """A wave of CTAs starts."""
 
-    def released(self, wave: Wave, ctas: NDArray, warps: slice, here: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
+    def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        """Lanes are about to touch what is at addresses of the cluster's window."""
+
+    def released(
+        self, wave: Wave, ctas: Ints, warps: slice, here: Bools, barrier: int, rows: Ints, sync: BarrierSite
+    ) -> None:
         """The warps ``here`` (CTAs, warps) have arrived at a barrier, kept in ``rows``."""
 
-    def acquired(self, wave: Wave, ctas: NDArray, waiting: Bools, barrier: int, rows: NDArray) -> None:  # type: ignore[type-arg]
+    def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
         """A barrier is complete: the warps ``waiting`` (CTAs, all warps) go on."""
 
-    def forgotten(self, wave: Wave, rows: NDArray, barrier: int) -> None:  # type: ignore[type-arg]
+    def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
         """Nobody will wait any more for what was released at a barrier, kept in ``rows``."""
 
     def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
@@ -65,10 +71,12 @@ class Check:
     def warps_met(self, batch: Batch, mask: Mask) -> None:
         """The lanes of each active warp have met."""
 
-    def fenced(self, batch: Batch, mask: Mask, reach: str) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
         """A thread ordered its own accesses."""
 
-    def signalled(self, batch: Batch, mask: Mask, barrier: Any, kind: str, found: Any) -> None:
+    def signalled(
+        self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
+    ) -> None:
         """Lanes made, ended, arrived at or saw the end of a phase of the m-barriers at shared addresses ``barrier``.
 
         found: what `execute` returned: the words before an arrival.

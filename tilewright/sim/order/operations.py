@@ -1,26 +1,23 @@
-"""What the warps of a wave know of its asynchronous operations, and what those have touched last.
+"""Asynchronous operations: agents of their own, which begin after their issuer and are known by their completion only.
 
 What one thread or warp has issued of an operation is a *part*, and parts have numbers: the same one in all CTAs that
-issue together, as CTAs never look at each other's tensor memory outside of their cluster. A byte for each warp and
-number says what the warp knows of the part:
+issue together. Each cell of tensor memory remembers the part that wrote it last and, for each warpgroup, the one that
+has read it since; each 16 bytes of shared memory the parts that read them, each register those that fill it. Whoever
+comes after the last writer comes after all that the writer came after, so that nothing older need be kept. Numbers
+are few and used again: one that no place remembers and nobody waits for means nothing any more.
 
-    SEEN      it is complete, as the warp has seen or been told
-    OFFERED   a fence before a meeting has put it in order for others
-    HEARD     others have offered it
-    ORDERED   a fence after a meeting has put it before all that the warp does now
-
-See `tilewright.sim.checks.completion` for how this is used. Numbers are few and used again: one that no place of
-memory remembers and nobody waits for means nothing any more.
+Source: PTX ISA, "TensorCore 5th Generation: Memory Consistency Model".
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.checks.phases import Phases, widened
+from tilewright.sim.order.channels import arrivals_of
+from tilewright.sim.order.clocks import OFFERED, ORDERED, SEEN, Clocks, Known, told
 from tilewright.sim.tmem import table_of_cells
 
 if TYPE_CHECKING:
@@ -31,22 +28,12 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.address import Address
     from tilewright.sim.masks import Bools
+    from tilewright.sim.order.actors import Ints
     from tilewright.sim.pending import Operation
-    from tilewright.sim.wave import Wave
 
-__all__ = ["HEARD", "ORDERED", "SEEN", "UNIT", "Knowledge", "Loading", "Part", "Report", "Stretch", "told"]
+__all__ = ["UNIT", "Commit", "Loading", "Operations", "Part", "Stretch"]
 
 UNIT = 16  # bytes of shared memory that one number stands for
-NUMBERS = 256  # of parts, to begin with
-SEEN, OFFERED, HEARD, ORDERED = 1, 2, 4, 8
-
-Flags = Any  # NDArray[np.uint8], its last axis the numbers of parts
-Ints = Any  # NDArray[np.int64]
-
-
-def told(flags: Flags) -> Flags:
-    """What others learn by meeting a warp with these flags: what is complete, and what of it is in order."""
-    return flags & SEEN | (flags | flags << 1) & HEARD
 
 
 @dataclass(eq=False)
@@ -85,8 +72,8 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """A commit: number of its operation, its threads, and the parity of the phase that it helps to end."""
+class Commit:
+    """Number of its operation, its threads, and the parity of the phase that it helps to end."""
 
     number: int
     group: str
@@ -125,31 +112,27 @@ class Loading:
                 yield Stretch(place.name, start, reach)
 
 
-class Knowledge:
-    """All that is known in a wave.
+class Operations:
+    """The parts of a wave, and what they touched.
 
-    flags: (CTAs, warps, numbers); everything is known of number 0, which nobody has. writers, readers: (CTAs, columns,
-    lanes), who wrote a cell last, and who in each warpgroup has read it since. holders: for each warp that copies,
-    (CTAs, units) who reads a unit of shared memory last. unseen: parts of warps that some of them have not waited for,
-    and in which CTAs. commits: what those under way will publish.
+    writers, readers: (CTAs, columns, lanes), who wrote a cell last, and who in each warpgroup has read it since.
+    holders: for each warp that copies, (CTAs, units) who reads a unit of shared memory last. unseen: parts of warps
+    that some of them have not waited for, and in which CTAs. committed: what commits under way will publish.
     """
 
-    def __init__(self, wave: Wave) -> None:
-        self.wave = wave
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.wave = wave = clocks.wave
         self.parts: dict[int, Part] = {}
-        self.flags: Flags = np.zeros((wave.ctas, wave.run.warps, NUMBERS), np.uint8)
-        self.flags[..., 0] = SEEN | OFFERED | HEARD | ORDERED
         self.ranks: Ints = wave.rank(np.arange(wave.ctas))
-        self.meetings: dict[int, Flags] = {}
-        self.mbarriers = Phases(wave, NUMBERS, np.bitwise_or, np.uint8)
         self.writers = table_of_cells(wave.ctas, np.int32)
         self.readers = [table_of_cells(wave.ctas, np.int32) for _ in range(-(-wave.run.warps // 4))]
         self.holders: dict[int, Ints] = {}
         self.loading: list[Loading] = []
         self.unseen: list[tuple[Part, Bools]] = []
-        self.commits: dict[int, Flags] = {}
-        self.reports: list[Report] = []
-        self._free = list(range(NUMBERS - 1, 0, -1))
+        self.committed: dict[int, Known] = {}
+        self.commits: list[Commit] = []
+        self._free = list(range(clocks.parts.shape[-1] - 1, 0, -1))
 
     @property
     def touched(self) -> list[tuple[NDArray[np.int32], str]]:
@@ -163,9 +146,13 @@ class Knowledge:
             self.holders[warp] = np.zeros((self.wave.ctas, units), np.int32)
         return self.holders[warp]
 
-    def knows(self, row: int, warp: int, part: Part, what: int) -> bool:
-        """Does the warp at this row know of the part what the flag says?"""
-        return bool(self.flags[row, warp, part.number] & what)
+    def knows(self, row: int, knower: int, part: Part, flag: int) -> bool:
+        """Does a knower in this row know of the part what the flag says?"""
+        return bool(self.clocks.parts[row, knower, part.number] & flag)
+
+    def knowers(self, now: Operation) -> Ints:
+        """Of each actor of an operation: a thread that issues alone, or what all of its warp know."""
+        return self.clocks.knower[now.threads] if now.is_bulk else now.threads >> 5
 
     # Parts
 
@@ -185,9 +172,9 @@ class Knowledge:
                 self.unseen.append((part, issued))
         return parts, np.array([part.number for part in parts])[which]
 
-    def of_threads(self, rows: Ints, threads: Ints, group: str) -> Bools:
+    def _of_threads(self, rows: Ints, threads: Ints, group: str) -> Bools:
         """(n, numbers): the parts of a group that each of these threads has issued alone."""
-        found = np.zeros((len(rows), self.flags.shape[-1]), np.bool_)
+        found = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.bool_)
         ranks = self.ranks[rows]
         for part in self.parts.values():
             if part.is_alone and part.operation.group == group:
@@ -196,7 +183,7 @@ class Knowledge:
 
     def _make_room(self) -> None:
         """Numbers that mean nothing any more are free again; where most still do, there are twice as many."""
-        used = np.zeros(self.flags.shape[-1], np.bool_)
+        used = np.zeros(self.clocks.parts.shape[-1], np.bool_)
         taken = self.wave.columns.holder.any(0)
         for table, _ in self.touched:
             used[table[:, taken]] = True
@@ -208,34 +195,65 @@ class Knowledge:
         used[[number for number, part in self.parts.items() if part.operation.number in under_way]] = True
         self._forget([number for number in self.parts if not used[number]])
         if 2 * len(self.parts) > len(used):
-            self._widen(2 * len(used))
+            self._free = [*range(2 * len(used) - 1, len(used) - 1, -1), *self._free]
+            self.clocks.widen(2 * len(used))
+            for known in self.committed.values():
+                known.parts = np.pad(known.parts, [(0, 0), (0, len(used))])
 
     def _forget(self, gone: list[int]) -> None:
         for number in gone:
             del self.parts[number]
-        self.flags[..., gone] = 0
-        for known in (*self.meetings.values(), *self.commits.values()):
-            known[..., gone] = 0
-        self.mbarriers.without(gone)
+        self.clocks.forget(gone)
+        for known in self.committed.values():
+            known.parts[:, gone] = 0
         self._free += sorted(gone, reverse=True)
         oldest = min((part.operation.number for part in self.parts.values()), default=self.wave.pending.last)
-        self.reports = [report for report in self.reports if report.number > oldest]
+        self.commits = [commit for commit in self.commits if commit.number > oldest]
 
-    def _widen(self, width: int) -> None:
-        self._free = [*range(width - 1, self.flags.shape[-1] - 1, -1), *self._free]
-        self.flags = widened(self.flags, width)
-        self.meetings = {barrier: widened(known, width) for barrier, known in self.meetings.items()}
-        self.commits = {number: widened(known, width) for number, known in self.commits.items()}
-        self.mbarriers.widen(width)
+    # Completion
 
-    # Who tells whom
+    def commit(self, commit: Operation) -> None:
+        """A commit was issued: it will publish what its threads have issued, and know of others', by now.
 
-    def learns(self, rows: Any, warps: Any, known: Flags) -> None:
-        """Warps, (n,) or as a block, take over what others told."""
-        self.flags[rows, warps] |= known
+        It is itself the fence before a meeting. What its threads did besides it does not hand on.
+        """
+        rows, threads = commit.rows, commit.threads
+        flags = self.clocks.flags_of(rows, threads)
+        mine = np.where(self._of_threads(rows, threads, commit.group), SEEN, 0).astype(np.uint8)
+        flags = told(np.asarray(flags | mine | (flags | mine) << 1 & OFFERED, np.uint8))
+        nothing = np.zeros((len(rows), self.clocks.width), np.int32)
+        self.committed[commit.number] = Known(nothing, flags, self.clocks.cluster_of(rows))
+        _, homes, address = commit.footprint.arrivals[0]
+        parity = int(arrivals_of(self.wave, homes[:1], address[:1]).phase[0]) % 2
+        who = frozenset(zip(rows.tolist(), threads.tolist(), strict=True))
+        self.commits.append(Commit(commit.number, commit.group, commit.instruction.at, who, parity))
 
-    def tells(self, barrier: int, rows: Ints, known: Flags) -> None:
-        """What those who arrive at a barrier tell, each at the barrier of a row."""
-        if barrier not in self.meetings:
-            self.meetings[barrier] = np.zeros((self.wave.ctas, self.flags.shape[-1]), np.uint8)
-        np.bitwise_or.at(self.meetings[barrier], rows, known)
+    def awaited(self, waiting: Bools, group: str) -> None:
+        """Warps, (CTAs, warps), have waited for what they issued to a group."""
+        for part, unseen in self.unseen:
+            if part.operation.group == group:
+                now = unseen & waiting[:, part.warp]
+                self.clocks.complete(now, part.warp, part.number)
+                unseen &= ~now
+        self.unseen = [(part, unseen) for part, unseen in self.unseen if unseen.any()]
+        for loading in self.loading:
+            if loading.operation.group == group:
+                loading.warps &= ~waiting
+        self.loading = [each for each in self.loading if each.warps.any()]
+        self.wave.pending.loading = bool(self.loading)
+
+    def are_ordered(self, number: int, now: Operation, own: Ints) -> Bools:
+        """Of each actor of an operation: does a part come before it?
+
+        Some kinds of one thread keep their order by themselves, and what a thread itself has seen complete is; an
+        operation reads before it writes.
+        """
+        flags = self.clocks.parts[now.rows, self.knowers(now), number]
+        in_order: Bools = (flags & ORDERED != 0) | (own == number)
+        earlier = self.parts.get(number)
+        if earlier is not None and earlier.is_alone and now.is_bulk:
+            same = (now.threads == earlier.thread) & (self.ranks[now.rows] == earlier.rank)
+            name = earlier.operation.instruction.bound.instruction.name
+            by_itself = name in now.instruction.asynchronous.in_order_after
+            in_order |= same & (by_itself | (flags & SEEN != 0))
+        return in_order

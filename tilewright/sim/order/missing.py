@@ -1,17 +1,17 @@
-"""Which link is missing in the chain from an operation's completion to who relies on it, in the kernel's own words."""
+"""Which step is missing between an operation's completion and who relies on it, in the kernel's own words."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.isa import INSTRUCTIONS
-from tilewright.sim.checks.knowledge import HEARD, SEEN
+from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
+from tilewright.sim.order.clocks import HEARD, SEEN
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.checks.knowledge import Knowledge, Part, Report
+    from tilewright.sim.order.operations import Commit, Operations, Part
 
-__all__ = ["missing_commit", "missing_link"]
+__all__ = ["fence_name", "missing_commit", "missing_step"]
 
 
 def _named(group: str, role: str) -> str:
@@ -23,31 +23,36 @@ def _named(group: str, role: str) -> str:
     raise AssertionError(f"no instruction has the role {role} in {group}")
 
 
-def _fence(reach: str) -> str:
-    return next(f"T.{name}" for name, row in INSTRUCTIONS.items() if row.forms[0].fence == reach)
+def fence_name(wanted: Fence | ProxyFence) -> str:
+    """``T.ptx.fence.proxy_async``: the instruction that is this fence."""
+    for name, row in INSTRUCTIONS.items():
+        for form in row.forms:
+            if form.fence is not None and any(form.fence_of(mods) == wanted for mods in form.all_mods()):
+                return f"T.{name}"
+    raise AssertionError(f"no instruction is {wanted}")
 
 
-def _reported_by(known: Knowledge, part: Part, row: int) -> Report | None:
+def _committed_by(operations: Operations, part: Part, row: int) -> Commit | None:
     """The first commit after a part, of the same thread; ``row`` is a CTA of its cluster."""
     thread, group = (part.row(row), part.thread), part.operation.group
-    after = (each for each in known.reports if each.number > part.operation.number)
+    after = (each for each in operations.commits if each.number > part.operation.number)
     return next((each for each in after if each.group == group and thread in each.threads), None)
 
 
-def missing_commit(known: Knowledge, part: Part, row: int) -> str:
+def missing_commit(operations: Operations, part: Part, row: int) -> str:
     """What to write after an operation that nothing reports; empty where a commit does, or a wait can."""
-    if not part.is_alone or _reported_by(known, part, row) is not None:
+    if not part.is_alone or _committed_by(operations, part, row) is not None:
         return ""
     commit = _named(part.operation.group, "commit")
-    later = any(report.number > part.operation.number for report in known.reports)
+    later = any(each.number > part.operation.number for each in operations.commits)
     who = ", by the thread that issued it," if later else ""
     return f"{commit}(...){who} after the {part.operation.name} at {part.at}"
 
 
-def missing_link(
-    known: Knowledge, earlier: Part, place: tuple[int, int], at: Span | None, *, fences: bool = True
+def missing_step(
+    operations: Operations, earlier: Part, place: tuple[int, int], at: Span | None, *, fences: bool = True
 ) -> str:
-    """What to write, and where, so that the warp at ``place`` (row, warp) may rely on ``earlier`` at line ``at``.
+    """What to write, and where, so that the knower at ``place`` (its row and number) may rely on ``earlier`` at ``at``.
 
     fences: is tensor memory touched? Otherwise knowing that the operation is complete is enough.
     """
@@ -55,26 +60,27 @@ def missing_link(
     if earlier.at and at:  # around a loop the later line may stand first
         first, then = earlier.at.line, at.line
         between = f"between line {first} and line {then}" + (" of the next turn" if then <= first else "")
-    if not known.knows(*place, earlier, SEEN):
-        return _how_to_see(known, earlier, place, between)
+    if not operations.knows(*place, earlier, SEEN):
+        return _how_to_see(operations, earlier, place, between)
     if not fences:
         return f"a meeting with the warp that has waited, {between}"
-    if not known.knows(*place, earlier, HEARD):
-        return f"{_fence('tmem.before')}() by the warp that has waited, and a barrier after it, {between}"
-    return f"{_fence('tmem.after')}() after the wait or the barrier, {between}"
+    if not operations.knows(*place, earlier, HEARD):
+        before = fence_name(ProxyFence("tmem", side="release"))
+        return f"{before}() by the warp that has waited, and a barrier after it, {between}"
+    return f"{fence_name(ProxyFence('tmem', side='acquire'))}() after the wait or the barrier, {between}"
 
 
-def _how_to_see(known: Knowledge, earlier: Part, place: tuple[int, int], between: str) -> str:
+def _how_to_see(operations: Operations, earlier: Part, place: tuple[int, int], between: str) -> str:
     if not earlier.is_alone:
         wait = f"{_named(earlier.operation.group, 'wait')}()"
         if place == (earlier.row(place[0]), earlier.warp):
             return f"{wait} {between}"
-        waited = known.knows(earlier.row(place[0]), earlier.warp, earlier, SEEN)
+        waited = operations.knows(earlier.row(place[0]), earlier.warp, earlier, SEEN)
         who = f"{wait} by the warp that issued it"
         return f"a barrier after {who}, {between}" if waited else f"{who}, and a barrier, {between}"
-    if commit := missing_commit(known, earlier, place[0]):
+    if commit := missing_commit(operations, earlier, place[0]):
         return f"{commit}, and a wait for the m-barrier's phase, {between}"
-    report = _reported_by(known, earlier, place[0])
+    report = _committed_by(operations, earlier, place[0])
     assert report is not None
     phase = f"the phase (parity {report.parity}) of the m-barrier that the commit at {report.at} reports to"
     return f"a wait for {phase}, {between}"

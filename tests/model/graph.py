@@ -1,0 +1,213 @@
+"""Causality in one execution of a tiny program, built edge by edge from the manual's definitions.
+
+Events come in the order of the execution; whatever happens before one is known when it comes, so that its ancestors,
+a set of bits, are the transitive closure. Beside them travel the events that a proxy fence has passed (for the CTA of
+who executed it), and those of tensor memory that `before`, and then `after`, has passed. Shares no code with the
+simulator. The rules' names: PTX ISA, "Memory Consistency Model", in the words of CONTRIBUTING.md's litmus table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.model.program import Op
+
+Thread = tuple[int, int, int]  # CTA, warp, lane
+Place = tuple[str, int]
+TENSOR = "t"
+RELEASES, ACQUIRES = ("release", "acq_rel", "sc"), ("acquire", "acq_rel", "sc")
+
+
+def holds(scope: str, one: Thread, other: Thread) -> bool:
+    """Do threads belong to each other's scope? All CTAs of these programs are in one cluster, or in none."""
+    return one == other or scope in ("cluster", "gpu", "sys") or one[0] == other[0]
+
+
+@dataclass
+class Event:
+    """number: its bit. proxy: generic, async (shared operands of asynchronous units) or tmem. sources: the writes that
+    it observes, the nearest first. first: what a release pattern that ends here may begin with, with its scope."""
+
+    number: int
+    thread: Thread
+    op: Op
+    place: Place | None = None
+    reads: bool = False
+    writes: bool = False
+    proxy: str = "generic"
+    before: int = 0  # ancestors
+    fenced: dict[int, int] = field(default_factory=dict)  # CTA -> ancestors that a proxy fence there has passed
+    offered: int = 0  # of tensor memory: `before` has passed
+    ordered: int = 0  # and `after`
+    own: int = 0  # of tensor memory: the thread itself has waited for them
+    sources: list[Event] = field(default_factory=list)
+    firsts: list[tuple[Event, str]] = field(default_factory=list)
+    atomic: bool = False
+
+    @property
+    def bit(self) -> int:
+        return 1 << self.number
+
+    @property
+    def is_strong(self) -> bool:
+        return self.op.sem != "weak"
+
+
+def morally_strong(one: Event, other: Event) -> bool:
+    """O6: of the same thread, or both strong, and each scope holds the other's thread; of one proxy and size."""
+    if one.thread == other.thread and one.proxy == other.proxy == "generic":
+        return True
+    same = one.proxy == other.proxy and one.op.nbytes == other.op.nbytes
+    mutual = holds(one.op.scope, one.thread, other.thread) and holds(other.op.scope, one.thread, other.thread)
+    return same and one.is_strong and other.is_strong and mutual
+
+
+class Graph:
+    """The events of an execution so far."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.last: dict[Thread, Event] = {}
+        self.writers: dict[Place, Event] = {}
+        self.accesses: dict[Place, list[Event]] = {}
+        self.fences: dict[Thread, list[Event]] = {}  # that release
+        self.releases: dict[tuple[Thread, Place], list[Event]] = {}
+        self.strong_reads: dict[Thread, list[Event]] = {}
+        self.sc_fences: list[Event] = []
+        self.found: list[tuple[str, Event, Event]] = []  # (kind, earlier, later)
+
+    def copy(self) -> Graph:
+        made = Graph.__new__(Graph)
+        made.events, made.last, made.writers = [*self.events], dict(self.last), dict(self.writers)
+        made.accesses = {place: [*them] for place, them in self.accesses.items()}
+        made.fences = {thread: [*them] for thread, them in self.fences.items()}
+        made.releases = {key: [*them] for key, them in self.releases.items()}
+        made.strong_reads = {thread: [*them] for thread, them in self.strong_reads.items()}
+        made.sc_fences, made.found = [*self.sc_fences], [*self.found]
+        return made
+
+    # Edges
+
+    @staticmethod
+    def join(event: Event, earlier: Event) -> None:
+        """An edge of causality."""
+        event.before |= earlier.before | earlier.bit
+        for cta, passed in earlier.fenced.items():
+            event.fenced[cta] = event.fenced.get(cta, 0) | passed
+        event.offered |= earlier.offered
+        event.ordered |= earlier.ordered
+
+    @staticmethod
+    def complete(event: Event, operation: Event) -> None:
+        """P7: a completion hands on the operation, not its issuer's past."""
+        event.before |= operation.bit
+        event.fenced = {cta: passed | operation.bit for cta, passed in event.fenced.items()}
+
+    def begin(self, thread: Thread, op: Op) -> Event:
+        """The next event of a thread, after what it did before (program order)."""
+        event = Event(len(self.events), thread, op)
+        if (last := self.last.get(thread)) is not None:
+            self.join(event, last)
+            event.own |= last.own
+        self.events.append(event)
+        self.last[thread] = event
+        return event
+
+    def fence(self, event: Event) -> None:
+        """S1a, S2: a fence takes over by earlier strong reads of its thread, and begins release patterns."""
+        if event.op.sem == "sc":
+            for other in self.sc_fences:
+                if holds(event.op.scope, event.thread, other.thread) and holds(
+                    other.op.scope, event.thread, other.thread
+                ):
+                    self.join(event, other)
+            self.sc_fences.append(event)
+        if event.op.sem in ACQUIRES:
+            for read in self.strong_reads.get(event.thread, ()):
+                self._take(event, read)
+        if event.op.sem in RELEASES:
+            self.fences.setdefault(event.thread, []).append(event)
+
+    def proxy_fence(self, event: Event) -> None:
+        """P1: what is known here is known to the asynchronous units of this CTA, and the other way round."""
+        event.fenced[event.thread[0]] = event.fenced.get(event.thread[0], 0) | event.before
+
+    def _take(self, last: Event, read: Event) -> None:
+        """S1d: the acquire pattern from ``read`` to ``last`` meets the release patterns of what was observed."""
+        for write in read.sources:
+            for first, scope in write.firsts:
+                if holds(scope, first.thread, last.thread) and holds(last.op.scope, first.thread, last.thread):
+                    self.join(last, first)
+
+    # Accesses
+
+    def access(self, event: Event, place: Place, *, reads: bool, writes: bool) -> None:
+        """The event touches a place: what it observes, hands on and takes over, and with whom it races."""
+        event.place, event.reads, event.writes = place, reads, writes
+        event.atomic = reads and writes
+        if reads and event.is_strong and event.proxy == "generic":
+            self._observe(event, self.writers.get(place))
+        if writes and event.is_strong:
+            self._release(event, place)
+        self.judge(event, place)
+        if writes:
+            self.writers[place] = event
+        self.accesses.setdefault(place, []).append(event)
+
+    def observed(self, event: Event, write: Event | None) -> None:
+        """S3: through read-modify-writes, each link morally strong. T2: tensor memory needs only the reading."""
+        link = event
+        if write is not None and write.is_strong:
+            event.offered |= write.offered
+        while write is not None and write.proxy == "generic" and morally_strong(link, write):
+            event.sources.append(write)
+            if not write.atomic:
+                break
+            link, write = write, (write.sources[0] if write.sources else None)
+
+    def _observe(self, event: Event, write: Event | None) -> None:
+        self.observed(event, write)
+        if event.op.kind != "red":  # which never reads
+            self.taking(event)
+
+    def taking(self, event: Event) -> None:
+        """A strong read: an acquire takes over at once, also by earlier strong reads of the place."""
+        reads = self.strong_reads.setdefault(event.thread, [])
+        reads.append(event)
+        if event.op.sem in ACQUIRES:
+            for read in reads:
+                if read.place == event.place:
+                    self._take(event, read)
+
+    def _release(self, event: Event, place: Place) -> None:
+        earlier = self.releases.setdefault((event.thread, place), [])
+        if event.op.sem in RELEASES:
+            earlier.append(event)
+        event.firsts = [(one, one.op.scope) for one in (*earlier, *self.fences.get(event.thread, ()))]
+
+    # Order of two accesses
+
+    def judge(self, event: Event, place: Place) -> None:
+        for other in self.accesses.get(place, ()):
+            if (event.writes or other.writes) and not morally_strong(event, other):
+                kind = self.missing(other, event)
+                if kind:
+                    self.found.append((kind, other, event))
+
+    def missing(self, one: Event, other: Event) -> str:
+        """What is missing between two conflicting accesses: "" nothing, "P" a proxy fence, "R" order."""
+        if one.proxy == "tmem":
+            return "" if (other.ordered | other.own) & one.bit else "R"
+        base = other.before & one.bit
+        if not base and not self._seen_first(one, other):
+            return "R"
+        if one.proxy == "generic" and other.proxy == "async" and not other.fenced.get(other.thread[0], 0) & one.bit:
+            return "P"
+        return ""
+
+    def _seen_first(self, one: Event, other: Event) -> bool:
+        """S6: one observation may come first, at its own location."""
+        if not one.writes or one.proxy != "generic":
+            return False
+        reads = (each for each in self.accesses.get(one.place or ("", 0), ()) if each.reads and one in each.sources)
+        return any(read is other or other.before & read.bit for read in reads) or one in other.sources

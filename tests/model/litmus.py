@@ -1,0 +1,156 @@
+"""Litmus tests of the memory model: programs of a few operations, each with its verdict and the rule behind it.
+
+Verdicts: O everything that conflicts is ordered, R a race, P a proxy fence is missing, E an error of protocol. A row's
+variants stand behind it. Rows of TMA, wgmma and the tensor cores' products come with those instructions; outcomes of
+weak memory (store buffering, load buffering, IRIW) are not shown by a simulator that interleaves.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.model.program import Program, program
+
+
+class Litmus(NamedTuple):
+    program: Program
+    verdict: str
+    rule: str
+
+
+def row(name: str, verdict: str, rule: str, *warps: str, ctas: bool = True, **counts: int) -> Litmus:
+    """warps: of CTAs of their own, or of one."""
+    where = {f"{i}.0" if ctas else f"0.{i}": text for i, text in enumerate(warps)}
+    return Litmus(program(name, where, **counts), verdict, rule)
+
+
+def placed(name: str, verdict: str, rule: str, **warps: str) -> Litmus:
+    """The same with keys such as ``w01``: CTA 0, warp 1."""
+    return Litmus(program(name, {f"{key[1]}.{key[2]}": text for key, text in warps.items()}), verdict, rule)
+
+
+SPIN = "cas.acq.gpu l=0>1; R x->r; W x=r+1; W.rel.gpu l=0"
+TICKET = "add.rlx.gpu q->r; R.acq.gpu o=r; R x->v; W x=v+1; add.rel.gpu o"
+LAST = "W {}; F.gpu; add.rlx.gpu c->r; ?r=1 F.gpu; ?r=1 R {}"
+
+LITMUS = (
+    row("mp-rel-acq", "O", "S2", "W x; W.rel.gpu f", "R.acq.gpu f=1; R x"),
+    row("mp-fence", "O", "S2", "W x; F.gpu; W.rlx.gpu f", "R.rlx.gpu f=1; F.gpu; R x"),
+    row("mp-volatile", "R", "O1", "W x; W.vol f", "R.vol f=1; R x"),
+    row("mp-volatile: membar.gl on both sides", "O", "O1", "W x; F.sc.gpu; W.vol f", "R.vol f=1; F.sc.gpu; R x"),
+    row("mp-no-acq", "R", "S2", "W x; W.rel.gpu f", "R.rlx.gpu f=1; R x"),
+    row("mp-no-acq: no release", "R", "S2", "W x; W.rlx.gpu f", "R.acq.gpu f=1; R x"),
+    row("mp-scope", "R", "O6", "W x; W.rel.cta f", "R.acq.gpu f=1; R x"),
+    row("mp-scope: in one CTA", "O", "O6", "W x; W.rel.cta f", "R.acq.gpu f=1; R x", ctas=False),
+    row("mp-scope-fence", "R", "S1d", "W x; F.cta; W.rlx.gpu f", "R.rlx.gpu f=1; F.gpu; R x"),
+    row("mp-other-var", "R", "S2", "W x; W.rel.gpu f; W.rlx.gpu g", "R.acq.gpu g=1; R x"),
+    row("mp-rel-rlx", "O", "S2", "W x; W.rel.gpu f=1; W.rlx.gpu f=2", "R.acq.gpu f=2; R x"),
+    row("mp-store", "R", "S3", "W x; W.rel.gpu f=1", "R.rlx.gpu f=1; W.rlx.gpu f=2", "R.acq.gpu f=2; R x"),
+    row("mp-rmw", "O", "S3", "W x; W.rel.gpu f=1", "cas.rlx.gpu f=1>2", "R.acq.gpu f=2; R x"),
+    row("mp-rmw: atom.cta", "R", "S3", "W x; W.rel.gpu f=1", "cas.rlx.cta f=1>2", "R.acq.gpu f=2; R x"),
+    row("mp-red", "R", "S2", "W x; W.rel.gpu f", "red.rlx.gpu f; F.gpu; R x"),
+    placed("wrc", "O", "S4", w00="W x; W.rel.cta f", w01="R.acq.cta f=1; W.rel.gpu g", w10="R.acq.gpu g=1; R x"),
+    row("rlx-data", "O", "O8", "W.rlx.gpu x; W.rlx.gpu f", "R.rlx.gpu f=1; R.rlx.gpu x"),
+    row("mixed-size", "R", "O6", "W.rlx.gpu.b64 x", "R.rlx.gpu.b32 x"),
+    row("mixed-size: a vector of two", "O", "O3", "W.rlx.gpu.v2 x", "R.rlx.gpu x"),
+    row("rmw-scopes", "R", "O7", "add.rlx.cta x", "add.rlx.gpu x"),
+    row("sb-sc", "R", "S1a", "W x; F.sc.gpu; R y", "W y; F.sc.gpu; R x"),
+    row("rlx-after", "O", "S6", "W.rlx.gpu f=1", "R.rlx.gpu f=1; W f=2"),
+    row("spin", "O", "S2", SPIN, SPIN),
+    row(
+        "spin: default atoms",
+        "R",
+        "O1",
+        SPIN.replace("acq", "rlx").replace("W.rel", "W.rlx"),
+        SPIN.replace("acq", "rlx"),
+    ),
+    row("spin: ticket", "O", "S2", TICKET, TICKET),
+    row("last-block", "O", "S3", LAST.format("x", "y"), LAST.format("y", "x")),
+    row("last-block: no second fence", "R", "S3", *(LAST.replace("?r=1 F.gpu; ", "").format(*p) for p in ("xy", "yx"))),
+    placed("bar-F-flag", "O", "S4", w00="W x; bar 1/2", w01="bar 1/2; F.gpu; W.rlx.gpu f", w10="R.acq.gpu f=1; R x"),
+    placed(
+        "F-bar-flag", "R", "S2", w00="W x; F.gpu; bar 1/2", w01="F.gpu; bar 1/2; W.rlx.gpu f", w10="R.acq.gpu f=1; R x"
+    ),
+    placed("rlx-bar-F", "R", "S2", w00="W x; W.rel.gpu f", w10="R.rlx.gpu f=1; bar 1/2", w11="bar 1/2; F.gpu; R x"),
+    row("bar", "O", "S1b", "W s; bar 1/2", "bar 1/2; R s", ctas=False),
+    row("bar: ids differ", "R", "S1b", "W s; bar 1/1", "bar 2/1; R s", ctas=False),
+    row("bar-arrive", "O", "S1b", "W s; bararr 1/2", "bar 1/2; R s", ctas=False),
+    row("bar-arrive: write after the arrive", "R", "S1b", "bararr 1/2; W s", "bar 1/2; R s", ctas=False),
+    row("bar-arrive: read before the sync", "R", "S1b", "W s; bararr 1/2", "R s; bar 1/2", ctas=False),
+    row("warp", "R", "S7", "W s; shfl; 1:R s"),
+    row("warp: bar.warp.sync", "O", "S7", "W s; ws; 1:R s"),
+    row("cl-bar", "O", "S1c", "W x; carr; cwait", "carr; cwait; R x"),
+    row("cl-bar: arrive.relaxed", "R", "S1c", "W x; carr.rlx; cwait", "carr; cwait; R x"),
+    row("cl-bar: a fence before it", "O", "S1c", "W x; F.cluster; carr.rlx; cwait", "carr; cwait; R x"),
+    row("mb-elect", "R", "M3", "W s; 1:W sb; arr b", "wait b=0; R sb", ctas=False, b=1),
+    row("mb-elect: bar.warp.sync before", "O", "M3", "W s; 1:W sb; ws; arr b", "wait b=0; R sb", ctas=False, b=1),
+    row("mb-one-waits", "R", "M1", "W s; arr b", "wait b=0; 1:R s", ctas=False, b=1),
+    row("mb-one-waits: bar.warp.sync after", "O", "M1", "W s; arr b", "wait b=0; ws; 1:R s", ctas=False, b=1),
+    row("mb-rlx", "R", "M2", "W s; arr.rlx.cta b", "wait b=0; R s", ctas=False, b=1),
+    row("mb-rlx: fences", "O", "M2", "W s; F.cta; arr.rlx.cta b", "wait.rlx.cta b=0; F.cta; R s", ctas=False, b=1),
+    row("mb-remote", "R", "M3", "W x; arr.cluster b@1", "wait b=0; R x", b=1),
+    row("mb-remote: .cluster at both ends", "O", "M3", "W x; arr.cluster b@1", "wait.cluster b=0; R x", b=1),
+    row("mb-gap", "R", "M4", "arr b; W s; wait b=0", "arr b; wait b=0; R s", ctas=False, b=2),
+    row("mb-gap: cluster barrier", "R", "M4", "carr; W x; cwait", "carr; cwait; R x"),
+    row("mb-init", "O", "M6", "init b=2; sync; arr b; wait b=0", "sync; arr b; wait b=0", ctas=False),
+    row("mb-init: no barrier", "R", "M6", "init b=1; wait b=0", "arr b", ctas=False),
+    row("px-store", "O", "P1", "W s; fpa; bar 1/2", "bar 1/2; cp t s; commit b; *:wait b=0", ctas=False, b=1),
+    row(
+        "px-store: fence after the barrier",
+        "O",
+        "P1",
+        "W s; bar 1/2",
+        "bar 1/2; fpa; cp t s; commit b; *:wait b=0",
+        ctas=False,
+        b=1,
+    ),
+    row("px-none", "P", "P3", "W s; bar 1/2", "bar 1/2; cp t s; commit b; *:wait b=0", ctas=False, b=1),
+    row("px-none: one thread", "P", "P3", "W s; cp t s; commit b; *:wait b=0", b=1),
+    row("px-none: fence before the store", "P", "P3", "fpa; W s; cp t s; commit b; *:wait b=0", b=1),
+    row("px-none: fence of global memory", "P", "P1", "W s; fpag; cp t s; commit b; *:wait b=0", b=1),
+    row("tc-commit", "O", "T3", "cp t s; commit b; *:wait b=0", "*:wait b=0; after; tld t; wld; use", ctas=False, b=1),
+    row(
+        "tc-commit: no after", "R", "T3", "cp t s; commit b; *:wait b=0", "*:wait b=0; tld t; wld; use", ctas=False, b=1
+    ),
+    row("tc-commit: no after in the same warp", "R", "T3", "cp t s; commit b; *:wait b=0; tld t; wld; use", b=1),
+    row(
+        "tc-ld-cp",
+        "O",
+        "T4",
+        "tld t; wld; use; before; arr b",
+        "*:wait b=0; after; cp t s; commit ba; *:wait ba=0",
+        ctas=False,
+        b=1,
+        ba=1,
+    ),
+    row(
+        "tc-ld-cp: no wait::ld",
+        "R",
+        "T4",
+        "tld t; before; arr b; wld; use",
+        "*:wait b=0; after; cp t s; commit ba; *:wait ba=0",
+        ctas=False,
+        b=1,
+        ba=1,
+    ),
+    row(
+        "tc-cross",
+        "O",
+        "T2",
+        "tst t; wst; before; arr.rlx.cta b",
+        "*:wait.rlx.cta b=0; after; tld t; wld; use",
+        ctas=False,
+        b=1,
+    ),
+    row(
+        "tc-cross: no before",
+        "R",
+        "T2",
+        "tst t; wst; arr.rlx.cta b",
+        "*:wait.rlx.cta b=0; after; tld t; wld; use",
+        ctas=False,
+        b=1,
+    ),
+    row("tc-smem", "O", "T3", "cp t s; commit b; *:wait b=0", "wait b=0; W s", ctas=False, b=1),
+    row("tc-smem: no wait", "R", "T3", "cp t s; commit b; *:wait b=0", "W s", ctas=False, b=1),
+)

@@ -1,0 +1,158 @@
+"""ld and st: one access of memory, weak as a plain load or store, or strong: then threads may tell each other by it.
+
+A strong access names its scope: the threads to whose strong accesses of the same bytes it is one whole. ``release``
+hands on what the thread has done before, ``acquire`` takes that over from whose value it reads, ``relaxed`` does
+neither. ``volatile`` and ``mmio`` are relaxed at system scope. Source: PTX ISA, "Data Movement and Conversion
+Instructions: ld, st" and "Memory Consistency Model".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tilewright.dtypes import VOID
+from tilewright.dtypes import dtype as named
+from tilewright.isa.machine import Lanes, Memory
+from tilewright.isa.places import (
+    DEVICE,
+    GENERIC,
+    NO_SCOPE,
+    SCOPES,
+    Reach,
+    Scopes,
+    check_place,
+    everywhere,
+    nbytes,
+    newer,
+    scope_of,
+    sem_of,
+)
+from tilewright.isa.table import Access, Form, Spellings, instruction, reads, writes
+
+__all__: list[str] = []
+
+SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
+
+DTYPES: Spellings = {
+    **dict.fromkeys(("int8", "uint8"), ".b8"),
+    **dict.fromkeys(("int16", "uint16", "float16", "bfloat16"), ".b16"),
+    **dict.fromkeys(("int32", "uint32", "float32"), ".b32"),
+    **dict.fromkeys(("int64", "uint64", "float64"), ".b64"),
+}
+MMIO: Spellings = {"mmio": ".mmio.relaxed.sys"}
+
+
+def load(memory: Memory, address: Lanes, *, dtype: str) -> Lanes:
+    """The element at each address."""
+    kind = named(dtype)
+    return memory.rows(address, kind.bits // 8).view(kind.numpy)[..., 0]
+
+
+def store(memory: Memory, address: Lanes, value: Lanes) -> None:
+    """Writes the element at each address."""
+    values = np.broadcast_to(value, np.broadcast_shapes(value.shape, address.shape))
+    memory.store_rows(address, np.ascontiguousarray(values)[..., None].view(np.uint8))
+
+
+def load_vector(num: int) -> Callable[[Memory, Lanes], Lanes]:
+    """Into ``num`` registers."""
+
+    def load(memory: Memory, address: Lanes) -> Lanes:
+        """The words from each address on, the first in the first register."""
+        return np.moveaxis(memory.rows(address, 4 * num).view(np.uint32), -1, -2)
+
+    return load
+
+
+def store_vector(memory: Memory, address: Lanes, registers: Lanes) -> None:
+    """Writes the registers one behind the other."""
+    words = np.ascontiguousarray(np.moveaxis(registers, -2, -1))
+    memory.store_rows(address, words.view(np.uint8))
+
+
+def _orders(ordered: str) -> Iterator[tuple[Spellings, Reach, Scopes]]:
+    """Every way to access memory: the modifier ``sem``, the memory and the scopes."""
+    for reach, scopes in everywhere(NO_SCOPE):
+        yield {"weak": ".weak", "volatile": ".volatile"}, reach, scopes
+    for reach, scopes in everywhere(SCOPES):
+        yield {"relaxed": ".relaxed", ordered: f".{ordered}"}, reach, scopes
+    for reach, scopes in everywhere(NO_SCOPE, (GENERIC, DEVICE)):
+        yield MMIO, reach, scopes
+
+
+def _vectors(name: str, ordered: str, execute: Callable[..., object], num: int, *, write: bool) -> Iterator[Form]:
+    for orders, reach, scopes in _orders(ordered):
+        if orders is MMIO:  # which no vector is
+            continue
+        yield Form(
+            f"{name}{{sem}}{{scope}}{{space}}.v{num}.b32",
+            newer(reach.first, scopes.first),
+            SOURCE.format(name),
+            {"sem": orders, "scope": scopes.spellings, "space": reach.spellings},
+            execute,
+            on=reach.on,
+            registers=num,
+            accesses=(Access("ptr", reach.space, 4 * num, write=write, sem=sem_of, scope=scope_of, element_bytes=4),),
+        )
+
+
+def _forms(name: str, ordered: str, execute: Callable[..., object], *, write: bool) -> Iterator[Form]:
+    for orders, reach, scopes in _orders(ordered):
+        yield Form(
+            f"{name}{{sem}}{{scope}}{{space}}{{dtype}}",
+            newer(reach.first, scopes.first),
+            SOURCE.format(name),
+            {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, "dtype": DTYPES},
+            execute,
+            on=reach.on,
+            passes=() if write else ("dtype",),
+            accesses=(Access("ptr", reach.space, nbytes, write=write, sem=sem_of, scope=scope_of),),
+            result=VOID if write else "dtype",
+        )
+
+
+ORDERED = {"sem": "weak", "scope": None, "space": None}
+
+instruction(
+    "ptx.ld",
+    params=("ptr",),
+    keywords={**ORDERED, "dtype": None},
+    operands=(reads("ptr", "place"),),
+    pattern="{result}, [{ptr}]",
+    check=check_place,
+    doc="The element that ``ptr`` points to, of its buffer's dtype or of ``dtype``; strong unless ``sem`` is weak.",
+    forms=tuple(_forms("ld", "acquire", load, write=False)),
+)
+instruction(
+    "ptx.st",
+    params=("ptr", "value"),
+    keywords=ORDERED,
+    operands=(reads("ptr", "place"), reads("value", "typed")),
+    pattern="[{ptr}], {value}",
+    check=check_place,
+    doc="Stores ``value`` as an element of the buffer that ``ptr`` points into; strong unless ``sem`` is weak.",
+    forms=tuple(_forms("st", "release", store, write=True)),
+)
+for _num in (2, 4):
+    instruction(
+        f"ptx.ld.v{_num}",
+        params=("ptr", "*r"),
+        keywords=ORDERED,
+        operands=(writes("*r", "b32"), reads("ptr", "place")),
+        pattern="{r}, [{ptr}]",
+        check=check_place,
+        doc=f"{_num} registers of 32 bits from where ``ptr`` points; each is an access of its own.",
+        forms=tuple(_vectors("ld", "acquire", load_vector(_num), _num, write=False)),
+    )
+    instruction(
+        f"ptx.st.v{_num}",
+        params=("ptr", "*r"),
+        keywords=ORDERED,
+        operands=(reads("ptr", "place"), reads("*r", "b32")),
+        pattern="[{ptr}], {r}",
+        check=check_place,
+        doc=f"Stores {_num} registers of 32 bits to where ``ptr`` points; each is an access of its own.",
+        forms=tuple(_vectors("st", "release", store_vector, _num, write=True)),
+    )

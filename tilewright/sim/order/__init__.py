@@ -1,0 +1,16 @@
+"""Order: which accesses happen before which, for every memory, scope, proxy and thread; no instruction is named.
+
+clocks      what each thread knows of every other, and of asynchronous operations
+channels    what hands a clock on: barriers, phases of m-barriers; locations: and any location of memory
+actors      who does something: warps with some of their lanes
+places      what was accessed last where, in shared and in global memory; records: and by which statement
+races       two accesses: may they meet?
+operations  asynchronous operations and how they are known to be complete; completion: what they touch
+protocol    what must hold whatever the schedule
+missing     the step that is missing between two accesses, in the kernel's own words
+reports     what a race report says
+proxies     accesses of two kinds to one memory, and the fences between them
+engine      the events of a run, each brought to those that it concerns
+
+Source: PTX ISA, "Memory Consistency Model".
+"""

@@ -1,0 +1,55 @@
+"""Who does something at once: warps, each with some of its lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from tilewright.sim.batch import Look
+    from tilewright.sim.masks import Bools, Mask
+
+__all__ = ["Actors", "Ints"]
+
+Ints: TypeAlias = "NDArray[np.int64]"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Actors:
+    """rows, warps: (n,), the CTA's row in the wave and the number of the warp. lanes: (n, 32) of those that act."""
+
+    rows: Ints
+    warps: Ints
+    lanes: Bools
+
+    @classmethod
+    def of(cls, look: Look, mask: Mask) -> Actors:
+        """The active lanes of a batch."""
+        some = mask.full.any(-1)
+        rows, warps = look.rows_and_warps(some)
+        return cls(rows, warps, mask.full[some])
+
+    @classmethod
+    def threads(cls, rows: Ints, threads: Ints) -> Actors:
+        """Single threads."""
+        return cls(rows, threads >> 5, (threads & 31)[:, None] == np.arange(32))
+
+    @classmethod
+    def whole_warps(cls, rows: Ints, warps: Ints) -> Actors:
+        """All lanes of these warps."""
+        return cls(rows, warps, np.ones((len(rows), 32), np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, which: Ints | Bools) -> Actors:
+        return Actors(self.rows[which], self.warps[which], self.lanes[which])
+
+    def each(self) -> Iterator[tuple[int, int, int]]:
+        """Number among them, row, and thread of the CTA, one after the other."""
+        for k, lane in np.argwhere(self.lanes).tolist():
+            yield k, int(self.rows[k]), int(self.warps[k]) * 32 + lane

@@ -1,0 +1,217 @@
+"""What hands knowledge on from thread to thread: barriers and phases of m-barriers; and what fences make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.isa import phase_state
+from tilewright.sim.order.actors import Actors, Ints
+from tilewright.sim.order.clocks import Clocks, Known, Ledger
+from tilewright.sim.remote import split
+
+if TYPE_CHECKING:
+    from tilewright.isa import Lanes
+    from tilewright.sim.batch import Batch
+    from tilewright.sim.masks import Bools, Mask
+    from tilewright.sim.wave import Wave
+
+__all__ = ["Fences", "Pattern", "Phases", "Signals", "arrivals_of", "signals_of"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Signals:
+    """Warps that signal, with their lanes. home, offset: the m-barrier's CTA and its place there, (n,).
+
+    phase: the one that it runs then.
+    """
+
+    who: Actors
+    home: Ints
+    offset: Ints
+    phase: Ints
+
+    def __getitem__(self, which: Ints | Bools) -> Signals:
+        return Signals(self.who[which], self.home[which], self.offset[which], self.phase[which])
+
+    def groups(self) -> Iterator[tuple[int, int, Ints]]:
+        """Offset, phase, and the signals that have both; in the order in which they come."""
+        key = self.offset << 2 | self.phase
+        found, first, which = np.unique(key, return_index=True, return_inverse=True)
+        for k in np.argsort(first):
+            yield int(found[k]) >> 2, int(found[k]) & 3, np.flatnonzero(which == k)
+
+
+def signals_of(batch: Batch, mask: Mask, barrier: Lanes, words: Lanes | None) -> Signals:
+    """What the lanes of a mask signal: each warp once for each m-barrier and phase.
+
+    words: of the m-barriers before it, where they have changed since.
+    """
+    active = mask.full
+    rows, warps = batch.rows_and_warps(active)
+    lanes = np.nonzero(active)[2]
+    home, offset = split(batch.wave, rows, np.broadcast_to(barrier, active.shape)[active].astype(np.int64))
+    now = batch.wave.shared.view(8)[home, offset >> 3]
+    given = now if words is None else np.broadcast_to(words, active.shape)[active]
+    each = np.stack((rows, warps, home, offset, phase_state(given).phase))
+    differs = np.ones(each.shape[1], np.bool_)
+    differs[1:] = (each[:, 1:] != each[:, :-1]).any(0)  # lanes of a warp follow each other, and mostly do the same
+    number = np.cumsum(differs) - 1
+    together = np.zeros((int(differs.sum()), 32), np.bool_)
+    together[number, lanes] = True
+    rows, warps, home, offset, phase = each[:, differs]
+    return Signals(Actors(rows, warps, together), home, offset, phase)
+
+
+def arrivals_of(wave: Wave, rows: Ints, address: Ints) -> Signals:
+    """Arrivals of asynchronous units, on behalf of CTAs ``rows``, at shared addresses."""
+    home, offset = split(wave, rows, address)
+    phase = phase_state(wave.shared.view(8)[home, offset >> 3]).phase
+    return Signals(Actors(rows, np.zeros_like(rows), np.zeros((len(rows), 32), np.bool_)), home, offset, phase)
+
+
+class _Barriers:
+    """The m-barriers at one offset, of all CTAs: the running phase, what is published in it and before it.
+
+    remote: what other CTAs have published with a scope that holds them, the running phase's and that of those before.
+    unseen: whose last phase nobody has seen over.
+    """
+
+    def __init__(self, clocks: Clocks) -> None:
+        rows = clocks.wave.ctas
+        self.phase = np.zeros(rows, np.int64)
+        self.unseen = np.zeros(rows, np.bool_)
+        self.running, self.over = Ledger(clocks), Ledger(clocks)
+        self.remote = (Ledger(clocks), Ledger(clocks)) if clocks.wave.run.cluster_ctas > 1 else None
+
+
+class Phases:
+    """What arrivals at m-barriers have published, phase by phase.
+
+    A phase that is over publishes what its arrivals knew to whoever finds it over; arrivals at the running phase
+    publish nothing yet.
+    """
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self._at: dict[int, _Barriers] = {}
+
+    def _now(self, offset: int, phase: int, home: Ints) -> _Barriers:
+        """The m-barriers at an offset, those of the CTAs ``home`` brought to the phase that they run."""
+        if offset not in self._at:
+            self._at[offset] = _Barriers(self.clocks)
+        state = self._at[offset]
+        moved = np.unique(home[state.phase[home] != phase])
+        if len(moved):
+            state.running.move_to(state.over, moved)
+            if state.remote is not None:
+                state.remote[0].move_to(state.remote[1], moved)
+            state.phase[moved] = phase
+            state.unseen[moved] = True
+        return state
+
+    def arrived(self, signals: Signals, known: Known, *, wide: bool) -> Ints:
+        """Arrivals, with what each of them publishes; returns those at phases before which nobody saw the last over.
+
+        wide: does their scope hold the cluster?
+        """
+        early: list[Ints] = []
+        for offset, phase, those in signals.groups():
+            home = signals.home[those]
+            state = self._now(offset, phase, home)
+            early.append(those[state.unseen[home]])
+            own = signals.who.rows[those] == home
+            state.running.add(home[own], known[those[own]])
+            far = those[~own]
+            if len(far) and state.remote is not None:
+                given = known[far]
+                if wide:
+                    state.remote[0].add(home[~own], given)
+                nothing = np.zeros_like(given.threads)  # completions are handed to everyone
+                state.running.add(home[~own], Known(nothing, given.parts, given.cluster))
+        return np.concatenate(early) if early else np.zeros(0, np.int64)
+
+    def over(self, signals: Signals, *, wide: bool) -> Iterator[tuple[Ints, Known]]:
+        """Which of the signals, and what the phases before the running one have published to each of them.
+
+        No warp is twice in one part. wide: does the scope of the wait hold the cluster?
+        """
+        for offset, phase, those in signals.groups():
+            home = signals.home[those]
+            state = self._now(offset, phase, home)
+            state.unseen[home] = False
+            known = state.over.of(home)
+            if wide and state.remote is not None:
+                far = state.remote[1].of(home)
+                known.threads = np.maximum(known.threads, far.threads)
+                known.far = known.far or far.far
+            yield those, known
+
+    def forget(self, signals: Signals) -> None:
+        """New m-barriers begin here."""
+        for offset, _, those in signals.groups():
+            if (state := self._at.get(offset)) is not None:
+                home = signals.home[those]
+                state.phase[home], state.unseen[home] = 0, False
+                for ledger in (state.running, state.over, *(state.remote or ())):
+                    ledger.clear(home)
+
+
+@dataclass(eq=False, slots=True)
+class Pattern:
+    """The release that was made, or that awaits an acquire. lanes: (32,) of the warp; known: a row of knowledge."""
+
+    lanes: Bools
+    scope: str
+    cta: int
+    known: Known
+
+
+@dataclass(eq=False, slots=True)
+class _Passed:
+    """Lanes of a warp that have passed a fence. known: what they all knew; time: when that was."""
+
+    lanes: Bools
+    scope: str
+    known: Known
+    time: int
+
+
+class Fences:
+    """What threads knew at their last fence: that is what their strong writes publish from then on."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.latest: dict[tuple[int, int], list[_Passed]] = {}  # row and warp
+
+    def passed(self, who: Actors, scope: str) -> None:
+        """Lanes have passed a fence that releases."""
+        clocks = self.clocks
+        common = clocks.published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)))
+        for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
+            older = self.latest.get((row, warp), [])
+            for passed in older:
+                if passed.scope == scope:
+                    passed.lanes = passed.lanes & ~who.lanes[k]
+            rest = who.lanes[k].copy()
+            made = []
+            for thread in clocks.alone:
+                if thread >> 5 == warp and rest[thread & 31]:
+                    one = Actors.threads(np.array([row]), np.array([thread]))
+                    made.append(_Passed(one.lanes[0], scope, clocks.published(one), clocks.now))
+                    rest[thread & 31] = False
+            made.append(_Passed(rest, scope, common[np.array([k])], clocks.now))
+            self.latest[row, warp] = [passed for passed in (*older, *made) if passed.lanes.any()]
+
+    def of(self, row: int, warp: int, lanes: Bools) -> Iterator[Pattern]:
+        """What some lanes of a warp publish by a strong write."""
+        for passed in self.latest.get((row, warp), ()):
+            if (own := passed.lanes & lanes).any():
+                first = int(self.clocks.first_column(np.array(row))) + 32 * warp
+                times = passed.known.threads.copy()
+                times[:, first : first + 32][:, own] = passed.time
+                known = Known(times, passed.known.parts, passed.known.cluster, passed.known.far)
+                yield Pattern(own, passed.scope, row + self.clocks.wave.first, known)

@@ -1,0 +1,331 @@
+"""What each thread knows of every other thread, and of asynchronous operations: the clocks of a wave of CTAs.
+
+Time is the number of a record: each statement that touches memory makes one, and a thread's accesses come in their
+order. To know a thread up to a time is to come after all that it did until then. Knowledge is kept per warp, as what
+all of its lanes know; a lane that knows more has a row of its own until it meets its warp again. While all CTAs of a
+wave do the same, one row of clocks stands for all of them. Of an operation a flag each says
+
+    SEEN      it is complete, as a thread has seen or been told
+    OFFERED   a fence before a meeting has put it in order for others
+    HEARD     others have offered it: that travels with any meeting, a relaxed one too
+    ORDERED   a fence after a meeting has put it before all that comes now
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.sim.batch import numbers
+from tilewright.sim.order.actors import Actors, Ints
+
+if TYPE_CHECKING:
+    from tilewright.sim.batch import Look
+    from tilewright.sim.masks import Bools
+    from tilewright.sim.wave import Wave
+
+__all__ = ["HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Known", "Ledger", "joined", "told"]
+
+SEEN, OFFERED, HEARD, ORDERED = 1, 2, 4, 8
+NUMBERS = 256  # of operations' parts, to begin with
+FOREVER = 1 << 30  # the time up to which threads are known that do not exist
+
+Times: TypeAlias = "NDArray[np.int32]"
+Flags: TypeAlias = "NDArray[np.uint8]"
+Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,)
+
+
+def told(flags: Flags) -> Flags:
+    """What others learn by meeting a thread with these flags: what is complete, and what of it is in order."""
+    return np.asarray(flags & SEEN | (flags | flags << 1) & HEARD, np.uint8)
+
+
+def joined(a: Far, b: Far) -> Far:
+    """Both together."""
+    return {**a, **{cta: np.maximum(times, a[cta]) if cta in a else times for cta, times in b.items()}}
+
+
+@dataclass(eq=False)
+class Known:
+    """Knowledge that is handed on, n rows of it. threads: (n, threads of the cluster). parts: (n, numbers), flags.
+
+    cluster: whose threads the columns are. far: of each row, what is known of other clusters; empty for nothing.
+    """
+
+    threads: Times
+    parts: Flags
+    cluster: Ints
+    far: list[Far] = field(default_factory=list)
+
+    def __getitem__(self, which: Ints | Bools) -> Known:
+        chosen = np.arange(len(self.threads))[which].tolist() if self.far else []
+        return Known(self.threads[which], self.parts[which], self.cluster[which], [self.far[k] for k in chosen])
+
+    def of_execution(self) -> Known:
+        """What of it a relaxed meeting hands on."""
+        return Known(np.zeros_like(self.threads), np.asarray(self.parts & HEARD, np.uint8), self.cluster)
+
+
+class Ledger:
+    """What was published and is not yet forgotten, a row for each CTA of the wave."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        rows = clocks.wave.ctas
+        self.clocks = clocks
+        self.threads: Times = np.zeros((rows, clocks.width), np.int32)
+        self.parts: Flags = np.zeros((rows, clocks.parts.shape[-1]), np.uint8)
+        self.far: dict[int, Far] = {}
+        clocks.ledgers.append(self)
+
+    def add(self, rows: Ints, known: Known) -> None:
+        """More is published, each row of it where ``rows`` says."""
+        np.maximum.at(self.threads, rows, known.threads)
+        np.bitwise_or.at(self.parts, rows, known.parts)
+        for row, far in zip(rows.tolist(), known.far, strict=bool(known.far)):
+            self.far[row] = joined(self.far.get(row, {}), far)
+
+    def of(self, rows: Ints) -> Known:
+        """What is published in rows."""
+        far = [self.far.get(row, {}) for row in rows.tolist()] if self.far else []
+        return Known(self.threads[rows], self.parts[rows], self.clocks.cluster_of(rows), far)
+
+    def move_to(self, other: Ledger, rows: Ints) -> None:
+        """What was published here is published there."""
+        other.add(rows, self.of(rows))
+        self.clear(rows)
+
+    def clear(self, rows: Ints) -> None:
+        """Nothing is published any more."""
+        self.threads[rows], self.parts[rows] = 0, 0
+        for row in rows.tolist() if self.far else ():
+            self.far.pop(row, None)
+
+
+class Clocks:
+    """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps. parts: (rows, knowers,
+    numbers), flags; everything is known of number 0, which nobody has. knower: of each thread the one that it is.
+
+    now: the time. floor: all CTAs' threads know all others of their CTA up to then. version changes with what is known.
+    """
+
+    def __init__(self, wave: Wave, *, has_parts: bool) -> None:
+        self.wave = wave
+        run = wave.run
+        self.threads = 32 * run.warps
+        self.width: int = run.cluster_ctas * self.threads
+        rows = 1 if run.cluster_ctas == 1 and not has_parts else wave.ctas
+        self.known: Times = np.zeros((rows, run.warps, self.width), np.int32)
+        self.known[..., np.tile(~run.exists.reshape(-1), run.cluster_ctas)] = FOREVER
+        self.parts: Flags = np.zeros((rows, run.warps, NUMBERS if has_parts else 1), np.uint8)
+        self.parts[..., 0] = SEEN | OFFERED | HEARD | ORDERED
+        self.knower: Ints = np.arange(self.threads) >> 5
+        self.alone: dict[int, int] = {}  # thread -> the knower that it is
+        self.far: dict[tuple[int, int], Far] = {}  # row and knower
+        self.ledgers: list[Ledger] = []
+        self.now = 0
+        self.floor = 0
+        self.version = 0
+        self._bounds: dict[object, Times] = {}
+
+    @property
+    def is_collapsed(self) -> bool:
+        """Does one row stand for all CTAs?"""
+        return len(self.known) == 1 and self.wave.ctas > 1
+
+    def expand(self) -> None:
+        """From now on every CTA has clocks of its own."""
+        if self.is_collapsed:
+            self.known = np.repeat(self.known, self.wave.ctas, axis=0)
+            self.parts = np.repeat(self.parts, self.wave.ctas, axis=0)
+            self._changed()
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._bounds.clear()
+
+    def at(self, rows: Ints) -> Ints:
+        """Where the clocks of CTAs are kept."""
+        return np.zeros_like(rows) if self.is_collapsed else rows
+
+    def first_column(self, rows: Ints) -> Ints:
+        """Where the threads of CTAs are among those of their cluster."""
+        return np.asarray(self.wave.rank(rows) * self.threads)
+
+    def cluster_of(self, rows: Ints) -> Ints:
+        """The number in the grid of the clusters that CTAs are in."""
+        return np.asarray((rows + self.wave.first) // self.wave.run.cluster_ctas)
+
+    # What an access asks
+
+    def known_warps(self, look: Look) -> Times:
+        """(rows, warps, warps of the own CTA): up to when each warp of a batch knows all lanes of each other."""
+        if look.key not in self._bounds:
+            rows = slice(0, 1) if len(self.known) == 1 else look.ctas
+            mine = self.known[rows, look.warps]
+            if self.width > self.threads:
+                own = self.first_column(np.array(numbers(look.ctas)))[:, None, None] + np.arange(self.threads)
+                mine = np.take_along_axis(mine, own, axis=-1)
+            self._bounds[look.key] = mine.reshape(*mine.shape[:2], -1, 32).min(-1)
+        return self._bounds[look.key]
+
+    def knows(self, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints, times: Ints) -> Bools:
+        """Does each knower of the CTAs in ``rows`` know those threads of CTAs of the grid up to those times?"""
+        size = self.wave.run.cluster_ctas
+        near = ctas // size == self.cluster_of(rows)
+        columns = np.where(near, ctas % size * self.threads + threads, 0)
+        found: Bools = near & (self.known[self.at(rows), knowers, columns] >= times)
+        if self.far and not near.all():
+            for k in np.flatnonzero(~near).tolist():
+                far = self.far.get((int(rows[k]), int(knowers[k])), {}).get(int(ctas[k]))
+                found[k] = far is not None and far[threads[k]] >= times[k]
+        return found
+
+    def flags_of(self, rows: Ints, threads: Ints) -> Flags:
+        """(n, numbers): what threads know of the parts of operations."""
+        return np.asarray(self.parts[self.at(rows), self.knower[threads]])
+
+    # Handing on
+
+    def published(self, who: Actors) -> Known:
+        """All that these lanes have done, or know, until now."""
+        rows = self.at(who.rows)
+        threads, parts = self.known[rows, who.warps], told(self.parts[rows, who.warps])
+        far = [self.far.get((row, warp), {}) for row, warp in zip(who.rows.tolist(), who.warps.tolist(), strict=True)]
+        for thread, knower in self.alone.items():
+            here = np.flatnonzero((who.warps == thread >> 5) & who.lanes[:, thread & 31])
+            threads[here] = np.maximum(threads[here], self.known[rows[here], knower])
+            parts[here] |= told(self.parts[rows[here], knower])
+            for k in here.tolist() if self.far else ():
+                far[k] = joined(far[k], self.far.get((int(who.rows[k]), knower), {}))
+        which, lane = np.nonzero(who.lanes)
+        own = self.first_column(who.rows) + 32 * who.warps
+        threads[which, own[which] + lane] = np.maximum(threads[which, own[which] + lane], self.now)
+        return Known(threads, parts, self.cluster_of(who.rows), far if self.far else [])
+
+    def learn(self, who: Actors, known: Known) -> None:
+        """These lanes, no warp twice, come after what was published, a row of it for each."""
+        if not len(who):
+            return
+        self.expand()
+        whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
+        self._join(who.rows[whole], who.warps[whole], known[whole])
+        for thread, knower in list(self.alone.items()):
+            here = whole & (who.warps == thread >> 5)
+            self._join(who.rows[here], np.full(int(here.sum()), knower), known[here])
+        for k in np.flatnonzero(~whole).tolist():
+            for lane in np.flatnonzero(who.lanes[k]).tolist():
+                knower = self._alone(int(who.warps[k]) * 32 + lane)
+                self._join(who.rows[k : k + 1], np.array([knower]), known[np.array([k])])
+        self._changed()
+
+    def _join(self, rows: Ints, knowers: Ints, known: Known) -> None:
+        if not len(rows):
+            return
+        near = known.cluster == self.cluster_of(rows)
+        times = known.threads if near.all() else np.where(near[:, None], known.threads, 0)
+        self.known[rows, knowers] = np.maximum(self.known[rows, knowers], times)
+        self.parts[rows, knowers] |= known.parts
+        if known.far or not near.all():
+            for k in range(len(rows)):
+                self._join_far(int(rows[k]), int(knowers[k]), known, k)
+
+    def _join_far(self, row: int, knower: int, known: Known, k: int) -> None:
+        size = self.wave.run.cluster_ctas
+        mine, theirs = (row + self.wave.first) // size, int(known.cluster[k])
+        far = dict(known.far[k]) if known.far else {}
+        if theirs != mine:
+            parts = known.threads[k].reshape(size, self.threads)
+            far = joined(far, {theirs * size + rank: times for rank, times in enumerate(parts)})
+        for cta in [cta for cta in far if cta // size == mine]:  # what comes back to where it was done
+            columns = slice(cta % size * self.threads, (cta % size + 1) * self.threads)
+            self.known[row, knower, columns] = np.maximum(self.known[row, knower, columns], far.pop(cta))
+        if far:
+            self.far[row, knower] = joined(self.far.get((row, knower), {}), far)
+
+    def _alone(self, thread: int) -> int:
+        """The knower that a thread is from now on, as it knows more than its warp does."""
+        if thread not in self.alone:
+            self.alone[thread] = self.known.shape[1]
+            self.known = np.concatenate((self.known, self.known[:, [thread >> 5]]), axis=1)
+            self.parts = np.concatenate((self.parts, self.parts[:, [thread >> 5]]), axis=1)
+            for (row, knower), far in list(self.far.items()):
+                if knower == thread >> 5:
+                    self.far[row, self.alone[thread]] = far
+            self.knower[thread] = self.alone[thread]
+        return self.alone[thread]
+
+    def promote(self, who: Actors, flags: int) -> None:
+        """Of the operations of which these lanes know one of the flags they know the next one too."""
+        for k in range(len(who)):
+            row, warp = int(self.at(who.rows[k])), int(who.warps[k])
+            own = [knower for thread, knower in self.alone.items() if thread >> 5 == warp and who.lanes[k, thread & 31]]
+            if (who.lanes[k] | ~self.wave.run.exists[0, warp]).all():
+                own.append(warp)
+            else:
+                own += [self._alone(32 * warp + lane) for lane in np.flatnonzero(who.lanes[k]).tolist()]
+            self.parts[row, own] |= (self.parts[row, own] & flags) << 1
+        self._changed()
+
+    def complete(self, rows: Ints | Bools, warp: int, number: int) -> None:
+        """All lanes of a warp have seen that a part of theirs is complete."""
+        for knower in (warp, *(one for thread, one in self.alone.items() if thread >> 5 == warp)):
+            self.parts[rows, knower, number] |= SEEN | ORDERED
+
+    # Meetings
+
+    def all_met(self, ctas: slice) -> None:
+        """All threads of these CTAs."""
+        if len(numbers(ctas)) < self.wave.ctas:
+            self.expand()
+        rows = slice(0, 1, 1) if len(self.known) == 1 else ctas
+        self._meet(np.array(numbers(rows)), slice(None), self.wave.run.exists.reshape(-1), slice(0, self.threads))
+        if len(numbers(ctas)) == self.wave.ctas:
+            self.floor = self.now
+
+    def _meet(self, rows: Ints, knowers: slice | list[int], exists: Bools, threads: slice) -> None:
+        """Some knowers of each row, which are all there are of some threads, know the same from now on."""
+        mine = self.known[rows][:, knowers].max(1)
+        own = self.first_column(rows)[:, None] + np.arange(threads.start, threads.stop)[exists]
+        mine[np.arange(len(rows))[:, None], own] = self.now
+        flags = self.parts[rows][:, knowers]
+        flags |= np.bitwise_or.reduce(told(flags), axis=1)[:, None]
+        who = np.arange(self.known.shape[1])[knowers]
+        self.known[rows[:, None], who] = mine[:, None]
+        self.parts[rows[:, None], who] = flags
+        for row in rows.tolist() if self.far else ():
+            far: Far = {}
+            for knower in who.tolist():
+                far = joined(far, self.far.get((row, knower), {}))
+            self.far |= {(row, knower): far for knower in who.tolist() if far}
+        self._changed()
+
+    def warps_met(self, look: Look, active: Bools) -> None:
+        """The lanes of each warp with active lanes."""
+        alike = len(self.known) == 1
+        here = np.asarray(active.any(-1))
+        for k, warp in enumerate(numbers(look.warps)):
+            rows = np.zeros(1, np.int64) if alike else np.array(numbers(look.ctas))[here[:, k]]
+            if here[:, k].any():
+                knowers = [warp, *(knower for thread, knower in self.alone.items() if thread >> 5 == warp)]
+                self._meet(rows, knowers, self.wave.run.exists[0, warp], slice(32 * warp, 32 * warp + 32))
+
+    # Numbers of operations
+
+    def forget(self, gone: list[int]) -> None:
+        """Numbers that mean something else from now on."""
+        for flags in (self.parts, *(ledger.parts for ledger in self.ledgers)):
+            flags[..., gone] = 0
+        self._changed()
+
+    def widen(self, numbers: int) -> None:
+        """More numbers, behind those there are."""
+        self.parts = _widened(self.parts, numbers)
+        for ledger in self.ledgers:
+            ledger.parts = _widened(ledger.parts, numbers)
+
+
+def _widened(flags: Flags, width: int) -> Flags:
+    return np.pad(flags, [(0, 0)] * (flags.ndim - 1) + [(0, width - flags.shape[-1])])

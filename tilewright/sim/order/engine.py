@@ -1,0 +1,407 @@
+"""The events of a run, each brought to the clocks, channels and places that it concerns."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.isa import Fence, ProxyFence
+from tilewright.sim.address import Address, Part
+from tilewright.sim.checks.base import Check
+from tilewright.sim.checks.coordinates import element_text
+from tilewright.sim.memory import WIDEST
+from tilewright.sim.order.actors import Actors
+from tilewright.sim.order.channels import Fences, Pattern, Phases, Signals, arrivals_of, signals_of
+from tilewright.sim.order.clocks import HEARD, SEEN, Clocks, Known, Ledger
+from tilewright.sim.order.completion import check_freed, check_in_flight, check_issue, check_sources
+from tilewright.sim.order.locations import Locations
+from tilewright.sim.order.missing import missing_commit
+from tilewright.sim.order.operations import Operations, Stretch
+from tilewright.sim.order.places import Access, Places
+from tilewright.sim.order.protocol import Protocol
+from tilewright.sim.order.proxies import Stores
+from tilewright.sim.order.races import Clash, clash_of, lost_store
+from tilewright.sim.order.reports import report, warning
+from tilewright.sim.places import SHARED_WINDOW
+from tilewright.sim.remote import split
+from tilewright.sim.sites import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tilewright.errors import Span
+    from tilewright.isa import Lanes, Signal
+    from tilewright.sim.batch import Batch
+    from tilewright.sim.execution import Execution
+    from tilewright.sim.masks import Bools, Mask
+    from tilewright.sim.order.actors import Ints
+    from tilewright.sim.pending import Operation
+    from tilewright.sim.places import Place
+    from tilewright.sim.program import Program
+    from tilewright.sim.sites import Hook
+    from tilewright.sim.sync import BarrierSite
+    from tilewright.sim.tmem import Taken
+    from tilewright.sim.wave import Wave
+
+__all__ = ["Order", "WaveOrder"]
+
+PITCH = 256  # the shared memories of a cluster follow each other in multiples of so many bytes
+ANYWHERE = 0  # where pointers of run time write
+RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire")  # fences
+
+
+class WaveOrder:
+    """The order of a wave of CTAs. operations, stores: where the kernel has asynchronous instructions."""
+
+    def __init__(self, wave: Wave, grain: int) -> None:
+        asynchronous = wave.run.program.has_asynchronous
+        self.clocks = Clocks(wave, has_parts=asynchronous)
+        name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
+        self.shared = Places(name, nbytes, grain, is_global=False)
+        if wave.run.cluster_ctas > 1:
+            pitch = -(-max(nbytes, 1) // PITCH) * PITCH
+            self.shared = Places(f"{name} {wave.first}", ctas * pitch, grain, is_global=True, pitch=pitch)
+        self.meetings: dict[int, Ledger] = {}
+        self.phases = Phases(self.clocks)
+        self.fences = Fences(self.clocks)
+        self.operations = Operations(self.clocks) if asynchronous else None
+        self.stores = Stores(self.clocks) if asynchronous else None
+        self.protocol = Protocol(self.clocks)
+
+    def located(self, batch: Batch, at: Address) -> Address:
+        """Addresses of the own CTA's shared memory as `Places` has them."""
+        if not self.shared.is_global:
+            return at
+        return Address(at.start, *at.parts, Part(batch.rows(self.shared.pitch)))
+
+
+class Order(Check):
+    """The race check."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.globals: dict[int, Places] = {}  # by window: buffers that overlap share one
+        self.locations = Locations()
+        self.warned: set[tuple[str, str]] = set()
+
+    def begin(self, run: Execution) -> None:
+        self.globals, self.locations, self.warned = {}, Locations(), set()
+        self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
+
+    def start(self, wave: Wave) -> None:
+        wave.order = WaveOrder(wave, self._grain(SHARED_WINDOW))
+
+    def _grain(self, window: int) -> int:
+        """The narrowest access that may touch a place of a window, in bytes."""
+        sites = [site for site in self.program.sites if site.place is None or site.place.window == window]
+        starts = [site.place.start for site in sites if site.place and site.place.space == "global"]
+        return gcd(min((site.width for site in sites), default=4), *starts)
+
+    # Accesses
+
+    def watch(self, site: Site) -> Hook | None:
+        assert site.place is not None
+        place = site.place
+        if place.space == "local":
+            return self._watch_registers(site, place) if self.program.has_asynchronous else None
+        if site.atomic and not site.write:  # its write is what others have to know
+            return None
+        is_global = place.space == "global"
+
+        def hook(batch: Batch, mask: Mask, at: Address) -> None:
+            if not is_global:
+                self._sources(site, batch, mask, at)
+                stores = batch.wave.order.stores
+                if stores is not None and site.write and not site.atomic:
+                    stores.stored(batch, mask, at)
+                self._access(batch.wave.order.shared, site, batch, mask, batch.wave.order.located(batch, at))
+            elif self.written & {place.window, ANYWHERE}:
+                self._access(self._global(place, batch), site, batch, mask, at)
+
+        return hook
+
+    def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        if site.is_signal or (site.atomic and not site.write):
+            return
+        places = batch.wave.order.shared
+        rows = np.broadcast_to(batch.rows(1), mask.shape)
+        home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
+        self._access(places, site, batch, mask, Address(0, Part(home * places.pitch + offset)))
+        signals = Signals(Actors.of(batch, mask), *(home.max(-1)[mask.full.any(-1)],) * 3)
+        batch.wave.order.protocol.visited(signals, site.at, arrives=False)
+
+    @staticmethod
+    def _watch_registers(site: Site, place: Place) -> Hook:
+        def hook(batch: Batch, mask: Mask, at: Address) -> None:
+            operations = batch.wave.order.operations
+            if operations is not None and operations.loading:
+                check_in_flight(operations, Stretch(place.name, at, site.width), batch, mask, site.at)
+
+        return hook
+
+    def _global(self, place: Place, batch: Batch) -> Places:
+        if place.window not in self.globals:
+            nbytes = batch.wave.run.blocks[place.name].nbytes
+            name, grain = f"window {place.window}", self._grain(place.window)
+            self.globals[place.window] = Places(name, nbytes, grain, is_global=True)
+        return self.globals[place.window]
+
+    @staticmethod
+    def _sources(site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        order = batch.wave.order
+        if site.write and order.operations is not None and order.operations.holders:
+            check_sources(order.operations, site, batch, mask, at)
+
+    def _access(self, places: Places, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        order = batch.wave.order
+        access = places.access(order.clocks, site, batch, mask, at)
+        self._judge(access)
+        places.remember(access, reads=not site.write)
+        self.locations.touched(access, order.fences)
+
+    def _judge(self, access: Access) -> None:
+        """Does an access race with an earlier one? If it writes, it is written down."""
+        places = access.places
+        found = places.writes_before(access)
+        clash, strong = clash_of(access, found, with_writer=True) if found is not None else (None, None)
+        self._tell(clash)
+        if not access.site.write:
+            return
+        found = places.reads_before(access)
+        self._tell(clash_of(access, found, with_writer=False)[0] if found is not None else None)
+        lost = places.write(access)
+        if lost is not None:
+            self._tell(lost_store(access, *lost))
+            if access.site.sem != "weak":
+                places.mark_many(access, lost[0])
+        if strong is not None and len(strong) and access.site.sem != "weak":
+            places.mark_many(access, strong.lanes(access))
+
+    def _tell(self, clash: Clash | None) -> None:
+        """Raises SimulationError; warns where both wrote the same."""
+        if clash is None:
+            return
+        if not clash.equal_values:
+            raise report(self.program, clash)
+        key = (str(clash.site.at), clash.site.line.buffer)
+        if key not in self.warned:
+            self.warned.add(key)
+            clash.batch.wave.run.warnings.append(warning(self.program, clash))
+
+    # Meetings
+
+    def released(
+        self, wave: Wave, ctas: Ints, warps: slice, here: Bools, barrier: int, rows: Ints, sync: BarrierSite
+    ) -> None:
+        order = wave.order
+        self._expand(wave)
+        orders = sync.sync is None or sync.sync.orders
+        which, own = np.nonzero(here)
+        who = Actors.whole_warps(ctas[which], np.arange(wave.run.warps)[warps][own])
+        if not len(who):
+            return
+        order.protocol.arrived(who, barrier, sync.at)
+        if barrier not in order.meetings:
+            order.meetings[barrier] = Ledger(order.clocks)
+        known = order.clocks.published(who)
+        order.meetings[barrier].add(rows[which], known if orders else known.of_execution())
+        for k in range(len(who)) if not orders else ():
+            for pattern in self._fenced_before(wave, who, k):
+                order.meetings[barrier].add(rows[which[k : k + 1]], pattern.known)
+
+    @staticmethod
+    def _fenced_before(wave: Wave, who: Actors, k: int) -> Iterator[Pattern]:
+        """What a relaxed arrival publishes."""
+        return wave.order.fences.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
+
+    def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
+        order = wave.order
+        if barrier not in order.meetings:
+            return
+        which, warps = np.nonzero(waiting)
+        order.clocks.learn(Actors.whole_warps(ctas[which], warps), order.meetings[barrier].of(rows[which]))
+        order.protocol.over(ctas, waiting, barrier)
+
+    def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
+        if barrier in wave.order.meetings:
+            wave.order.meetings[barrier].clear(rows)
+
+    @staticmethod
+    def _expand(wave: Wave) -> None:
+        wave.order.clocks.expand()
+        wave.order.shared.expand(wave.ctas)
+
+    def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
+        if ctas.stop - ctas.start < wave.ctas:
+            self._expand(wave)
+        wave.order.clocks.all_met(ctas)
+
+    def warps_met(self, batch: Batch, mask: Mask) -> None:
+        if not batch.is_whole_wave or mask.varies_by_cta:
+            self._expand(batch.wave)
+        batch.wave.order.clocks.warps_met(batch, mask.full)
+
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
+        order, who = batch.wave.order, Actors.of(batch, mask)
+        if isinstance(fence, ProxyFence) and fence.proxy == "tmem":
+            order.clocks.expand()
+            order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[str(fence.side)])
+        elif order.stores is not None:
+            order.stores.fenced(who, fence)
+        if isinstance(fence, Fence) and fence.scope != "cta":
+            order.protocol.fenced(who)
+        if isinstance(fence, Fence) and fence.only != "mbarrier.init":
+            self.locations.awake = True
+            if fence.sem in ACQUIRES:
+                self.locations.fenced(order.clocks, who, str(fence.scope))
+            if fence.sem in RELEASES:
+                order.fences.passed(who, str(fence.scope))
+
+    # m-barriers
+
+    def signalled(
+        self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
+    ) -> None:
+        if signal.kind == "bytes":
+            return
+        self._expand(batch.wave)
+        order = batch.wave.order
+        signals = signals_of(batch, mask, barrier, found if signal.kind == "arrive" else None)
+        if signal.kind == "init":
+            order.phases.forget(signals)
+            order.protocol.initialised(signals, at)
+            if order.stores is not None:
+                order.stores.initialised(signals)
+        elif signal.kind == "inval":
+            order.phases.forget(signals)
+            order.protocol.ended(signals)
+        elif signal.kind == "arrive":
+            order.protocol.signalled(signals, at)
+            self._arrived(batch.wave, signals, signal, at)
+            order.protocol.visited(signals, at, arrives=True)
+        else:
+            order.protocol.seen(signals)
+            for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
+                self._waited(batch.wave, signals.who[those], known, signal)
+
+    def _mbarrier(self, offset: int) -> str:
+        return element_text(self.program, self.program.places.shared_at(offset), offset)
+
+    def _arrived(self, wave: Wave, signals: Signals, signal: Signal, at: Span | None) -> None:
+        order = wave.order
+        wide = signal.scope != "cta"
+        known = order.clocks.published(signals.who)
+        if signal.sem == "relaxed":
+            known = known.of_execution()
+            for k in range(len(signals.who)):
+                for pattern in self._fenced_before(wave, signals.who, k):
+                    one = np.array([k])
+                    order.phases.arrived(signals[one], pattern.known, wide=wide and pattern.scope != "cta")
+        self._check_seen(wave, signals, order.phases.arrived(signals, known, wide=wide), at)
+
+    def _check_seen(self, wave: Wave, signals: Signals, early: Ints, at: Span | None, who: str = "") -> None:
+        """A phase is seen over by somebody before anyone arrives for the next."""
+        for k in early.tolist():
+            offset = int(signals.offset[k])
+            raise SimulationError(
+                f"an arrival at {self._mbarrier(offset)} for its next phase, and nobody has seen the last one over",
+                given=who or f"CTA {wave.cta_name(int(signals.who.rows[k]))}, warp {int(signals.who.warps[k])}",
+                allowed="as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
+                hint="a wait for the last phase before it; or mbarrier.init with the count of all that arrive",
+                at=at,
+            )
+
+    def _waited(self, wave: Wave, who: Actors, known: Known, signal: Signal) -> None:
+        order = wave.order
+        if signal.sem != "relaxed":
+            order.clocks.learn(who, known)
+            return
+        order.clocks.learn(who, known.of_execution())
+        for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
+            cta = row + wave.first
+            seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])])
+            self.locations.observed((cta, warp), seen)
+
+    # Asynchronous operations
+
+    def issued(self, operation: Operation) -> None:
+        order = operation.batch.wave.order
+        operations = order.operations
+        assert operations is not None
+        self._expand(operation.batch.wave)
+        if operation.is_commit:
+            operations.commit(operation)
+        else:
+            check_issue(operations, operation)
+        for rows, address, nbytes in operation.footprint.shared:
+            self._check_source(order.shared, operation, rows, address, nbytes)
+        key = (str(operation.instruction.at), "")
+        for words in order.stores.unseen_by(operation, self.program) if order.stores and key not in self.warned else ():
+            if key not in self.warned:
+                self.warned.add(key)
+                operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {words}")
+
+    def _check_source(self, places: Places, operation: Operation, rows: Ints, address: Ints, nbytes: int) -> None:
+        """What an operation reads of shared memory was written before, as far as its issuer knows."""
+        batch, mask = operation.batch, operation.mask
+        threads = len(operation.issuers.rows)
+        if len(rows) != threads:  # a pair of CTAs: the thread's own is what its clock knows
+            own = rows.reshape(threads, 2, -1)[:, :, 0] == operation.issuers.rows[:, None]
+            address = address.reshape(*own.shape, *address.shape[1:])[own]
+        address, nbytes = _in_runs(address.reshape(threads, -1), nbytes, WIDEST * places.grain // places.tag.itemsize)
+        place = self.program.places.shared_at(int(address.min()))
+        if int(address.max()) + nbytes > place.start + place.nbytes:
+            place = self.program.places.arena
+        site = Site(operation.instruction.at, operation.name, place, nbytes, write=False)
+        for column in address.T[::-1]:  # the last first: often of another warp, so that the wider barrier is told
+            full = np.zeros(mask.shape, np.int64)
+            full[mask.full] = column
+            there = batch.wave.order.located(batch, Address(0, Part(full)))
+            self._judge(places.access(batch.wave.order.clocks, site, batch, mask, there))
+
+    def completing(self, operation: Operation) -> None:
+        """A commit reports, to whoever sees the phase over, what its thread had issued before."""
+        wave = operation.batch.wave
+        operations = wave.order.operations
+        if operations is None or operation.number not in operations.committed:
+            return
+        known = operations.committed.pop(operation.number)
+        for issuer, rows, address in operation.footprint.arrivals:
+            signals = arrivals_of(wave, rows, address)
+            early = wave.order.phases.arrived(signals, known[issuer], wide=True)
+            self._check_seen(wave, signals, early, operation.instruction.at, operation.who(int(issuer[0])))
+
+    def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
+        operations = batch.wave.order.operations
+        if operations is not None and operations.parts:
+            waiting = np.zeros((batch.wave.ctas, batch.wave.run.warps), np.bool_)
+            waiting[batch.ctas, batch.warps] = mask.full.any(-1)
+            operations.awaited(waiting, group)
+
+    def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
+        if wave.order.operations is not None and wave.order.operations.parts:
+            check_freed(wave.order.operations, place, taken, at)
+
+    def ended(self, wave: Wave) -> None:
+        wave.order.protocol.closed()
+
+    def stuck(self, wave: Wave) -> str:
+        operations = wave.order.operations
+        if operations is None:
+            return ""
+        ideas = (missing_commit(operations, each, int(each.operation.rows[0])) for each in operations.parts.values())
+        return next(filter(None, ideas), "")
+
+
+def _in_runs(address: Ints, nbytes: int, most: int) -> tuple[Ints, int]:
+    """Reads of ``nbytes`` at (threads, n) addresses, as fewer and wider ones where they are neighbours."""
+    address = np.sort(address, axis=1)
+    while 2 * nbytes <= most and address.shape[1] % 2 == 0:
+        first, then = address[:, ::2], address[:, 1::2]
+        if (first % (2 * nbytes)).any() or (then != first + nbytes).any():
+            break
+        address, nbytes = first, 2 * nbytes
+    return address, nbytes

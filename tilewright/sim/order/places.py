@@ -1,0 +1,357 @@
+"""What was accessed last at each place of a memory. One mechanism for shared memory and for global buffers.
+
+A place is as wide as the narrowest access of the kernel there, and has two tags: of its last write, and of its last
+read since. A tag is a number: time, CTA of the grid (where memory is global), whether several threads did so that do
+not know each other, and the thread. An access at a time that everyone knows cannot race; most are waved through by
+comparing one number per buffer. An access is written down late, when somebody has to look at it: where barriers stand
+between them, that is never.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.sim.address import Address, Part
+from tilewright.sim.batch import numbers
+from tilewright.sim.masks import spread
+from tilewright.sim.memory import Block
+from tilewright.sim.order.clocks import Clocks, Times
+from tilewright.sim.order.records import Log, Record
+from tilewright.sim.sites import harmless
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from tilewright.sim.batch import Batch, Look
+    from tilewright.sim.masks import Bools, Mask
+    from tilewright.sim.order.actors import Ints
+    from tilewright.sim.sites import Site
+
+    Tags: TypeAlias = "NDArray[np.unsignedinteger]"
+
+__all__ = ["CTA", "MANY", "THREAD", "Access", "Candidates", "Places"]
+
+THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; did several; bits below the CTA
+CTA_BITS = 23
+MOST_LATE = 64  # reads that are not written down yet
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Access:
+    """look, mask: how to look at the tags. at: the bytes. where, width: the tags of each lane. time: of its record."""
+
+    places: Places
+    clocks: Clocks
+    site: Site
+    batch: Batch
+    look: Look
+    mask: Mask
+    at: Address
+    where: Address
+    width: int
+    time: int
+
+    def tags(self) -> Tags:
+        """What each lane leaves behind, (CTAs or 1, warps, 32)."""
+        threads = np.array(numbers(self.look.warps)).reshape(1, -1, 1) * 32 + np.arange(32)
+        own = threads | self.time << self.places.shift
+        if self.site.collective:
+            own = own | MANY
+        if self.places.is_global:
+            own = own | (self.batch.rows(1) + self.batch.wave.first) << CTA
+        return own.astype(self.places.tag)
+
+    def bound(self) -> Ints:
+        """Up to when each warp knows everyone of its CTA, (CTAs or 1, warps, 1, 1)."""
+        return np.asarray(self.clocks.known_warps(self.look).min(-1)[..., None, None], np.int64)
+
+    def load(self, block: Block) -> Tags:
+        """The tags in a block, (CTAs or 1, warps or 1, 32 or 1, tags of an access)."""
+        found = np.ascontiguousarray(block.load(self.look, self.where, self.width))
+        return found[..., None].view(self.places.tag)
+
+    def store(self, block: Block, tags: Tags, mask: Mask | None = None) -> None:
+        """One tag for each lane, everywhere in what it touches."""
+        count = self.width // self.places.tag.itemsize
+        if count > 1:
+            wide = np.ascontiguousarray(np.broadcast_to(tags[..., None], (*tags.shape, count)))
+            tags = wide.view(block.view(self.width).dtype)[..., 0]
+        where = self.where if mask is None else harmless(self.where, mask)
+        block.store(self.look, where, self.width, tags, mask or self.mask)
+
+    def is_one_to_one(self) -> bool:
+        """Do surely no two lanes touch one place?"""
+        pitch = self.places.writers.pitch if self.places.writers.rows > 1 else 0
+        return not self.where.bits & (self.width - 1) and self.where.is_one_to_one(self.look, pitch)
+
+    def lost(self, block: Block, tags: Tags) -> Bools | None:
+        """The lanes whose tags, just stored, another lane of the same statement has overwritten."""
+        differs = self.load(block) != tags[..., None]
+        if not differs.any():
+            return None
+        lanes: Bools = differs.any(-1) & self.mask.full
+        return lanes if lanes.any() else None
+
+    def address(self, lane: tuple[int, int, int]) -> int:
+        """Where a lane's bytes begin."""
+        return int(np.broadcast_to(self.at.full(), self.batch.shape)[lane])
+
+    def shown_address(self, lane: tuple[int, int, int]) -> int:
+        """The same as a kernel counts: from the first byte of the CTA that has them."""
+        return self.address(lane) % self.places.pitch
+
+    def wrote_alike(self) -> bool:
+        """Do lanes that write one place in this statement write the same there?"""
+        if self.site.pending is None:
+            return False
+        row = 0 if self.places.is_global else self.batch.rows(1 << 40)
+        active = spread(self.mask.full, self.batch.shape)
+        place = np.broadcast_to(self.where.full() + row, self.batch.shape)[active]
+        given = np.broadcast_to(self.site.pending, self.batch.shape)[active]
+        bits = np.ascontiguousarray(given)[:, None].view(np.uint8)
+        order = np.argsort(place, kind="stable")
+        meets = np.diff(place[order]) == 0
+        return bool((bits[order][1:] == bits[order][:-1]).all(-1)[meets].all())
+
+    def finds_equal(self, racing: Bools) -> bool:
+        """Does memory hold already what the racing lanes are about to write?"""
+        if self.site.pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
+            return False
+        old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
+        same = np.broadcast_to(old == self.site.pending, self.batch.shape)
+        return bool(same[np.broadcast_to(racing, self.batch.shape)].all())
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Candidates:
+    """Earlier accesses that may race, n of them. cta, warp, lane, unit: where in the access that finds them."""
+
+    cta: Ints
+    warp: Ints
+    lane: Ints
+    unit: Ints
+    tags: Ints
+
+    def __getitem__(self, which: Bools) -> Candidates:
+        return Candidates(*(part[which] for part in (self.cta, self.warp, self.lane, self.unit, self.tags)))
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def lanes(self, access: Access) -> Bools:
+        """The lanes of the access that have any."""
+        found = np.zeros(access.look.shape, np.bool_)
+        found[self.cta, self.warp, self.lane] = True
+        return found
+
+
+class Places:
+    """The tags of a wave's shared memory, or of a global buffer. grain: bytes that share a tag.
+
+    is_global: may all CTAs touch it? So is the shared memory of clusters: their CTAs' follow each other, ``pitch``
+    bytes apart.
+    """
+
+    def __init__(self, name: str, nbytes: int, grain: int, *, is_global: bool, pitch: int = 1 << 62) -> None:
+        self.pitch = pitch
+        self.name = name
+        self.grain = grain
+        self.is_global = is_global
+        self.tag = np.dtype(np.uint64 if is_global else np.uint32)
+        self.shift = CTA + (CTA_BITS if is_global else 0)
+        self.nbytes = nbytes
+        self.writers = self._block(1)
+        self.readers = self._block(1)
+        self.written: dict[str, Times] = {}  # by buffer: when each warp wrote there last
+        self.read: dict[str, Times] = {}
+        self.has_strong = False  # any strong accesses?
+        self.log = Log()
+        self._late: list[tuple[Access, Ints]] = []  # reads to write down, and what the readers knew then
+        self._late_writes: list[Access] = []
+        self._spans = {True: (1 << 62, -1), False: (1 << 62, -1)}  # of bytes that were written, that were read
+
+    def _block(self, rows: int) -> Block:
+        return Block.zeros(rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
+
+    def expand(self, ctas: int) -> None:
+        """From now on every CTA has tags of its own."""
+        if not self.is_global and self.writers.rows == 1 and ctas > 1:
+            self._write_all_down()
+            self.writers, self.readers = self.writers.expanded(ctas), self.readers.expanded(ctas)
+
+    def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
+        if self.is_global or batch.wave.ctas == 1 or self.writers.rows > 1:
+            return batch, mask
+        if batch.is_whole_wave and not mask.varies_by_cta and not at.varies_by_cta:
+            return batch.single, mask.single
+        self.expand(batch.wave.ctas)
+        return batch, mask
+
+    def access(self, clocks: Clocks, site: Site, batch: Batch, mask: Mask, at: Address) -> Access:
+        """An access that is about to take place, with its record."""
+        look, active = self._view(clocks, batch, mask, at)
+        if active.array is not None:
+            at = harmless(at, active)
+        clocks.now += 1
+        if self.tag.itemsize == 4 and clocks.now >> 32 - self.shift:
+            self._widen()
+        width = self.tag.itemsize * (site.width // self.grain)
+        where = _scaled(at, self.grain, self.tag.itemsize)
+        return Access(self, clocks, site, batch, look, active, at, where, width, clocks.now)
+
+    def _widen(self) -> None:
+        """Times have outgrown the tags."""
+        self._write_all_down()
+        self.tag = np.dtype(np.uint64)
+        for name in ("writers", "readers"):
+            old: Block = getattr(self, name)
+            wide = self._block(old.rows)
+            wide.view(8)[:, : old.pitch // 4] = old.view(4)
+            setattr(self, name, wide)
+
+    # Who may race
+
+    def _may_race(self, access: Access, latest: dict[str, Times]) -> bool:
+        """Has anybody touched the buffer since a warp of the access knew of everything?"""
+        if self.is_global:
+            low, high = self._spans[latest is self.written]
+            return access.at.lo <= high and access.at.hi + access.site.width > low
+        name = access.site.line.buffer
+        arena = access.batch.wave.run.places.arena.name
+        if name == arena and not self.is_global:  # a pointer of run time may have touched any
+            found = np.max(list(latest.values()), axis=0) if latest else None
+        else:
+            found = latest.get(name)
+            if arena in latest and found is not None:
+                found = np.maximum(found, latest[arena])
+            elif arena in latest:
+                found = latest[arena]
+        if found is None:
+            return False
+        clocks = access.clocks
+        return bool(found.max() > clocks.floor and (clocks.known_warps(access.look) < found).any())
+
+    def writes_before(self, access: Access) -> Candidates | None:
+        """Of the last writes where an access is, those that are not surely ordered before it."""
+        if not self._may_race(access, self.written):
+            return None
+        self._settle_writes()
+        return self._candidates(access, self.writers)
+
+    def reads_before(self, access: Access) -> Candidates | None:
+        """The same of the last reads."""
+        if not self._may_race(access, self.read):
+            return None
+        self._settle_reads()
+        return self._candidates(access, self.readers)
+
+    def _candidates(self, access: Access, block: Block) -> Candidates | None:
+        tags = access.load(block)
+        late = tags >> self.shift > access.bound()
+        if self.is_global:
+            ctas = access.batch.rows(1) + access.batch.wave.first
+            late = (tags != 0) & (late | (tags >> CTA & (1 << CTA_BITS) - 1 != ctas[..., None]))
+        if not late.any():
+            return None
+        if not access.site.collective:  # a thread comes after itself
+            own = access.tags()[..., None].astype(self.tag)
+            late = late & ((tags ^ own) & ((1 << self.shift) - 1) != 0)
+        late = late & access.mask.full[..., None]
+        where = np.nonzero(late)
+        if not len(where[0]):
+            return None
+        cta, warp, lane, unit = where
+        return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
+
+    # What later ones have to know
+
+    def _latest(self, access: Access, latest: dict[str, Times]) -> None:
+        if self.is_global:
+            low, high = self._spans[latest is self.written]
+            span = min(low, access.at.lo), max(high, access.at.hi + access.site.width - 1)
+            self._spans[latest is self.written] = span
+            return
+        name = access.site.line.buffer
+        if name not in latest:
+            latest[name] = np.zeros(access.batch.wave.run.warps, np.int32)
+        latest[name][access.batch.warps] = access.time
+
+    def write(self, access: Access) -> tuple[Bools, Ints] | None:
+        """Writes an access down; returns lanes that another lane of it has overwritten, and what is there now."""
+        self._latest(access, self.written)
+        if access.is_one_to_one():
+            self._late_writes.append(access)
+            if len(self._late_writes) >= MOST_LATE:
+                self._settle_writes()
+            return None
+        self._settle_writes()
+        tags = np.broadcast_to(access.tags(), access.look.shape)
+        access.store(self.writers, tags)
+        lost = access.lost(self.writers, tags)
+        if lost is None:
+            return None
+        now = access.load(self.writers)
+        return lost, np.broadcast_to(now, (*lost.shape, now.shape[-1])).astype(np.int64)
+
+    def mark_many(self, access: Access, lanes: Bools) -> None:
+        """Strong writes that do not know of those before them, which nobody may forget."""
+        self._settle_writes()
+        self._store_many(access, self.writers, np.broadcast_to(access.tags(), access.look.shape), lanes)
+
+    def _store_many(self, access: Access, block: Block, tags: Tags, lanes: Bools) -> None:
+        if (mask := access.mask.narrowed(lanes)) is not None:
+            access.store(block, (tags | MANY).astype(self.tag), mask)
+
+    def remember(self, access: Access, *, reads: bool) -> None:
+        """An access is made; a read is written down when a later write has to look."""
+        self.has_strong |= access.site.sem != "weak"
+        self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at))
+        if reads:
+            self._latest(access, self.read)
+            self._late.append((access, access.bound()))
+            if len(self._late) >= MOST_LATE:
+                self._settle_reads()
+
+    def _write_all_down(self) -> None:
+        self._settle_writes()
+        self._settle_reads()
+
+    def _settle_writes(self) -> None:
+        late, self._late_writes = self._late_writes, []
+        for access in late:
+            if self.is_global or access.time > access.clocks.floor:
+                access.store(self.writers, np.broadcast_to(access.tags(), access.look.shape))
+
+    def _settle_reads(self) -> None:
+        """Writes late reads down, without those that everyone knows."""
+        late, self._late = self._late, []
+        for access, bound in late:
+            if self.is_global or access.time > access.clocks.floor:
+                self._read(access, bound)
+
+    def _read(self, access: Access, bound: Ints) -> None:
+        """Where a reader does not know of the last one, or two read at once, the tag says that there are many."""
+        tags = np.broadcast_to(access.tags(), access.look.shape)
+        old = access.load(self.readers)
+        mine = tags[..., None]
+        others = ((old ^ mine) & self.tag.type((1 << self.shift) - 1) != 0) & (old != 0)
+        if not self.is_global:
+            others &= old >> self.shift > bound
+        access.store(self.readers, tags)
+        differs = access.load(self.readers) != mine
+        lanes = np.broadcast_to((others | differs).any(-1), access.look.shape)
+        if lanes.any():
+            self._store_many(access, self.readers, tags, lanes)
+
+
+def _scaled(at: Address, grain: int, tag_bytes: int) -> Address:
+    """Where the tags of an address are: ``tag_bytes`` for each ``grain`` bytes."""
+    if grain == tag_bytes:
+        return at
+    if all(part.bits % grain == 0 for part in at.parts):
+        return Address(at.start * tag_bytes // grain, *(part.scaled(tag_bytes, grain) for part in at.parts))
+    return Address(0, Part(at.full() // grain * tag_bytes))

@@ -1,0 +1,202 @@
+"""What must hold whatever the schedule: one meeting at a time at a barrier, m-barriers made before others arrive.
+
+Source: PTX ISA, "bar, barrier", "barrier.cluster", "mbarrier.init", "Cluster: distributed shared memory".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.isa import Fence
+from tilewright.sim.checks.coordinates import element_text
+from tilewright.sim.order.missing import fence_name
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.masks import Bools
+    from tilewright.sim.order.actors import Actors, Ints
+    from tilewright.sim.order.channels import Signals
+    from tilewright.sim.order.clocks import Clocks
+
+__all__ = ["CLUSTER", "Protocol"]
+
+CLUSTER = 16  # from this number on barriers are the cluster's
+INIT = Fence("release", "cluster", "mbarrier.init")
+
+
+@dataclass(eq=False, slots=True)
+class Made:
+    """An m-barrier that is alive: who made it and when. fenced: for the cluster; shown: at a barrier of the cluster."""
+
+    thread: int
+    time: int
+    fenced: bool = False
+    told: bool = False
+    shown: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Visit:
+    """An access to the shared memory of another CTA, ``home``; phase: that of the m-barrier at an offset, or -1."""
+
+    home: int
+    row: int
+    thread: int
+    time: int
+    offset: int
+    phase: int
+    at: Span | None
+    told: bool = False
+
+
+class Protocol:
+    """Of a wave. completed: by barrier, when its last meeting was over, and which warps waited there."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.wave = clocks.wave
+        self.made: dict[tuple[int, int], Made] = {}
+        self.visits: list[Visit] = []
+        self.completed: dict[int, tuple[Ints, Bools]] = {}
+
+    def _name(self, offset: int) -> str:
+        program = self.wave.run.program
+        return element_text(program, program.places.shared_at(offset), offset)
+
+    def _who(self, row: int, thread: int) -> str:
+        return f"CTA {self.wave.cta_name(row)}, warp {thread >> 5}, lane {thread & 31}"
+
+    # Barriers
+
+    def arrived(self, who: Actors, barrier: int, at: Span | None) -> None:
+        """Whoever arrives at a barrier again knows that its last meeting is over, or may be counted in that one."""
+        if barrier >= CLUSTER:
+            rows, warps = set(who.rows.tolist()), set(zip(who.rows.tolist(), who.warps.tolist(), strict=True))
+            for (row, _), made in self.made.items():
+                made.told |= made.fenced and row in rows
+            for visit in self.visits:
+                visit.told |= (visit.row, visit.thread >> 5) in warps
+        if barrier not in self.completed:
+            return
+        times, waited = self.completed[barrier]
+        for k in np.flatnonzero(times[who.rows] > 0).tolist():
+            row, warp = int(who.rows[k]), int(who.warps[k])
+            column = int(self.clocks.first_column(np.array(row)))
+            known = self.clocks.known[row, warp, column : column + self.clocks.threads].reshape(-1, 32).max(-1)
+            if not (waited[row, warp] or (known >= times[row])[waited[row]].any()):
+                raise SimulationError(
+                    f"barrier {barrier} is used again by a warp that cannot know that its last meeting is over",
+                    given=f"CTA {self.wave.cta_name(row)}, warp {warp}",
+                    allowed="an arrival after a thread that has waited there: it may be counted in that meeting else",
+                    hint="a barrier of another number, or a count of all threads that meet",
+                    at=at,
+                )
+
+    def over(self, ctas: Ints, waiting: Bools, barrier: int) -> None:
+        """A meeting is over for the warps of these CTAs that wait for it."""
+        if barrier >= CLUSTER:
+            members = set(ctas.tolist())
+            for (row, _), made in self.made.items():
+                made.shown |= made.told and row in members
+            self.visits = [visit for visit in self.visits if not (visit.told and visit.home in members)]
+            return
+        self.clocks.now += 1
+        nothing = (np.zeros(self.wave.ctas, np.int64), np.zeros((self.wave.ctas, self.wave.run.warps), np.bool_))
+        times, waited = self.completed.setdefault(barrier, nothing)
+        times[ctas], waited[ctas] = self.clocks.now, waiting
+
+    # m-barriers
+
+    def initialised(self, signals: Signals, at: Span | None) -> None:
+        """m-barriers are made; one that is alive is not made again."""
+        for k, row, thread in signals.who.each():
+            where = (int(signals.home[k]), int(signals.offset[k]))
+            if where in self.made:
+                raise SimulationError(
+                    f"{self._name(where[1])} is initialised again, and was not ended before",
+                    given=self._who(row, thread),
+                    allowed="mbarrier.init once, or mbarrier.inval before it",
+                    hint="one m-barrier for all turns, as phases follow each other; or mbarrier.inval before",
+                    at=at,
+                )
+            self.made[where] = Made(thread, self.clocks.now)
+
+    def ended(self, signals: Signals) -> None:
+        """m-barriers are no more."""
+        for row, offset in zip(signals.home.tolist(), signals.offset.tolist(), strict=True):
+            self.made.pop((row, offset), None)
+
+    def fenced(self, who: Actors) -> None:
+        """Threads have fenced what they made, for the cluster."""
+        for (row, _), made in self.made.items():
+            here = (who.rows == row) & (who.warps == made.thread >> 5)
+            made.fenced |= bool(who.lanes[here][:, made.thread & 31].any())
+
+    def signalled(self, signals: Signals, at: Span | None) -> None:
+        """Arrivals at m-barriers of other CTAs."""
+        far = np.flatnonzero(signals.home != signals.who.rows)
+        for k, row, thread in signals.who[far].each() if len(far) else ():
+            home, offset = int(signals.home[far[k]]), int(signals.offset[far[k]])
+            made = self.made.get((home, offset))
+            if made is not None and not (made.shown or self._knows(row, thread, home, made)):
+                raise SimulationError(
+                    f"an arrival at {self._name(offset)} of another CTA, which may not have initialised it",
+                    given=f"{self._who(row, thread)}, at that of CTA {self.wave.cta_name(home)}",
+                    allowed="an arrival after the CTAs have met behind mbarrier.init",
+                    hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init, before the arrival",
+                    at=at,
+                )
+
+    def _knows(self, row: int, thread: int, home: int, made: Made) -> bool:
+        rows, knowers = np.array([row]), self.clocks.knower[[thread]]
+        ctas = np.array([home + self.wave.first])
+        return bool(self.clocks.knows(rows, knowers, ctas, np.array([made.thread]), np.array([made.time]))[0])
+
+    # Other CTAs' memory
+
+    def visited(self, signals: Signals, at: Span | None, *, arrives: bool) -> None:
+        """Threads have touched the shared memory of other CTAs, of which one lane of each warp stands for all."""
+        self.clocks.now += 1
+        for k in np.flatnonzero(signals.home != signals.who.rows).tolist():
+            row, lane = int(signals.who.rows[k]), int(signals.who.lanes[k].argmax())
+            thread, phase = int(signals.who.warps[k]) * 32 + lane, int(signals.phase[k]) if arrives else -1
+            home, offset = int(signals.home[k]), int(signals.offset[k])
+            self.visits.append(Visit(home, row, thread, self.clocks.now, offset, phase, at))
+
+    def seen(self, signals: Signals) -> None:
+        """Threads have seen the phase of arrivals over: they are still there."""
+        now = {
+            (home, offset): phase
+            for home, offset, phase in zip(
+                signals.home.tolist(), signals.offset.tolist(), signals.phase.tolist(), strict=True
+            )
+        }
+        if self.visits:
+            self.visits = [
+                visit
+                for visit in self.visits
+                if visit.phase < 0 or now.get((visit.home, visit.offset), visit.phase) == visit.phase
+            ]
+
+    def closed(self) -> None:
+        """All CTAs of the wave have ended: has everyone waited, and was who was visited surely there still?"""
+        for row, warp in np.argwhere(self.wave.barriers.between).tolist():
+            raise SimulationError(
+                "a warp ends that has arrived at the cluster's barrier and not waited there",
+                given=f"CTA {self.wave.cta_name(row)}, warp {warp}",
+                allowed="one arrive and one wait, by turns",
+            )
+        for visit in self.visits:
+            column = int(self.clocks.first_column(np.array(visit.row))) + visit.thread
+            if not (self.clocks.known[visit.home, :, column] >= visit.time).any():
+                raise SimulationError(
+                    "the shared memory of another CTA is touched, which may have ended by then",
+                    given=f"{self._who(visit.row, visit.thread)}, that of CTA {self.wave.cta_name(visit.home)}",
+                    allowed="a CTA that ends after all that others do in its shared memory",
+                    hint="T.cuda.cluster_sync() before the end of the kernel",
+                    at=visit.at,
+                )

@@ -1,0 +1,247 @@
+"""Two accesses of which neither is known to come first: may they be made, or do they race?
+
+They do where they overlap, one of them writes, and they are not morally strong: both strong, each scope holding the
+other thread, of one size. Source: PTX ISA, "Memory Consistency Model: Morally strong operations, Race".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.batch import numbers
+from tilewright.sim.order.locations import holds
+from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, Candidates
+from tilewright.sim.order.records import Record
+
+if TYPE_CHECKING:
+    from tilewright.sim.batch import Batch
+    from tilewright.sim.masks import Bools
+    from tilewright.sim.order.actors import Ints
+    from tilewright.sim.order.places import Places
+    from tilewright.sim.sites import Site
+
+__all__ = ["Clash", "clash_of", "lost_store"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Clash:
+    """A race. lane: (CTA, warp, lane) in the batch of the access. other_cta, other_thread: of the grid, of its CTA.
+
+    other: the earlier access, where it is remembered; with_writer: has that written? equal_values: the same, both?
+    at_once: are both of one execution of a statement?
+    """
+
+    access: Access
+    lane: tuple[int, int, int]
+    other_cta: int
+    other_thread: int
+    other: Record | None
+    with_writer: bool
+    equal_values: bool
+    at_once: bool = False
+
+    @property
+    def site(self) -> Site:
+        """Of this access."""
+        return self.access.site
+
+    @property
+    def batch(self) -> Batch:
+        """Of this access."""
+        return self.access.batch
+
+    @property
+    def cta(self) -> int:
+        """Of the grid, this access's."""
+        return self.batch.wave.first + numbers(self.batch.ctas)[self.lane[0]]
+
+    @property
+    def thread(self) -> int:
+        """Of its CTA, this access's."""
+        return numbers(self.batch.warps)[self.lane[1]] * 32 + self.lane[2]
+
+    def is_inside_warp(self) -> bool:
+        """Are both accesses of one warp?"""
+        return (self.other_cta, self.other_thread // 32) == (self.cta, self.thread // 32)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Pairs:
+    """Candidates in the words of the clocks, n of them. row, thread, knower, cta: of the later access; the rest of the
+    earlier one.
+    """
+
+    row: Ints
+    thread: Ints
+    knower: Ints
+    cta: Ints
+    time: Ints
+    other_thread: Ints
+    other_cta: Ints
+
+
+def _pairs(access: Access, found: Candidates) -> _Pairs:
+    places, clocks = access.places, access.clocks
+    row = np.array(numbers(access.look.ctas))[found.cta]
+    warp = np.array(numbers(access.look.warps))[found.warp]
+    thread = warp * 32 + found.lane
+    cta = row + access.batch.wave.first
+    other = found.tags >> CTA & (1 << CTA_BITS) - 1 if places.is_global else cta
+    knower = warp if access.site.collective else clocks.knower[thread]
+    return _Pairs(row, thread, knower, cta, found.tags >> places.shift, found.tags & THREAD, other)
+
+
+def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Candidates]:
+    """The race among candidates that is told, if there is one, and those that are right without being ordered.
+
+    One with another warp is told first, as it needs the wider barrier.
+    """
+    pairs = _pairs(access, found)
+    known = access.clocks.knows(pairs.row, pairs.knower, pairs.other_cta, pairs.other_thread, pairs.time)
+    many = found.tags & MANY != 0
+    unknown = ~known & ~many
+    unordered = found[unknown]
+    racing = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
+    if racing.any():
+        return _told(access, unordered[racing], with_writer=with_writer), unordered
+    if many.any() and (clash := _among_many(access, found[many], with_writer=with_writer)) is not None:
+        return clash, unordered
+    return None, found[unknown | many]
+
+
+def _select(pairs: _Pairs, which: Bools | Ints) -> _Pairs:
+    return _Pairs(*(getattr(pairs, name)[which] for name in _Pairs.__slots__))
+
+
+def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bool) -> Bools:
+    """Which unordered pairs are neither morally strong nor come after what they have observed?"""
+    racing = np.ones(len(found), np.bool_)
+    if not access.places.has_strong:
+        return racing
+    left = np.arange(len(found))
+    while len(left):
+        time = pairs.time[left[0]]
+        other = access.places.log.find(int(pairs.other_cta[left[0]]), int(time))
+        theirs = pairs.other_cta[left]
+        same = left == left[0]
+        if other is not None:
+            same = (pairs.time[left] == time) & (theirs >= other.first) & (theirs < other.first + other.whole)
+        those, left = left[same], left[~same]
+        if other is None or other.site.sem == "weak":
+            continue
+        racing[those] = ~_are_morally_strong(access, pairs.cta[those], other, pairs.other_cta[those])
+        for k in those[racing[those]].tolist() if with_writer else ():
+            lane = (int(found.cta[k]), int(found.warp[k]), int(found.lane[k]))
+            racing[k] = not _has_observed(access, lane, int(pairs.thread[k]), other, int(pairs.other_cta[k]))
+    return racing
+
+
+def _are_morally_strong(access: Access, own: Ints, other: Record, theirs: Ints) -> Bools:
+    a, b, size = access.site, other.site, access.batch.wave.run.cluster_ctas
+    if "weak" in (a.sem, b.sem) or a.element != b.element:
+        return np.zeros(own.shape, np.bool_)
+    return holds(a.scope, own, theirs, size) & holds(b.scope, own, theirs, size)
+
+
+def _has_observed(access: Access, lane: tuple[int, int, int], thread: int, other: Record, theirs: int) -> bool:
+    """Has the thread strongly read what the other has written there? Then it comes after that, at this place alone."""
+    address, size = access.address(lane), access.batch.wave.run.cluster_ctas
+    own = access.batch.wave.first + numbers(access.batch.ctas)[lane[0]]
+    for record in access.places.log.newest_first():
+        site = record.site
+        reads = site.sem != "weak" and (site.atomic or not site.write) and site.element == other.site.element
+        if reads and record.time > other.time and record.touched(own, thread, address, access.site.width):
+            return bool(holds(site.scope, own, theirs, size) and holds(other.site.scope, theirs, own, size))
+    return False
+
+
+def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clash | None:
+    """Of places that several threads have touched unordered, look at each of their accesses."""
+    pairs = _pairs(access, found)
+    at = np.broadcast_to(access.at.full(), access.look.shape)[found.cta, found.warp, found.lane]
+    place = at // access.places.grain + found.unit
+    for row, knower in np.unique(np.stack((pairs.row, pairs.knower)), axis=1).T.tolist():
+        mine = np.flatnonzero((pairs.row == row) & (pairs.knower == knower))
+        mine = mine[np.argsort(place[mine], kind="stable")]
+        for record in access.places.log.newest_first():
+            if record.site.write == with_writer:
+                hit = _unordered_in(access, record, _select(pairs, mine), place[mine])
+                if hit is not None:
+                    k, other_cta, other_thread = hit
+                    lane = (int(found.cta[mine[k]]), int(found.warp[mine[k]]), int(found.lane[mine[k]]))
+                    return Clash(access, lane, other_cta, other_thread, record, with_writer, equal_values=False)
+    return None
+
+
+def _unordered_in(access: Access, record: Record, mine: _Pairs, place: Ints) -> tuple[int, int, int] | None:
+    """Number among mine, CTA and thread of an access of a record that races with this one. place: ascending."""
+    grain, count = access.places.grain, max(record.site.width // access.places.grain, 1)
+    if record.at.hi // grain + count <= place[0] or record.at.lo // grain > place[-1]:
+        return None
+    ctas, threads, address = record.threads()
+    own = int(mine.cta[0])
+    units = (address // grain)[:, None] + np.arange(count)
+    first = np.minimum(np.searchsorted(place, units), len(place) - 1)
+    hit = place[first] == units
+    if not access.places.is_global:
+        hit &= (ctas == own)[:, None]
+    which, unit = np.nonzero(hit)
+    if not len(which):
+        return None
+    k, together = first[which, unit], access.site.collective or record.site.collective
+    same = (ctas[which] == own) & (threads[which] == mine.thread[k]) & (not together)
+    last = np.minimum(k + 1, len(place) - 1)  # another of my lanes at this place?
+    k = np.where(same & (place[last] == place[k]), last, k)
+    same = (ctas[which] == own) & (threads[which] == mine.thread[k]) & (not together)
+    known = _known_of(access, record, mine.row[k], mine.knower[k], ctas[which], threads[which])
+    strong = _are_morally_strong(access, np.full(len(which), own), record, ctas[which])
+    for bad in np.flatnonzero(~known & ~same & ~strong).tolist():
+        return int(k[bad]), int(ctas[which[bad]]), int(threads[which[bad]])
+    return None
+
+
+def _known_of(access: Access, record: Record, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints) -> Bools:
+    """Is what these threads did in a record known? What a warp did together, all of its lanes did."""
+    time = np.full(len(rows), record.time)
+    if not record.site.collective:
+        return access.clocks.knows(rows, knowers, ctas, threads, time)
+    known = np.ones(len(rows), np.bool_)
+    for lane in range(32):
+        known &= access.clocks.knows(rows, knowers, ctas, threads & ~31 | lane, time)
+    return known
+
+
+def _told(access: Access, racing: Candidates, *, with_writer: bool) -> Clash:
+    pairs = _pairs(access, racing)
+    elsewhere = (pairs.other_thread >> 5 != pairs.thread >> 5) | (pairs.other_cta != pairs.cta)
+    k = int(np.argmax(elsewhere))
+    other = access.places.log.find(int(pairs.other_cta[k]), int(pairs.time[k]))
+    return Clash(
+        access,
+        (int(racing.cta[k]), int(racing.warp[k]), int(racing.lane[k])),
+        int(pairs.other_cta[k]),
+        int(pairs.other_thread[k]),
+        other,
+        with_writer,
+        equal_values=with_writer and access.site.write and access.finds_equal(racing.lanes(access)),
+    )
+
+
+def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
+    """Two lanes of one statement have stored to one place; those of one warp may store the same."""
+    if access.site.sem != "weak":
+        return None
+    lane: tuple[int, int, int] = tuple(map(int, np.argwhere(lost)[0]))  # type: ignore[assignment]  # three axes
+    places: Places = access.places
+    tag = int(now[lane][0])
+    row = numbers(access.look.ctas)[lane[0]] + access.batch.wave.first
+    other_cta = tag >> CTA & (1 << CTA_BITS) - 1 if places.is_global else row
+    equal = access.wrote_alike()
+    own_warp = numbers(access.look.warps)[lane[1]]
+    if equal and (other_cta, (tag & THREAD) >> 5) == (row, own_warp):
+        return None
+    other = Record(access.time, access.site, access.batch, access.mask, access.at)
+    return Clash(access, lane, other_cta, tag & THREAD, other, with_writer=True, equal_values=equal, at_once=True)

@@ -1,0 +1,77 @@
+"""Records of accesses: one for each statement that touches memory, by the time at which it did."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.address import Address
+from tilewright.sim.batch import numbers
+
+if TYPE_CHECKING:
+    from tilewright.sim.batch import Batch
+    from tilewright.sim.masks import Bools, Mask
+    from tilewright.sim.order.actors import Ints
+    from tilewright.sim.sites import Site
+
+__all__ = ["Log", "Record"]
+
+REMEMBERED = 4096  # records of one memory
+
+
+class Record:
+    """An access as others will want to know of it: where it was, who made it. Holds on to nothing larger."""
+
+    __slots__ = ("at", "first", "mask", "rows", "site", "time", "warps", "whole")
+
+    def __init__(self, time: int, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        self.time = time
+        self.site = site
+        self.rows, self.warps = numbers(batch.ctas), numbers(batch.warps)
+        self.whole = batch.wave.ctas
+        self.first = batch.wave.first
+        self.mask = mask
+        self.at = Address(at.start, *at.parts)
+
+    def is_of(self, cta: int) -> bool:
+        """Is a CTA of the grid in the wave that did this?"""
+        return self.first <= cta < self.first + self.whole
+
+    def threads(self) -> tuple[Ints, Ints, Ints]:
+        """The CTA of the grid, the thread and the address of each that took part."""
+        shape = (len(self.rows), len(self.warps), 32)
+        rows, warps, lanes = np.nonzero(np.broadcast_to(self.mask.full, shape))
+        address = np.broadcast_to(self.at.full(), shape)[rows, warps, lanes]
+        return np.array(self.rows)[rows] + self.first, np.array(self.warps)[warps] * 32 + lanes, address
+
+    def touched(self, cta: int, thread: int, address: int, width: int) -> bool:
+        """Did this thread touch these bytes here?"""
+        ctas, threads, there = self.threads()
+        hit: Bools = (ctas == cta) & (threads == thread) & (there < address + width)
+        return bool((hit & (there + self.site.width > address)).any())
+
+
+class Log:
+    """The records of one memory, the newest of them. Those of several waves may have one time."""
+
+    def __init__(self) -> None:
+        self._records: deque[Record] = deque()
+        self._by_time: dict[int, list[Record]] = {}
+
+    def add(self, record: Record) -> None:
+        """One more; the oldest is forgotten."""
+        self._records.append(record)
+        self._by_time.setdefault(record.time, []).append(record)
+        if len(self._records) > REMEMBERED:
+            oldest = self._records.popleft()
+            self._by_time[oldest.time].remove(oldest)
+
+    def find(self, cta: int, time: int) -> Record | None:
+        """Of a CTA of the grid at a time, if it is remembered."""
+        return next((each for each in self._by_time.get(time, ()) if each.is_of(cta)), None)
+
+    def newest_first(self) -> list[Record]:
+        """All of them."""
+        return list(reversed(self._records))

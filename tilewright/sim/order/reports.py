@@ -1,0 +1,75 @@
+"""What a race report says: both lines, the place, who, and what is missing between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.errors import SimulationError
+from tilewright.sim.advice import advice, lock_advice
+from tilewright.sim.checks.coordinates import coordinate_text
+
+if TYPE_CHECKING:
+    from tilewright.sim.order.races import Clash
+    from tilewright.sim.program import Program
+    from tilewright.sim.sites import Site
+
+__all__ = ["report", "warning"]
+
+NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
+
+
+def report(program: Program, clash: Clash) -> SimulationError:
+    """The error that a race is."""
+    site = clash.site
+    verb = "writes" if site.write else "reads"
+    other = clash.other.site if clash.other is not None else None
+    did = "written" if clash.with_writer else "read"
+    where = f" at {other.at}" if other is not None and other.at else ""
+    place = coordinate_text(program, site, clash.access.shown_address(clash.lane))
+    return SimulationError(
+        f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
+        given=f"{site.at}: {_who(clash, clash.cta, clash.thread)}\n{did}{where}: {_other(clash)}",
+        allowed="accesses that a barrier orders",
+        hint=_missing(program, clash, other),
+        at=site.at,
+    )
+
+
+def warning(program: Program, clash: Clash) -> str:
+    """The warning that it is where both wrote the same."""
+    place = coordinate_text(program, clash.site, clash.access.shown_address(clash.lane))
+    return (
+        f"{clash.site.at}: {place} is written by {_other(clash)} and by "
+        f"{_who(clash, clash.cta, clash.thread)}, unordered, with equal values"
+    )
+
+
+def _who(clash: Clash, cta: int, thread: int) -> str:
+    wave = clash.batch.wave
+    inside = wave.first <= cta < wave.first + wave.ctas
+    name = wave.cta_name(cta - wave.first) if inside else f"number {cta}"
+    return f"CTA {name}, warp {thread // 32}, lane {thread % 32}"
+
+
+def _other(clash: Clash) -> str:
+    who = _who(clash, clash.other_cta, clash.other_thread)
+    together = clash.other is not None and clash.other.site.collective
+    return who.rpartition(",")[0] if together else who
+
+
+def _whose(clash: Clash) -> str:
+    if clash.is_inside_warp() and clash.other is not None and clash.other.site.collective:
+        return "its warp"
+    same = (clash.other_cta, clash.other_thread) == (clash.cta, clash.thread)
+    return "the same thread" if same else "another thread"
+
+
+def _missing(program: Program, clash: Clash, other: Site | None) -> str | None:
+    size = clash.batch.wave.run.cluster_ctas
+    barrier = "T.cuda.warp_sync()" if clash.is_inside_warp() else "T.cuda.cta_sync()"
+    if clash.other_cta != clash.cta:
+        barrier = "T.cuda.cluster_sync()"
+    first, then = other.at if other else None, clash.site.at
+    if clash.other_cta // size != clash.cta // size:
+        return lock_advice(program, first, then) or NO_BARRIER
+    return advice(program, barrier, first, then, at_once=clash.at_once)
