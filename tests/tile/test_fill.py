@@ -181,6 +181,9 @@ DECLINED = {
         "registers", Region(buffer("R", "local", (8,)), ((N, 4),)), "may leave dimension 0 of R",
     ),
     "memory in registers": ("memory", buffer("R", "local", (8,)), "R is in local memory, not in shared or global"),
+    "more memory than a table lists": (
+        "memory", buffer("A", "global", (4096, 4096)), "16777216 elements, too many to lay out one by one",
+    ),
     "memory of run time": (
         "memory", Region(buffer("A", "global", (8,)), ((0, N),)), "the extent n of A is no constant",
     ),

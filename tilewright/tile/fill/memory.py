@@ -25,6 +25,8 @@ from tilewright.tile.walks import Ints, digits_of
 
 __all__ = ["memory"]
 
+MOST_LISTED = 1 << 17  # elements whose addresses are listed: more than shared memory has
+
 
 @variant("fill", "zero", priority=10, keywords=("vec_len",), when=[only_in("shared", "global"), constant_extents])
 def memory(call: TileCall) -> Share:
@@ -35,6 +37,8 @@ def memory(call: TileCall) -> Share:
 
 def _plan(call: TileCall) -> Share:
     dst = call["dst"]
+    if int(dst.size or 0) > MOST_LISTED:
+        raise Decline(f"{dst.size} elements, too many to lay out one by one", allowed=f"at most {MOST_LISTED} elements")
     is_open = bool(open_dimensions(call, dst))
     if is_open and dst.tile is None:
         raise Decline(dst.problem)
