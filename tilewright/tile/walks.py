@@ -25,19 +25,8 @@ if TYPE_CHECKING:
     from tilewright.layout import Facts, SwizzleLayout
     from tilewright.tile.call import Side
 
-__all__ = [
-    "Ints",
-    "Offset",
-    "Walk",
-    "apart",
-    "digits_of",
-    "linear",
-    "plus",
-    "quotient",
-    "separated",
-    "times",
-    "walk_of",
-]
+__all__ = ["Ints", "Offset", "Walk", "apart", "digits_of", "linear", "plus", "quotient", "separated", "times",
+           "walk_of"]  # fmt: skip
 
 Ints = NDArray[np.int64]
 
