@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tilewright.sim.sites import Site
     from tilewright.sim.tmem import Taken
 
-__all__ = ["check_freed", "check_in_flight", "check_issue", "check_sources"]
+__all__ = ["check_freed", "check_in_flight", "check_issue", "check_sources", "in_runs"]
 
 Cells: TypeAlias = "tuple[Ints, Ints, Ints]"
 
@@ -167,3 +167,14 @@ def _overwrites(known: Operations, site: Site, earlier: Part, place: tuple[int, 
         hint=missing_step(known, earlier, place, site.at, fences=False),
         at=site.at,
     )
+
+
+def in_runs(address: Ints, nbytes: int, most: int) -> tuple[Ints, int]:
+    """Reads of ``nbytes`` at (threads, n) addresses, as fewer and wider ones where they are neighbours."""
+    address = np.sort(address, axis=1)
+    while 2 * nbytes <= most and address.shape[1] % 2 == 0:
+        first, then = address[:, ::2], address[:, 1::2]
+        if (first % (2 * nbytes)).any() or (then != first + nbytes).any():
+            break
+        address, nbytes = first, 2 * nbytes
+    return address, nbytes

@@ -16,7 +16,7 @@ from tilewright.sim.memory import WIDEST
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Fences, Pattern, Phases, Signals, arrivals_of, signals_of
 from tilewright.sim.order.clocks import HEARD, SEEN, Clocks, Known, Ledger
-from tilewright.sim.order.completion import check_freed, check_in_flight, check_issue, check_sources
+from tilewright.sim.order.completion import check_freed, check_in_flight, check_issue, check_sources, in_runs
 from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.operations import Operations, Stretch
@@ -351,7 +351,7 @@ class Order(Check):
         if len(rows) != threads:  # a pair of CTAs: the thread's own is what its clock knows
             own = rows.reshape(threads, 2, -1)[:, :, 0] == operation.issuers.rows[:, None]
             address = address.reshape(*own.shape, *address.shape[1:])[own]
-        address, nbytes = _in_runs(address.reshape(threads, -1), nbytes, WIDEST * places.grain // places.tag.itemsize)
+        address, nbytes = in_runs(address.reshape(threads, -1), nbytes, WIDEST * places.grain // places.tag.itemsize)
         place = self.program.places.shared_at(int(address.min()))
         if int(address.max()) + nbytes > place.start + place.nbytes:
             place = self.program.places.arena
@@ -394,14 +394,3 @@ class Order(Check):
             return ""
         ideas = (missing_commit(operations, each, int(each.operation.rows[0])) for each in operations.parts.values())
         return next(filter(None, ideas), "")
-
-
-def _in_runs(address: Ints, nbytes: int, most: int) -> tuple[Ints, int]:
-    """Reads of ``nbytes`` at (threads, n) addresses, as fewer and wider ones where they are neighbours."""
-    address = np.sort(address, axis=1)
-    while 2 * nbytes <= most and address.shape[1] % 2 == 0:
-        first, then = address[:, ::2], address[:, 1::2]
-        if (first % (2 * nbytes)).any() or (then != first + nbytes).any():
-            break
-        address, nbytes = first, 2 * nbytes
-    return address, nbytes
