@@ -6,7 +6,7 @@
 #   make sanitize  the examples under compute-sanitizer; rewrites their table of benchmarks/RESULTS.md
 #   make bench     ratios against other projects, in an environment of their own; rewrites those tables
 #   make bench-gpu speed on a Hopper GPU; rewrites the tables of benchmarks/RESULTS.md
-#   make docs      the reference page of the instruction table
+#   make docs      the reference pages, and the stub of Tx
 #   make size      code lines per room
 PYTHON ?= python3
 

@@ -18,7 +18,21 @@ __all__ = ["Executable", "T", "TilewrightError", "TilewrightWarning", "Tx", "com
 # The rooms, and NumPy with them, are imported when they are first asked for: `import tilewright` alone is quick.
 _COMPILER = ("Executable", "compile", "simulate", "torch_op")
 _HOMES = {"T": "lang", "Tx": "lang", **dict.fromkeys(_COMPILER, "compiler")}
-_ROOMS = ("compiler", "cuda", "dtypes", "ir", "isa", "lang", "layout", "lower", "public", "sim", "tile", "view")
+_ROOMS = (
+    "compiler",
+    "cuda",
+    "dtypes",
+    "ir",
+    "isa",
+    "lang",
+    "layout",
+    "lower",
+    "primitives",
+    "public",
+    "sim",
+    "tile",
+    "view",
+)
 
 
 def __getattr__(name: str) -> object:

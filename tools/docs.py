@@ -1,4 +1,4 @@
-"""What of docs/ is made from the code, ``make docs``: the reference page of the instruction table, and pictures."""
+"""What is made from the code, ``make docs``: the reference pages, the stub of ``Tx``, and pictures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tilewright.isa.atoms import ATOMS
 from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Form, Instruction
 from tilewright.layout import Layout
 from tilewright.view import memory_grid, plain, svg
+from tools.primitives import PRIMITIVES_PAGE, STUB, primitives_page, stub
 from tools.size import ROOT
 
 DOCS = ROOT / "docs"
@@ -107,7 +108,7 @@ def _meaning(form: Form) -> str:
 
 def made() -> Mapping[Path, str]:
     """Every file that is made, with its text; of the page on tensor memory the parts between marks are."""
-    files = {PAGE: page()}
+    files = {PAGE: page(), PRIMITIVES_PAGE: primitives_page(), STUB: stub()}
     text = TENSOR_PAGE.read_text(encoding="utf-8")
     for name, shows, layout, shape in PICTURES:
         grid = memory_grid(layout, shape, dtype("uint8"))

@@ -7,15 +7,15 @@ padding between them, and the registers that it must leave alone.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.tile.kernels import BX, LANE, TID, WARP, copy
-from tests.tile.oracle import copied
+from tests.tile.kernels import AT, BX, LANE, TID, WARP, copy
+from tests.tile.oracle import copied, filled
 from tilewright import tile
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import TilewrightWarning
@@ -36,8 +36,10 @@ from tilewright.ir import (
     ScopeId,
     Stmt,
     Store,
+    TileCall,
     Var,
     as_expr,
+    cast,
     row_major,
 )
 from tilewright.isa import call
@@ -47,11 +49,11 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Copy:
-    """The lowered kernel. variant: what took the copy. threads: of its one CTA."""
+class Call:
+    """The lowered kernel. oracle: the memory after the call. variant: what took it. threads: of its one CTA."""
 
-    dst: Region
-    src: Region
+    regions: tuple[Region, ...]
+    oracle: Callable[[dict[str, NDArray[np.int64]]], dict[str, NDArray[np.int64]]]
     threads: int
     kernel: Kernel
     variant: str
@@ -65,9 +67,9 @@ class Copy:
 
     def expected(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """What NumPy makes of it, element by element, from the tables of the layouts: bytes by name."""
-        sides = (self.dst.buffer, self.src.buffer)
+        sides = [region.buffer for region in self.regions]
         before = {side.name: elements(arrays[initial(side)].view(np.uint8), side, self.threads) for side in sides}
-        after = copied(self.dst, self.src, before, self.threads)
+        after = self.oracle(before)
         return {final(side): packed(after[side.name], side) for side in sides}
 
 
@@ -80,10 +82,23 @@ def final(buffer: Buffer) -> str:
     return buffer.name if buffer.space == "global" else f"{buffer.name}_out"
 
 
-def made_copy(dst: Region, src: Region, scope: str, threads: int, **config: object) -> Copy:
+def made_copy(dst: Region, src: Region, scope: str, threads: int, **config: object) -> Call:
     """Raises DispatchError where no variant takes the copy."""
+    stmt = copy(dst, src, scope, **config)
+    return made_call(stmt, (dst, src), lambda memory: copied(dst, src, memory, threads), threads)
+
+
+def made_fill(dst: Region, scope: str, threads: int) -> Call:
+    """A fill with ones."""
+    value = cast(1, dst.dtype)
+    bits = np.asarray(1).astype(dst.dtype.numpy).view(f"u{max(1, dst.dtype.bits // 8)}")
+    stmt = TileCall("fill", scope, (dst, value), at=AT)
+    return made_call(stmt, (dst,), lambda memory: filled(dst, int(bits), memory, threads), threads)
+
+
+def made_call(stmt: TileCall, regions: tuple[Region, ...], oracle: Any, threads: int) -> Call:
     before, after, params = [], [], []
-    for side in (dst.buffer, src.buffer):
+    for side in (region.buffer for region in regions):
         if side.space == "global":
             params.append(side)
             continue
@@ -94,12 +109,12 @@ def made_copy(dst: Region, src: Region, scope: str, threads: int, **config: obje
         before += [AllocBuffer(side), DeclBuffer(flat), *moved(flat, None, given, threads, f"{side.name}_i")]
         after += moved(flat, taken, None, threads, f"{side.name}_j")
     handles = tuple(buffer.data for buffer in params if isinstance(buffer.data, Var))
-    body = (*header(threads), *before, sync(), copy(dst, src, scope, **config), sync(), *after)
+    body = (*header(threads), *before, sync(), stmt, sync(), *after)
     authored = Kernel("k", handles, tuple(params), body)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TilewrightWarning)  # of a fallback
         resolved, report = tile.resolve(authored, "sm_90a")
-    return Copy(dst, src, threads, lower(resolved), report.entries[-1].variant)
+    return Call(regions, oracle, threads, lower(resolved), report.entries[-1].variant)
 
 
 def header(threads: int) -> Body:

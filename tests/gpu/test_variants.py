@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.gpu.copies import made_copy
+from tests.gpu.copies import Call, made_copy, made_fill
 from tests.gpu.hardware import Bench
 from tests.tile.kernels import buffer
 from tests.tile.oracle import placed
 from tests.tile.strategies import KINDS, THREADS, regions, registers
+from tests.tile.test_fill import memories
 from tests.tile.test_ldstmatrix_bits_complete import fragments as fragments_of_bits
 from tests.tile.test_ldstmatrix_complete import fragments
 from tilewright.dtypes import dtype
@@ -85,6 +86,20 @@ def test_a_copy_moves_on_hardware_what_numpy_says(name: str, part: int, bench: B
     run()
 
 
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_fill_stores_on_hardware_what_numpy_says(part: int, bench: Bench) -> None:
+    @seed(part)
+    @settings(max_examples=EXAMPLES, phases=[Phase.generate], database=None, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def run(data: st.DataObject) -> None:
+        scope, kind = data.draw(st.sampled_from(list(THREADS))), data.draw(st.sampled_from(KINDS))
+        layout, shape = data.draw(registers(scope))
+        local = buffer("A", "local", shape, layout, kind).region()
+        judge(made_fill(data.draw(st.one_of(st.just(local), memories(kind))), scope, THREADS[scope]), bench)
+
+    run()
+
+
 def compare(dst: Region, src: Region, scope: str, bench: Bench) -> None:
     try:
         made = made_copy(dst, src, scope, THREADS[scope])
@@ -92,15 +107,18 @@ def compare(dst: Region, src: Region, scope: str, bench: Bench) -> None:
         if "share bytes" not in str(refused):
             raise
         return
+    if not overlaps(dst):  # several elements at one place: whichever is stored last stays, and no rule says which
+        judge(made, bench)
+
+
+def judge(made: Call, bench: Bench) -> None:
     if any(one.dtype.bits < 8 and one.storage_size() % 2 for one in made.kernel.buffers):  # arrays have whole bytes
-        return
-    if overlaps(dst):  # several elements meet at one place: whichever is stored last stays, and no rule says which
         return
     given_bytes = made.arrays(np.random.default_rng(0))
 
     found = bench.run(made.kernel, given_bytes)
 
-    bench.tally[f"copies by {made.variant}"] += 1
+    bench.tally[f"calls by {made.variant}"] += 1
     for array, expected in made.expected(given_bytes).items():
         ours = found[array][0].view(np.uint8)[: expected.size]
         assert np.array_equal(ours, expected), f"{array} is not what NumPy says"

@@ -8,7 +8,7 @@ from tests.lang.kernels import body
 from tilewright.errors import KernelError
 from tilewright.ir import AddressOf, Region, TileCall, Var
 from tilewright.lang import T, Tx
-from tilewright.lang.tx import SCOPES
+from tilewright.lang.tiles import SCOPES
 
 
 @pytest.mark.parametrize("scope", ["", *SCOPES])

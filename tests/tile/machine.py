@@ -151,14 +151,21 @@ class Machine:
             self.store(stmt.place, stmt.value, active)
         elif isinstance(stmt, Evaluate):
             self.instruction(stmt.value, active)
+        elif isinstance(stmt, AllocBuffer):
+            size = (self.threads, stmt.buffer.storage_size())
+            self.memory.setdefault(stmt.buffer.name, np.full(size, -1))
         else:
-            assert isinstance(stmt, (DeviceEntry, ScopeId, AllocBuffer, Assume, Attr)), type(stmt)
+            assert isinstance(stmt, (DeviceEntry, ScopeId, Assume, Attr)), type(stmt)
 
     def store(self, place: Load, value: Expr, active: NDArray[np.bool_]) -> None:
-        assert isinstance(value, Load)
-        pointers = [Pointer(load.buffer, np.asarray(self.value(load.indices[0]))) for load in (place, value)]
-        for thread in np.flatnonzero(active):
-            self.write(pointers[0], thread, self.read(pointers[1], thread, 1))
+        there = Pointer(place.buffer, np.asarray(self.value(place.indices[0])))
+        if isinstance(value, Load):
+            source = Pointer(value.buffer, np.asarray(self.value(value.indices[0])))
+            tags = {thread: self.read(source, thread, 1) for thread in np.flatnonzero(active)}
+        else:
+            tags = {thread: np.asarray(self.value(value))[[thread]] for thread in np.flatnonzero(active)}
+        for thread, tag in tags.items():
+            self.write(there, thread, tag)
 
     def instruction(self, call: object, active: NDArray[np.bool_]) -> None:
         assert isinstance(call, Call)

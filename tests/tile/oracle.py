@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tests.tile.machine import Ints
 from tilewright.ir import Buffer, Region
+from tilewright.primitives import PRIMITIVES
 
 OWN = {
     "laneid": lambda tid: tid % 32,
@@ -46,6 +47,23 @@ def holders(place: dict[str, Ints], threads: int) -> NDArray[np.bool_]:
         if axis != "m":
             held &= values[:, :, None] == OWN[axis](tid)
     return held
+
+
+def filled(dst: Region, tag: int, memory: dict[str, Ints], threads: int) -> dict[str, Ints]:
+    """The memory after ``dst`` got one tag: what NumPy makes of the logical array, in every place of each element."""
+    after = {name: tags.copy() for name, tags in memory.items()}
+    buffer, array = dst.buffer, np.zeros(dst.buffer.shape, np.int64)
+    inside = tuple(slice(max(start, 0), max(start + extent, 0)) for start, extent in dst.box)
+    PRIMITIVES["fill"].meaning(array[inside], 1)
+    place = placed(buffer.region())
+    for element in np.flatnonzero(array):
+        for replica, slot in enumerate(place["m"][element]):
+            if buffer.space == "local":
+                here = holders({a: v[element : element + 1] for a, v in place.items()}, threads)[0, replica]
+                after[buffer.name][here, slot] = tag
+            else:
+                after[buffer.name][slot] = tag
+    return after
 
 
 def copied(dst: Region, src: Region, memory: dict[str, Ints], threads: int) -> dict[str, Ints]:

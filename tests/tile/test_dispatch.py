@@ -27,7 +27,7 @@ from tilewright.ir import (
     statements,
 )
 from tilewright.layout import ComposeLayout, S, SwizzleLayout, laneid
-from tilewright.tile.dispatch import PRIMITIVES, Tried
+from tilewright.tile.dispatch import VARIANTS, Tried
 
 FRAGMENT = S[(2, 8, 2, 4, 2) : (4, 4 @ laneid, 2, 1 @ laneid, 1)]
 REGISTERS = buffer("R", "local", (16, 16), FRAGMENT)
@@ -49,13 +49,13 @@ def refusal(*statements: ir.Stmt, **more: object) -> TilewrightError:
 
 
 def test_candidates_are_tried_by_falling_priority_then_by_name() -> None:
-    assert [(v.name, v.priority) for v in PRIMITIVES["copy"].variants] == [
+    assert [(v.name, v.priority) for v in VARIANTS["copy"].variants] == [
         ("gmem_smem", 10), ("ldstmatrix", 10), ("ldstmatrix_bits", 10), ("reg", 10), ("fallback", 0),
     ]  # fmt: skip
 
 
 def test_every_variant_explains_itself_in_one_line() -> None:
-    for row in PRIMITIVES.values():
+    for row in VARIANTS.values():
         for variant in row.variants:
             assert variant.doc.endswith("."), variant.name
             assert all(each.sentence for each in variant.when)
@@ -193,7 +193,7 @@ def test_a_forced_variant_whose_condition_fails_says_what_is_allowed() -> None:
         (copy(REGISTERS, Region(shared(), ((0, 16), (0, 8)))), "the extents differ", "R (16, 16), A (16, 8)"),
         (copy(REGISTERS, top(shared(), 20)), "the region of A leaves the buffer", "from 20, 16 elements"),
         (copy(REGISTERS, top(shared(kind="float32"))), "the dtypes differ", "R is float16, A is float32"),
-        (ir.TileCall("copy", "warp", (REGISTERS.region(),), at=AT), "takes two regions", "R[0:16, 0:16]"),
+        (ir.TileCall("copy", "warp", (REGISTERS.region(),), at=AT), "takes dst and src", "R[0:16, 0:16]"),
     ],
 )
 def test_a_call_that_makes_no_sense_is_refused_at_its_line(call: ir.TileCall, what: str, part: str) -> None:

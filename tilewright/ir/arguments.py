@@ -17,7 +17,7 @@ import numpy as np
 
 from tilewright.errors import ArgumentError, KernelError, Span
 from tilewright.ir.arrays import ArrayInfo
-from tilewright.ir.buffer import Buffer, Region, row_major
+from tilewright.ir.buffer import Buffer, row_major
 from tilewright.ir.evaluate import evaluate
 from tilewright.ir.expr import AddressOf, Expr, Number, Value, Var, const_value
 from tilewright.ir.intervals import limits
@@ -368,8 +368,9 @@ def _written(stmt: Stmt) -> Iterator[str]:
     """The names of the buffers whose storage a statement stores to."""
     if isinstance(stmt, Store):
         yield from _storage(stmt.place.buffer)
-    elif isinstance(stmt, TileCall) and stmt.args and isinstance(stmt.args[0], Region):
-        yield from _storage(stmt.args[0].buffer)
+    elif isinstance(stmt, TileCall):
+        for region in stmt.written:
+            yield from _storage(region.buffer)
 
 
 def _storage(buffer: Buffer) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import fields
 
 from tilewright import layout as layouts
 from tilewright.dtypes import INT32
-from tilewright.ir.buffer import Buffer, row_major
+from tilewright.ir.buffer import Buffer, Region, row_major
 from tilewright.ir.expr import Argument, Const, const_value
 from tilewright.ir.stmt import (
     AllocBuffer,
@@ -168,7 +168,7 @@ class _Printer:
         yield text if type(stmt.value).__name__ == "Call" else f"T.evaluate({text})"
 
     def tile_call(self, stmt: TileCall) -> Iterator[str]:
-        words = [show(part) for part in stmt.args]
+        words = [show(part) if isinstance(part, Region) else value(part, part.dtype) for part in stmt.args]
         words += [f'dispatch="{stmt.dispatch}"'] if stmt.dispatch is not None else []
         words += [f"{key}={argument(part)}" for key, part in stmt.config]
         yield f"Tx{_SCOPES.get(stmt.scope, f'.{stmt.scope}')}.{stmt.primitive}({', '.join(words)})"

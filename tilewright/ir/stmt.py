@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tilewright.errors import Span
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import Argument, Expr, Load, Value, Var
+from tilewright.primitives import PRIMITIVES, operand_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,7 +121,8 @@ class Evaluate:
 class TileCall:
     """``Tx.<scope>.<primitive>(*args, dispatch=..., **config)``, not resolved yet.
 
-    scope: thread, warp, warpgroup, cta or cluster, as written. args: destination first.
+    scope: thread, warp, warpgroup, cta or cluster, as written. args: the operands, in the order in which the primitive
+    declares them: regions, and values for its scalars.
     """
 
     primitive: str
@@ -129,6 +131,19 @@ class TileCall:
     dispatch: str | None = None
     config: tuple[tuple[str, Argument], ...] = ()
     at: Span | None = _at()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the operands."""
+        return operand_names(self.primitive)
+
+    @property
+    def written(self) -> tuple[Region, ...]:
+        """The regions that the call stores to."""
+        row = PRIMITIVES.get(self.primitive)
+        roles = [operand.role.written for operand in row.operands] if row is not None else [True]
+        pairs = zip(self.args, roles, strict=False)
+        return tuple(part for part, written in pairs if written and isinstance(part, Region))
 
 
 @dataclass(frozen=True, slots=True)

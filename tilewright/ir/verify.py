@@ -267,7 +267,7 @@ class _Verifier:
                 allowed=choices(stmt.scope, TILE_SCOPES),
                 at=stmt.at,
             )
-        if not stmt.args or not isinstance(stmt.args[0], Region):
+        if not stmt.written:
             given = ", ".join(map(str, stmt.args)) or "nothing"
             raise KernelError(
                 f"{stmt.primitive} writes to a buffer",
@@ -279,7 +279,8 @@ class _Verifier:
             if isinstance(arg, Region):
                 self._region(arg, stmt, scope)
         try:
-            check_written(stmt.args[0])
+            for region in stmt.written:
+                check_written(region)
         except KernelError as error:
             raise error.located(stmt.at) from None
         return scope

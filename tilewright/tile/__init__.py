@@ -3,11 +3,13 @@
 In the order in which to read:
 
     resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
-    call, scope         what a variant sees: the two sides, and who executes the call
+    call, scope         what a variant sees: the tiles, and who executes the call
     conditions, hints   what variants ask, and changes that might help; report: what is told
-    copy, copy_async    the variants
+    copy, copy_async, fill
+                        the variants
     walks, partition    tables of addresses, and the way back from a table to an expression
-    owners              who holds which register
+    inside, values      regions that may leave their buffer; the value of a fill
+    owners, shares      who holds which register; how threads share out the elements of a call
     matrices            what the variants with ldmatrix and stmatrix share
     cells, tmem_copies, tmem_sources
                         what those with tensor memory share
@@ -22,5 +24,5 @@ from tilewright.tile.resolve import resolve
 
 __all__ = ["Entry", "Report", "resolve"]
 
-for _folder in sorted(info.name for info in pkgutil.iter_modules(__path__) if info.ispkg):
-    importlib.import_module(f"{__name__}.{_folder}")
+for _module in sorted(info.name for info in pkgutil.walk_packages(__path__, f"{__name__}.")):
+    importlib.import_module(_module)

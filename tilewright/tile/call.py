@@ -1,8 +1,9 @@
-"""A tile call as a variant sees it: its sides with their layouts, who executes it, the target, and what is known."""
+"""A tile call as a variant sees it: its operands by name, who executes it, the target, and what is known."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ from tilewright.dtypes import INT32, INT64, DType
 from tilewright.errors import DispatchError, LayoutError, Span
 from tilewright.ir import Argument, Buffer, Expr, Region, Value, as_expr, const_value
 from tilewright.ir.widths import has_wide_strides, widened
-from tilewright.layout import ComposeLayout, SwizzleLayout, TileLayout
+from tilewright.layout import ComposeLayout, Layout, SwizzleLayout, TileLayout
+from tilewright.primitives import PRIMITIVES, Mismatch, Primitive
+from tilewright.tile.walks import digits_of
 
 if TYPE_CHECKING:
     from tilewright import ir
@@ -18,16 +21,12 @@ if TYPE_CHECKING:
     from tilewright.isa import Arch
     from tilewright.tile.scope import ExecScope
 
-__all__ = ["ASYNC_OPTIONS", "Side", "TileCall", "call_name", "checked_async_copy", "checked_copy", "side_of"]
-
-ASYNC_OPTIONS = {"cta_group": (1, 2), "fmt": ("", "b4x16_p64", "b6x16_p32")}
-"""Keywords of `copy_async` with the values they may have. cta_group: CTAs that work on one tensor memory together; fmt:
-how the source is packed, 16 values in each 16 bytes."""
+__all__ = ["Side", "TileCall", "call_name", "checked", "side_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """One side of a tile call: a region of a buffer, and its part of the buffer's layout.
+    """A tile of a call: a region of a buffer, and its part of the buffer's layout.
 
     extents: of the region. tile: the layout of the region, its origin in the offset, below ``swizzle``; None where no
     layout describes it (``problem`` says why).
@@ -72,19 +71,16 @@ class Side:
 
     def at(self, element: Value, facts: RangeFacts) -> Value:
         """The storage offset of the region's ``element`` in row-major order, by the buffer's own layout."""
-        digits: list[Value] = []
-        for position, extent in reversed(list(enumerate(self.extents))):
-            digits.insert(0, element % extent if position else element)
-            element = element // extent
-        return self.place(digits, facts).get("m", 0)
+        return self.place(digits_of(element, self.extents), facts).get("m", 0)
 
-    def place(self, digits: list[Value], facts: RangeFacts) -> dict[str, Value]:
-        """The physical coordinate of the element ``digits`` past the region's origin."""
+    def place(self, digits: Sequence[Value], facts: RangeFacts, layout: Layout | None = None) -> dict[str, Value]:
+        """The coordinate of the element ``digits`` past the region's origin, by the buffer's layout or by this."""
         kind = INT64 if has_wide_strides(self.buffer, facts) else INT32
         coords = [as_expr(start, kind) + digit for start, digit in zip(self.starts, digits, strict=True)]
-        if self.buffer.layout is None:
+        layout = layout or self.buffer.layout
+        if layout is None:
             return {"m": coords[0]}
-        return self.buffer.layout.place(*coords, shape=self.buffer.shape, facts=facts)
+        return layout.place(*coords, shape=self.buffer.shape, facts=facts)
 
     def __str__(self) -> str:
         return str(self.region)
@@ -125,17 +121,27 @@ def call_name(stmt: ir.TileCall) -> str:
 class TileCall:
     """One call of a tile primitive, for one target. ``replace`` a field to ask what another call would get.
 
-    arguments: names of what the kernel's caller passes, of which `T.assume` may speak.
+    sides: the tiles, and scalars: the values, by the names that the primitive declares. arguments: names of what the
+    kernel's caller passes, of which `T.assume` may speak.
     """
 
     stmt: ir.TileCall
-    dst: Side
-    src: Side
+    sides: Mapping[str, Side]
     scope: ExecScope
     arch: Arch
     facts: RangeFacts
     config: tuple[tuple[str, Argument], ...] = ()
     arguments: frozenset[str] = frozenset()
+    scalars: Mapping[str, Expr] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Side:
+        """The tile with that name."""
+        return self.sides[name]
+
+    @property
+    def row(self) -> Primitive:
+        """What is called."""
+        return PRIMITIVES[self.stmt.primitive]
 
     @property
     def at(self) -> Span | None:
@@ -143,27 +149,38 @@ class TileCall:
         return self.stmt.at
 
     @property
+    def tiles(self) -> tuple[Side, ...]:
+        """All sides, in the order of the declaration."""
+        return tuple(self.sides.values())
+
+    @property
+    def written(self) -> tuple[Side, ...]:
+        """The sides that the call stores to."""
+        return tuple(self.sides[operand.name] for operand in self.row.tiles if operand.role.written)
+
+    @property
     def dtype(self) -> DType:
-        """Of the elements of the destination."""
-        return self.dst.dtype
+        """Of the elements of the first tile."""
+        return self.tiles[0].dtype
 
     @property
     def text(self) -> str:
         """The call as the kernel has it."""
-        return f"{call_name(self.stmt)}({self.dst}, {self.src})"
+        return f"{call_name(self.stmt)}({', '.join(map(str, (*self.tiles, *self.scalars.values())))})"
 
     @property
-    def spaces(self) -> tuple[str, str]:
-        """The memories of destination and source."""
-        return self.dst.space, self.src.space
+    def spaces(self) -> tuple[str, ...]:
+        """The memory of each tile."""
+        return tuple(side.space for side in self.tiles)
 
     def side(self, space: str) -> Side:
-        """The side in that memory; the destination where both are."""
-        return self.dst if self.dst.space == space else self.src
+        """The first side in that memory."""
+        return next(side for side in self.tiles if side.space == space)
 
     def other(self, side: Side) -> Side:
-        """The other one of the two sides."""
-        return self.src if side is self.dst else self.dst
+        """The other one of two sides."""
+        (found,) = (each for each in self.tiles if each is not side)
+        return found
 
     def option(self, key: str, default: Argument = None) -> Argument:
         """A keyword of the call that variants read."""
@@ -171,85 +188,74 @@ class TileCall:
 
     def with_side(self, old: Side, new: Side) -> TileCall:
         """This call with one side exchanged."""
-        return replace(self, dst=new) if old is self.dst else replace(self, src=new)
+        return replace(self, sides={name: new if side is old else side for name, side in self.sides.items()})
+
+    def invalid(self, why: Mismatch) -> DispatchError:
+        """The error for a call that no variant could take."""
+        return DispatchError(
+            f"{self.text}: {why.what}", given=why.given, allowed=why.allowed, hint=why.hint, at=self.at
+        )
 
 
-def checked_copy(call: TileCall) -> TileCall:
-    """A copy moves the same elements: one dtype, equal extents (unit ones ignored), regions inside their buffers.
+def checked(call: TileCall) -> TileCall:
+    """The call, which keeps the rules of its primitive; an extent that one tile knows as a number is one in all.
 
-    Raises DispatchError naming both sides.
+    Raises DispatchError naming what does not fit.
     """
-    dst, src = call.dst, call.src
-    if dst.dtype != src.dtype:
-        loops = None if "tmem" in call.spaces else f'a loop with T.cast(x, "{dst.dtype}") converts'
-        raise _invalid(call, "the dtypes differ", f"{dst.name} is {dst.dtype}, {src.name} is {src.dtype}",
-                       "one dtype on both sides", loops)  # fmt: skip
-    return _same_extents(call)
+    row = call.row
+    _check_values(call)
+    if row.elements is not None and (why := row.elements(call.sides, dict(call.config))):
+        raise call.invalid(why)
+    for operand in row.tiles:
+        side = call[operand.name]
+        _check_filled(call, side)
+        if operand.role.clipped:
+            call = call.with_side(side, _clipped(side, call.facts))
+        else:
+            _check_inside(call, side)
+    if row.shapes is None:
+        return call
+    shapes = row.shapes(call.sides, call.facts)
+    if isinstance(shapes, Mismatch):
+        raise call.invalid(shapes)
+    return replace(call, sides={name: replace(side, extents=shapes[name]) for name, side in call.sides.items()})
 
 
-def checked_async_copy(call: TileCall) -> TileCall:
-    """`checked_copy`, with the keywords of asynchronous copies; tensor memory takes narrow elements apart on the way:
-    from 4 or 6 bits in shared memory to 8 bits each.
-    """
-    for key, allowed in ASYNC_OPTIONS.items():
-        if key in dict(call.config) and call.option(key) not in allowed:
-            given = f"{key}={call.option(key)!r}"
-            raise _invalid(call, f"unknown {key}", given, f"{key}= {', '.join(map(repr, allowed))}")
-    if call.option("fmt"):
-        _check_format(call)
-    narrow = call.src.dtype.value_bits in (4, 6) and call.dst.dtype.value_bits == 8
-    unpacks = narrow and call.spaces == ("tmem", "shared")
-    return _same_extents(call) if unpacks else checked_copy(call)
+def _check_values(call: TileCall) -> None:
+    for key, value in call.config:
+        keyword = call.row.keyword(key)
+        if keyword is not None and not keyword.admits(value):
+            raise call.invalid(Mismatch(f"unknown {key}", f"{key}={value!r}", keyword.allowed))
 
 
-def _check_format(call: TileCall) -> None:
-    """A packed source has bytes of 4 or 6 bits each for its elements, and each becomes a byte."""
-    bits = int(str(call.option("fmt"))[1])
-    given = f"{call.src.dtype} in {call.src.space} memory, {call.dst.dtype} in {call.dst.space}"
-    if call.spaces != ("tmem", "shared") or call.dst.dtype.bits != 8 or call.src.dtype.value_bits not in (bits, 8):
-        raise _invalid(call, f"fmt={call.option('fmt')!r} takes {bits} bits apart", given,
-                       f"bytes or elements of {bits} bits in shared memory, elements of 8 bits in tmem")  # fmt: skip
-
-
-def _same_extents(call: TileCall) -> TileCall:
-    """The call with its extents compared, and its regions looked up in their buffers."""
-    dst, src = call.dst, call.src
-    for side in (dst, src):
-        _check_inside(call, side)
-    shapes = [[extent for extent in side.extents if const_value(extent) != 1] for side in (dst, src)]
-    equal = len(shapes[0]) == len(shapes[1]) and all(
-        call.facts.equal(a, b) or const_value(call.facts.simplify(a - b)) == 0 for a, b in zip(*shapes, strict=True)
-    )
-    if not equal:
-        raise _invalid(call, "the extents differ", f"{_shape(dst)}, {_shape(src)}",
-                       "equal extents in the same order; only extents of 1 are ignored")  # fmt: skip
-    return replace(call, dst=_numbered(dst, shapes[1]), src=_numbered(src, shapes[0]))
-
-
-def _invalid(call: TileCall, what: str, given: str, allowed: str, hint: str | None = None) -> DispatchError:
-    return DispatchError(f"{call.text}: {what}", given=given, allowed=allowed, hint=hint, at=call.at)
-
-
-def _shape(side: Side) -> str:
-    return f"{side.name} ({', '.join(map(str, side.extents))})"
+def _check_filled(call: TileCall, side: Side) -> None:
+    for dim, extent in enumerate(side.extents):
+        if call.facts.less(extent, 1):
+            raise call.invalid(_outside(side, "is empty", dim))
 
 
 def _check_inside(call: TileCall, side: Side) -> None:
     for dim, ((start, extent), total) in enumerate(zip(side.region.box, side.buffer.shape, strict=True)):
-        facts = call.facts
-        empty = facts.less(extent, 1)
-        if empty or facts.less(start, 0) or facts.less(total, facts.simplify(start + extent)):
-            raise _invalid(call, f"the region of {side.name} {'is empty' if empty else 'leaves the buffer'}",
-                           f"dimension {dim}: from {start}, {extent} elements", f"within 0..{total}")  # fmt: skip
+        if call.facts.less(start, 0) or call.facts.less(total, call.facts.simplify(start + extent)):
+            raise call.invalid(_outside(side, "leaves the buffer", dim))
 
 
-def _numbered(side: Side, theirs: list[Value]) -> Side:
-    """The side with an extent that is only known from the other side written as a number."""
-    rest = iter(theirs)
-    extents = [extent if const_value(extent) == 1 else _number(extent, next(rest)) for extent in side.extents]
-    return replace(side, extents=tuple(extents))
+def _outside(side: Side, what: str, dim: int) -> Mismatch:
+    (start, extent), total = side.region.box[dim], side.buffer.shape[dim]
+    given = f"dimension {dim}: from {start}, {extent} elements"
+    return Mismatch(f"the region of {side.name} {what}", given, f"within 0..{total}")
 
 
-def _number(mine: Value, other: Value) -> Value:
-    known = const_value(mine), const_value(other)
-    return next((int(value) for value in known if value is not None), mine)
+def _clipped(side: Side, facts: RangeFacts) -> Side:
+    """The side without what is known to be outside of its buffer, unless that is all of it."""
+    box: list[tuple[Value, Value]] = []
+    for (start, extent), total in zip(side.region.box, side.buffer.shape, strict=True):
+        begin, count, end = (const_value(value) for value in (start, extent, total))
+        if begin is None or count is None or end is None:
+            box.append((start, extent))
+            continue
+        low, high = max(int(begin), 0), min(int(begin) + int(count), int(end))
+        if low >= high:
+            return side
+        box.append((low, high - low))
+    return side if tuple(box) == side.region.box else side_of(Region(side.buffer, tuple(box)), facts)

@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.ir import const_value
 from tilewright.tile.call import TileCall
 from tilewright.tile.dispatch import Change, Condition, condition
+from tilewright.tile.inside import open_dimensions
 from tilewright.tile.scope import SPOKEN
 
 __all__ = [
@@ -17,12 +18,13 @@ __all__ = [
     "between_in_order",
     "constant_extents",
     "element_bits",
+    "kept_inside",
     "one_place_each",
+    "only_in",
     "plain_registers",
     "single_thread",
     "tmem_address",
     "whole_warps",
-    "within_a_cta",
 ]
 
 
@@ -33,7 +35,7 @@ def between(one: str, other: str) -> Condition:
     def check(call: TileCall) -> str | None:
         if sorted(call.spaces) == sorted((one, other)):
             return None
-        given = f"{call.src.name} is in {call.src.space} memory and {call.dst.name} in {call.dst.space}"
+        given = f"{call['src'].name} is in {call['src'].space} memory and {call['dst'].name} in {call['dst'].space}"
         return f"{given}, not {one} and {other}"
 
     return check
@@ -44,9 +46,9 @@ def between_in_order(src: str, dst: str) -> Condition:
 
     @condition(f"the source is in {src} memory, the destination in {dst}")
     def check(call: TileCall) -> str | None:
-        if (call.src.space, call.dst.space) == (src, dst):
+        if (call["src"].space, call["dst"].space) == (src, dst):
             return None
-        return f"copies from {call.src.space} to {call.dst.space} memory, not from {src} to {dst}"
+        return f"copies from {call['src'].space} to {call['dst'].space} memory, not from {src} to {dst}"
 
     return check
 
@@ -62,6 +64,26 @@ def element_bits(*widths: int) -> Condition:
     return check
 
 
+def only_in(*spaces: str) -> Condition:
+    """All tiles are in memories of these."""
+    listed = " or ".join(spaces)
+
+    @condition(f"in {listed} memory")
+    def check(call: TileCall) -> str | None:
+        outside = next((side for side in call.tiles if side.space not in spaces), None)
+        return None if outside is None else f"{outside.name} is in {outside.space} memory, not in {listed}"
+
+    return check
+
+
+@condition("the region is known to be inside of its buffer")
+def kept_inside(call: TileCall) -> str | None:
+    for side in call.tiles:
+        if dims := open_dimensions(call, side):
+            return f"the region {side} may leave dimension {dims[0]} of {side.name}"
+    return None
+
+
 @condition("whole warps execute the call together")
 def whole_warps(call: TileCall) -> str | None:
     if call.scope.lanes == 32:
@@ -69,14 +91,9 @@ def whole_warps(call: TileCall) -> str | None:
     return f"a {call.scope.kind} has {call.scope.lanes} of the 32 lanes that must execute the instruction together"
 
 
-@condition("the call is a thread's, a warp's, a warpgroup's or a CTA's")
-def within_a_cta(call: TileCall) -> str | None:
-    return None if call.scope.kind != "cluster" else "the CTAs of a cluster do not share their shared memory"
-
-
 @condition("all extents are numbers")
 def constant_extents(call: TileCall) -> str | None:
-    for side in (call.dst, call.src):
+    for side in call.tiles:
         if unknown := [extent for extent in side.extents if const_value(extent) is None]:
             return f"the extent {unknown[0]} of {side.name} is no constant"
     return None
@@ -84,9 +101,9 @@ def constant_extents(call: TileCall) -> str | None:
 
 @condition("the memory that is written holds each element once")
 def one_place_each(call: TileCall) -> str | None:
-    dst = call.dst
-    if dst.space != "local" and dst.tile is not None and dst.tile.replica:
-        return f"{dst.name} holds each element in several places: {dst.tile}"
+    for side in call.written:
+        if side.space != "local" and side.tile is not None and side.tile.replica:
+            return f"{side.name} holds each element in several places: {side.tile}"
     return None
 
 
@@ -109,7 +126,7 @@ def _by_one_thread(call: TileCall) -> Iterator[Change]:
 def single_thread(call: TileCall) -> str | None:
     if call.scope.kind != "thread":
         return f"the threads of a {SPOKEN[call.scope.kind]} execute the call together"
-    starts = [start for side in (call.dst, call.src) for start in side.starts]
+    starts = [start for side in call.tiles for start in side.starts]
     count = call.scope.alike(starts)
     return f"{count} threads get here, and each would issue the same copy" if count > 1 else None
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tilewright.errors import DispatchError, choices
+from tilewright.primitives import COMMON, PRIMITIVES
 from tilewright.tile.call import TileCall, call_name
 
 if TYPE_CHECKING:
+    from tilewright import ir
     from tilewright.tile.builder import Builder
 
-__all__ = ["PRIMITIVES", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "Widens", "alike",
-           "by_name", "choose", "condition", "primitive", "variant"]  # fmt: skip
+__all__ = ["VARIANTS", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "Widens", "alike",
+           "by_name", "check_keywords", "choose", "condition", "register", "variant"]  # fmt: skip
 
 
 class Plan(Protocol):
@@ -74,15 +76,27 @@ def condition(
     return lambda check: Condition(sentence, check, changes)
 
 
+@condition("the call is a thread's, a warp's, a warpgroup's or a CTA's")
+def one_of_its_scopes(call: TileCall) -> str | None:
+    return None if call.scope.kind in call.row.scopes else "the CTAs of a cluster do not share their shared memory"
+
+
 class Variant:
     """A way to carry out a primitive: a row of a registry. Made by `variant`; `emit` registers its second half."""
 
     def __init__(
-        self, name: str, priority: int, when: Sequence[Condition], planner: Callable[[TileCall], Any], doc: str
+        self,
+        name: str,
+        priority: int,
+        when: Sequence[Condition],
+        planner: Callable[[TileCall], Any],
+        doc: str,
+        keywords: tuple[str, ...] = (),
     ) -> None:
         self.name = name
+        self.keywords = keywords
         self.priority = priority
-        self.when = tuple(when)
+        self.when = (*when[:1], one_of_its_scopes, *when[1:])  # first in which memories
         self.planner = planner
         self.doc = doc
         self.emitter: Callable[[Any, TileCall, Builder], None]
@@ -94,6 +108,11 @@ class Variant:
 
     def plan(self, call: TileCall) -> Plan:
         """The plan for a call. Raises Decline."""
+        for key, value in call.config:
+            if key not in self.keywords and call.row.keyword(key) not in COMMON:
+                raise Decline(
+                    f"{key}={value} is nothing that it reads", allowed=", ".join(self.keywords) or "no keywords"
+                )
         for each in self.when:
             reason = each.check(call)
             if reason:
@@ -103,50 +122,61 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Primitive:
-    """A tile primitive: its variants, how its calls are checked, and the keywords that variants read.
+class Registered:
+    """What carries a primitive out. named: make further variants that only ``dispatch="name"`` chooses."""
 
-    named: make further variants that only ``dispatch="name"`` chooses.
-    """
-
-    name: str
-    checked: Callable[[TileCall], TileCall]
-    keywords: tuple[str, ...]
-    variants: list[Variant]
+    variants: list[Variant] = field(default_factory=list)
     named: list[Callable[[str], Variant | None]] = field(default_factory=list)
 
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The keywords that some variant reads."""
+        return tuple(dict.fromkeys(key for each in self.variants for key in each.keywords))
 
-PRIMITIVES: dict[str, Primitive] = {}
 
-
-def primitive(name: str, checked: Callable[[TileCall], TileCall], keywords: tuple[str, ...] = ()) -> None:
-    """Register a primitive; variants of it may follow."""
-    PRIMITIVES[name] = Primitive(name, checked, keywords, [])
+VARIANTS: dict[str, Registered] = {name: Registered() for name in PRIMITIVES}
 
 
 def variant(
-    of: str, *, priority: int, when: Sequence[Condition] = ()
+    *of: str, priority: int, when: Sequence[Condition] = (), keywords: tuple[str, ...] = ()
 ) -> Callable[[Callable[[TileCall], Any]], Variant]:
-    """Decorator: the function plans a call of the primitive ``of``, or raises Decline. Its name is the variant's."""
+    """Decorator: the function plans a call of the primitives ``of``, or raises Decline. Its name is the variant's.
 
-    def register(planner: Callable[[TileCall], Any]) -> Variant:
+    keywords: those that it reads; a call with another one is not for it.
+    """
+
+    def made(planner: Callable[[TileCall], Any]) -> Variant:
         doc = (planner.__doc__ or "").partition("\n")[0]
-        made = Variant(planner.__name__, priority, when, planner, doc)
-        PRIMITIVES[of].variants.append(made)
-        PRIMITIVES[of].variants.sort(key=lambda v: (-v.priority, v.planner.__module__, v.name))
-        return made
+        return register(Variant(planner.__name__, priority, when, planner, doc, keywords), *of)
 
-    return register
+    return made
+
+
+def register(made: Variant, *of: str) -> Variant:
+    """Let a variant be tried for calls of the primitives ``of``."""
+    for name in of:
+        VARIANTS[name].variants.append(made)
+        VARIANTS[name].variants.sort(key=lambda v: (-v.priority, v.planner.__module__, v.name))
+    return made
 
 
 def by_name(of: str) -> Callable[[Callable[[str], Variant | None]], Callable[[str], Variant | None]]:
     """Decorator: the function makes the variant of the primitive ``of`` that a name means; None if it means none."""
 
     def register(make: Callable[[str], Variant | None]) -> Callable[[str], Variant | None]:
-        PRIMITIVES[of].named.append(make)
+        VARIANTS[of].named.append(make)
         return make
 
     return register
+
+
+def check_keywords(stmt: ir.TileCall) -> None:
+    """Raises DispatchError for a keyword that no variant reads, and names those that some do."""
+    keywords = (*(each.name for each in COMMON), *VARIANTS[stmt.primitive].keywords)
+    for key, value in stmt.config:
+        if key not in keywords:
+            name, allowed = call_name(stmt), choices(key, ("dispatch", *keywords))
+            raise DispatchError(f"{name} has no keyword {key!r}", given=f"{key}={value}", allowed=allowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +231,7 @@ def _attempt(candidate: Variant, call: TileCall) -> Plan | Tried:
 
 def _candidates(call: TileCall) -> Sequence[Variant]:
     """The variants to try: all that are registered, or the one that the call names."""
-    row, forced = PRIMITIVES[call.stmt.primitive], call.stmt.dispatch
+    row, forced = VARIANTS[call.stmt.primitive], call.stmt.dispatch
     if forced is None:
         return row.variants
     named = (make(forced) for make in row.named)
@@ -247,6 +277,6 @@ def _refused(call: TileCall, forced: str | None, tried: list[Tried]) -> Dispatch
 
 def _nearness(call: TileCall, tried: Tried) -> tuple[bool, int]:
     """How near a variant came to taking the call: is there a change that helps, and how many conditions held."""
-    row = next(each for each in PRIMITIVES[call.stmt.primitive].variants if each.name == tried.variant)
+    row = next(each for each in VARIANTS[call.stmt.primitive].variants if each.name == tried.variant)
     held = next((count for count, each in enumerate(row.when) if each.check(call)), len(row.when))
     return tried.hint is not None, held

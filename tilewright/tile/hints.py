@@ -77,7 +77,7 @@ def wider(call: TileCall, plan: Accesses, planner: Callable[[TileCall], Accesses
     if call.option("vec_len") is not None:
         return None
     for nbytes in VECTOR_BYTES:
-        for side in (call.dst, call.src):
+        for side in call.tiles:
             length = 8 * nbytes // side.dtype.bits
             if nbytes <= plan.nbytes or side.space == "local" or not length:
                 continue

@@ -150,7 +150,7 @@ def plan_matrices(call: TileCall, kinds: Sequence[Kind], num: int | None = None)
     num: exactly so many. Raises Decline.
     """
     local, shared = call.side("local"), call.side("shared")
-    loading = local is call.dst
+    loading = local is call["dst"]
     held = owners(call, local, loading=loading)
     registers = registers_of(call, local, held, 8 if kinds[0].unpacks else local.dtype.bits)
     where = places(shared, call.facts)

@@ -32,6 +32,7 @@ __all__ = [
     "all_hold",
     "axes_of",
     "check_own",
+    "held_here",
     "owners",
     "rank_among",
     "registers_of",
@@ -125,6 +126,13 @@ def all_hold(tests: Sequence[Expr]) -> Expr | None:
     for test in tests:
         total = test if total is None else binary("and", total, test)
     return total
+
+
+def held_here(side: Side, place: Mapping[str, Value]) -> list[Expr]:
+    """Is the element in this thread's registers? Nothing to ask for other memories."""
+    if side.space != "local":
+        return []
+    return [binary("==", place[name], COORDINATES[name]) for name in COORDINATES if name in place]
 
 
 def pattern_of(members: Ints) -> Walk:
@@ -229,17 +237,16 @@ def check_own(call: TileCall, side: Side) -> list[str]:
     return wide
 
 
-def accesses(call: TileCall, local: Side) -> tuple[Owners, Places, int, str]:
-    """How each thread would copy what it holds by itself: the owners, the places of the other side, the elements of
-    the widest access, and why it has no 128 bits ("" if it has).
+def accesses(call: TileCall, local: Side) -> tuple[Owners, dict[str, Places], int, str]:
+    """How each thread would take what it holds by itself: the owners, the places of the other tiles by name, the
+    elements of the widest access, and why it has no 128 bits ("" if it has).
 
     Raises Decline where it cannot.
     """
-    memory = call.other(local)
-    held = owners(call, local, loading=local is call.dst)
-    where = places(memory, call.facts)
-    sides = ((local, held.registers, held.each_slot), (memory, where, held.elements))
-    return held, where, *widest_vector(call, sides)
+    held = owners(call, local, loading=local in call.written)
+    where = {name: places(side, call.facts) for name, side in call.sides.items() if side is not local}
+    others = [(call[name], place, held.elements) for name, place in where.items()]
+    return held, where, *widest_vector(call, [(local, held.registers, held.each_slot), *others])
 
 
 def registers_of(call: TileCall, local: Side, held: Owners, cell: int) -> Ints:

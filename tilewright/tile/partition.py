@@ -6,7 +6,7 @@ Tables answer what lies next to what; symbolic origins and strides stay beside t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd
@@ -29,6 +29,7 @@ __all__ = [
     "Places",
     "Thread",
     "cut_out",
+    "element_numbers",
     "misaligned",
     "missing_fact",
     "places",
@@ -146,16 +147,21 @@ def vector_lengths(call: TileCall) -> list[int]:
     return lengths if asked is None else [length for length in lengths if length == asked]
 
 
-def widest_vector(call: TileCall, sides: Sequence[tuple[Side, Places, Ints]]) -> tuple[int, str]:
+def widest_vector(
+    call: TileCall,
+    sides: Sequence[tuple[Side, Places, Ints]],
+    also: Callable[[int], str | None] = lambda _: None,
+) -> tuple[int, str]:
     """Elements of the widest vector that every side admits, and why not the widest of all ("" if it is).
 
-    Each side comes with its places and the elements, whose last axis a thread goes along. Raises Decline where not even
+    Each side comes with its places and the elements, whose last axis a thread goes along; ``also`` may know more that
+    speaks against a length. Raises Decline where not even
     the narrowest vector fits.
     """
     problems: list[str] = []
     for length in vector_lengths(call):
         found = (run_problem(call, side, where, elements, length) for side, where, elements in sides)
-        problem = next((each for each in found if each), None)
+        problem = next((each for each in found if each), None) or also(length)
         if problem is None:
             return length, problems[0] if problems else ""
         problems.append(problem)
@@ -251,11 +257,16 @@ def tracked(
     """
     strided = _strided(where, where.steps[:, elements], thread, listed)
     if strided is None:
-        number = _strided(Places(0, (1,), elements, elements, 0), elements[None], thread, listed)
+        number = element_numbers(elements, thread, listed=listed)
         return None if number is None else replace(number, through=side)
     if where.swizzle is None:
         return strided
     return _swizzled(call, where, where.steps[0, elements], strided)
+
+
+def element_numbers(elements: Ints, thread: Thread, *, listed: bool = False) -> Offset | None:
+    """The numbers of elements as an offset. None where they do not separate."""
+    return _strided(Places(0, (1,), elements, elements, 0), elements[None], thread, listed)
 
 
 def _strided(where: Places, steps: Ints, thread: Thread, listed: bool) -> Offset | None:

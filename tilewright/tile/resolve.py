@@ -10,9 +10,10 @@ from tilewright.errors import DispatchError, TilewrightError, choices
 from tilewright.ir import Assume, Bind, Body, For, If, Kernel, Region, Stmt, While
 from tilewright.ir.debts import owing
 from tilewright.ir.ranges import RangeFacts
+from tilewright.primitives import PRIMITIVES
 from tilewright.tile.builder import Builder, Names, Preparations
-from tilewright.tile.call import TileCall, call_name, side_of
-from tilewright.tile.dispatch import PRIMITIVES, choose
+from tilewright.tile.call import TileCall, call_name, checked, side_of
+from tilewright.tile.dispatch import check_keywords, choose
 from tilewright.tile.report import Entry, Report, entry_of
 from tilewright.tile.scope import ControlFlow, Reach
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from tilewright.isa import Arch
 
 __all__ = ["resolve"]
-
-ALWAYS_READ = ("workspace",)  # keywords that every call may have
 
 
 def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
@@ -94,7 +93,11 @@ class _Resolver:
         except TilewrightError as error:
             raise error.located(stmt.at) from None
         self.entries.append(entry_of(call, chosen))
-        return owing(owing(out.body, call.dst.region, facts), call.src.region, facts)
+        body = out.body
+        for operand in call.row.tiles:
+            if not operand.role.clipped:
+                body = owing(body, call[operand.name].region, facts)
+        return body
 
     def context(self, stmt: ir.TileCall, reach: Reach, facts: RangeFacts) -> TileCall:
         """The call as variants see it, checked."""
@@ -103,16 +106,14 @@ class _Resolver:
             known = choices(stmt.primitive, PRIMITIVES)
             raise DispatchError(f"{name} is no tile primitive", given=stmt.primitive, allowed=known)
         row = PRIMITIVES[stmt.primitive]
-        keywords = (*row.keywords, *ALWAYS_READ)
-        for key, value in stmt.config:
-            if key not in keywords:
-                allowed = choices(key, ("dispatch", *keywords))
-                raise DispatchError(f"{name} has no keyword {key!r}", given=f"{key}={value}", allowed=allowed)
-        regions = [part for part in stmt.args if isinstance(part, Region)]
-        if len(regions) != 2 or len(stmt.args) != 2:
-            given = ", ".join(map(str, stmt.args))
-            raise DispatchError(f"{name} takes two regions", given=given, allowed="a destination and a source")
+        check_keywords(stmt)
+        roles = (operand.role.tile for operand in row.operands)
+        fits = all(isinstance(part, Region) is tile for part, tile in zip(stmt.args, roles, strict=False))
+        if not fits or not row.required <= len(stmt.args) <= len(row.operands):
+            given, allowed = ", ".join(map(str, stmt.args)), f"{name}{row.signature}"
+            raise DispatchError(f"{name} takes {' and '.join(stmt.names)}", given=given, allowed=allowed)
+        operands = dict(zip(stmt.names, stmt.args, strict=False))
+        sides = {key: side_of(part, facts) for key, part in operands.items() if isinstance(part, Region)}
+        scalars = {key: part for key, part in operands.items() if not isinstance(part, Region)}
         scope = self.control.scope(stmt.scope, reach, name)
-        dst, src = (side_of(region, facts) for region in regions)
-        call = TileCall(stmt, dst, src, scope, self.arch, facts, stmt.config, self.arguments)
-        return row.checked(call)
+        return checked(TileCall(stmt, sides, scope, self.arch, facts, stmt.config, self.arguments, scalars))

@@ -120,15 +120,15 @@ class TmemCopyPlan:
 def packing(call: TileCall) -> str:
     """How the source is packed, "" for as in tensor memory: what the call says, or what the dtypes say."""
     asked = call.option("fmt", "")
-    if asked or call.src.dtype == call.dst.dtype:
+    if asked or call["src"].dtype == call["dst"].dtype:
         return str(asked)
-    return PACKED[call.src.dtype.value_bits]
+    return PACKED[call["src"].dtype.value_bits]
 
 
 def plan_copies(call: TileCall, shapes: Sequence[Shape]) -> TmemCopyPlan:
     """The copy by the first of ``shapes`` that fits. Raises Decline with the reasons of all."""
     check_target(call, "tcgen05.cp", isa.lookup(CP).forms[0])
-    cells, where = tmem_cells(call.dst), _sources(call)
+    cells, where = tmem_cells(call["dst"]), _sources(call)
     tried: list[Decline] = []
     for shape in shapes:
         found = _attempt(call, shape, cells, where)
@@ -148,9 +148,9 @@ def _attempt(call: TileCall, shape: Shape, cells: Cells, where: Places) -> TmemC
 
 
 def _sources(call: TileCall) -> Places:
-    where = places(call.src, call.facts)
+    where = places(call["src"], call.facts)
     if len(where.units) > 1:
-        raise Decline(f"{call.src.name} has symbolic strides", allowed="strides that are numbers")
+        raise Decline(f"{call['src'].name} has symbolic strides", allowed="strides that are numbers")
     return where
 
 
@@ -183,7 +183,7 @@ def _runs(column: Ints, unit: Ints) -> tuple[Run, ...]:
 
 def _rows(call: TileCall, shape: Shape, cells: Cells, where: Places) -> tuple[Ints, Ints, Ints]:
     """The lane and the first bit of each row, and where its 16-byte units are in shared memory: bytes (rows, units)."""
-    tensor, shared, bits = call.dst, call.src, call.dst.dtype.bits
+    tensor, shared, bits = call["dst"], call["src"], call["dst"].dtype.bits
     flat_lane, flat_bit = cells.lane.reshape(-1), cells.bit.reshape(-1)
     order = np.lexsort((flat_bit, flat_lane))
     width = 8 * shape.row_bytes // bits
@@ -228,14 +228,14 @@ def _lanes(call: TileCall, shape: Shape, cells: Cells, lane: Ints, bit: Ints, so
     if not whole:
         written = f"lanes {_ranges(covered)}" + ("" if shape.origins == 1 else f", from lane 0..{shape.origins - 1} on")
         raise Decline(
-            f"{shape.name} writes {written}, but {call.dst} is in lanes {_ranges(lane)}",
+            f"{shape.name} writes {written}, but {call['dst']} is in lanes {_ranges(lane)}",
             allowed=f"the same columns of {written}",
         )
     _check_base(call, shape, cells, int(origin.max()))
     copies = source[order].reshape(*lanes.shape, -1)[:, np.searchsorted(covered, shape.lanes)]
     if (copies != copies[:, :1]).any():
         raise Decline(
-            f"{shape} writes {copies.shape[1]} copies of each row, but those of {call.dst.name} differ",
+            f"{shape} writes {copies.shape[1]} copies of each row, but those of {call['dst'].name} differ",
             allowed=f"one row in lanes {', '.join(map(str, shape.lanes[:, 0]))}, and so on",
         )
     return origin[:, 0] * LANE_STEP + bit[:, 0] // COLUMN_BITS, copies[:, 0]
@@ -248,7 +248,7 @@ def _check_base(call: TileCall, shape: Shape, cells: Cells, last: int) -> None:
         return
     if not facts.less(-1, base) or not facts.less(facts.simplify(base + last), shape.origins):
         allowed = "0" if shape.origins == 1 else f"one of 0..{shape.origins - 1}"
-        raise Decline(f"{call.dst} begins at lane {base}", allowed=f"{shape} begins at lane {allowed}")
+        raise Decline(f"{call['dst']} begins at lane {base}", allowed=f"{shape} begins at lane {allowed}")
 
 
 def _described(call: TileCall, shape: Shape, where: Places, source: Ints) -> tuple[Descriptor, Value, Ints]:
@@ -256,14 +256,14 @@ def _described(call: TileCall, shape: Shape, where: Places, source: Ints) -> tup
     instructions share and each one's own.
     """
     facts = call.facts
-    align, behind = storage_start(call.src.buffer, facts)
+    align, behind = storage_start(call["src"].buffer, facts)
     for swizzle, linear, base in _before_swizzles(call, shape, where, source, behind):
         descriptor, period = _fit(shape, swizzle, linear), _period(swizzle)
         if descriptor is None or not facts.divides(8 * UNIT, behind):
             continue
         if align % period:
             raise Decline(
-                f"{call.src.name} is aligned to {align} bytes, and its swizzle repeats every {period}",
+                f"{call['src'].name} is aligned to {align} bytes, and its swizzle repeats every {period}",
                 allowed=f"a multiple of {period} bytes",
                 changes=aligned(call, period),
             )
@@ -275,7 +275,7 @@ def _before_swizzles(
     call: TileCall, shape: Shape, where: Places, source: Ints, behind: Value
 ) -> Iterator[tuple[SwizzleMode, Ints, Value]]:
     """For each swizzle that may be the hardware's here: byte addresses before it, and the bits that they count from."""
-    facts, bits = call.facts, call.src.dtype.bits
+    facts, bits = call.facts, call["src"].dtype.bits
     base = where.seen_base * bits
     if where.longest_run is not None:  # it is not known where in the pattern the region begins
         assert where.swizzle is not None
@@ -340,7 +340,7 @@ def _no_descriptor(call: TileCall, source: Ints) -> str:
     step = int(first[1] - first[0]) if len(first) > 1 else 0
     even = bool((np.diff(first[:GROUP]) == step).all())
     return (
-        f"no descriptor leads to the rows of {call.src.name}: the first ones start {step} bytes apart"
+        f"no descriptor leads to the rows of {call['src'].name}: the first ones start {step} bytes apart"
         f"{'' if even else ', further ones not'}"
     )
 
@@ -350,8 +350,8 @@ def _no_descriptor(call: TileCall, source: Ints) -> str:
 
 def emit_copies(plan: TmemCopyPlan, call: TileCall, out: Builder) -> None:
     """The instruction, or unrolled loops of it that move on in columns and in units of shared memory."""
-    shared = call.src.buffer
-    encoded = out.once_behind(shared, plan.descriptor, lambda before: _encode(plan.descriptor, call.src, before))
+    shared = call["src"].buffer
+    encoded = out.once_behind(shared, plan.descriptor, lambda before: _encode(plan.descriptor, call["src"], before))
     for run in plan.runs:
         if run.count == 1:
             _issue(plan, run, 0, encoded, call, out)
@@ -371,7 +371,7 @@ def _encode(descriptor: Descriptor, shared: Side, out: Builder) -> Expr:
 
 
 def _issue(plan: TmemCopyPlan, run: Run, tile: Value, encoded: Expr, call: TileCall, out: Builder) -> None:
-    address = call.dst.buffer.allocated_addr
+    address = call["dst"].buffer.allocated_addr
     assert address is not None
     column, unit = plus(plan.column, run.column.at(tile)), plus(plan.unit, run.unit.at(tile))
     out.call(

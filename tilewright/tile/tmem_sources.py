@@ -25,13 +25,13 @@ UNIT = 16  # bytes: what a descriptor counts in, and what stays together in shar
 
 def aligned(call: TileCall, nbytes: int) -> Iterator[Change]:
     """The source at a multiple of so many bytes."""
-    buffer = replace(call.src.buffer, align=nbytes)
-    yield Change(f"align={nbytes} on {call.src.name}", _with_source(call, buffer))
+    buffer = replace(call["src"].buffer, align=nbytes)
+    yield Change(f"align={nbytes} on {call['src'].name}", _with_source(call, buffer))
 
 
 def other_layouts(call: TileCall, shape: Shape) -> Iterator[Change]:
     """The layouts of shared memory that descriptors are made for, the widest swizzle first; then the plainest."""
-    buffer = call.src.buffer
+    buffer = call["src"].buffer
     for swizzle in reversed(SwizzleMode):
         try:
             layout = mma_shared_layout(buffer.dtype, swizzle, buffer.shape, call.facts)
@@ -47,10 +47,10 @@ def _in_order(call: TileCall, shape: Shape) -> TileLayout | None:
     """Shared memory as instructions of this shape take it without a swizzle, one after the other: of each the first 16
     bytes of all rows, then the next. None where the region is not all of the buffers, or the lanes follow no pattern.
     """
-    tile, sides = call.dst.tile, (call.dst, call.src)
+    tile, sides = call["dst"].tile, (call["dst"], call["src"])
     if tile is None or any(side.extents != side.buffer.shape for side in sides):
         return None
-    together, lanes = 8 * UNIT // call.dst.dtype.bits, shape.lanes[0]
+    together, lanes = 8 * UNIT // call["dst"].dtype.bits, shape.lanes[0]
     along = const_value(tile.cosize("TCol"))
     units = -(-int(along or 1) // together)
     shard: list[Iter] = []
@@ -79,4 +79,4 @@ def _cut(shard: Iterable[Iter], together: int) -> Iterator[Iter]:
 
 
 def _with_source(call: TileCall, buffer: Buffer) -> TileCall:
-    return call.with_side(call.src, side_of(Region(buffer, call.src.region.box), call.facts))
+    return call.with_side(call["src"], side_of(Region(buffer, call["src"].region.box), call.facts))

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from tilewright.layout import Facts, SwizzleLayout
     from tilewright.tile.call import Side
 
-__all__ = ["Ints", "Offset", "Walk", "apart", "linear", "plus", "quotient", "separated", "times", "walk_of"]
+__all__ = ["Ints", "Offset", "Walk", "apart", "digits_of", "linear", "plus", "quotient", "separated", "times",
+           "walk_of"]  # fmt: skip
 
 Ints = NDArray[np.int64]
 
@@ -76,6 +77,15 @@ class Walk:
     def is_zero(self) -> bool:
         """Is every value 0?"""
         return not self.listed and not self.start and not any(stride for _, stride in self.steps)
+
+
+def digits_of(element: Value, extents: Sequence[Value]) -> list[Value]:
+    """The coordinates of a region's element with this row-major number."""
+    digits: list[Value] = []
+    for position, extent in reversed(list(enumerate(extents))):
+        digits.insert(0, element % extent if position else element)
+        element = element // extent
+    return digits
 
 
 def apart(value: Value, period: int, facts: Facts) -> tuple[Value, Value]:

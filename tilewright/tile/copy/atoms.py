@@ -15,7 +15,7 @@ from tilewright import isa
 from tilewright.errors import DispatchError
 from tilewright.isa import ATOMS, CopyAtom
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import constant_extents, one_place_each, whole_warps, within_a_cta
+from tilewright.tile.conditions import constant_extents, one_place_each, whole_warps
 from tilewright.tile.dispatch import Change, Decline, Plan, Variant, by_name, choose
 from tilewright.tile.hints import check_target
 from tilewright.tile.matrices import Kind, emit_matrices, fitting, plan_matrices
@@ -55,7 +55,7 @@ def _check_direction(call: TileCall, atom: CopyAtom) -> None:
         raise Decline(f"{atom.name} is no copy from or to memory", allowed=f"T.{atom.instruction.name}(...)")
     source, destination = sides[atom.instruction.name]
     if call.spaces != (destination, source):
-        given = f"{call.src.name} is in {call.src.space} memory and {call.dst.name} in {call.dst.space}"
+        given = f"{call['src'].name} is in {call['src'].space} memory and {call['dst'].name} in {call['dst'].space}"
         raise Decline(given, allowed=f"{atom.name} copies from {source} to {destination} memory")
 
 
@@ -89,7 +89,7 @@ def _without_atoms(call: TileCall) -> Iterator[Change]:
         yield Change(f'dispatch="{found}"', replace(call, stmt=replace(call.stmt, dispatch=found)))
 
 
-CONDITIONS = (within_a_cta, whole_warps, constant_extents, one_place_each)
+CONDITIONS = (whole_warps, constant_extents, one_place_each)
 
 
 @by_name("copy")

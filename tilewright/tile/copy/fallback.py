@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,9 +13,17 @@ from tilewright.ir import Expr, Load, Value, Var, as_expr, binary, const_value
 from tilewright.layout import THREADS_IN, Axis
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.conditions import within_a_cta
 from tilewright.tile.dispatch import Decline, condition, variant
-from tilewright.tile.owners import COORDINATES, SETTLES_LANE, SETTLES_WARP, all_hold, axes_of, check_own, owners
+from tilewright.tile.owners import (
+    COORDINATES,
+    SETTLES_LANE,
+    SETTLES_WARP,
+    all_hold,
+    axes_of,
+    check_own,
+    held_here,
+    owners,
+)
 from tilewright.tile.scope import INDEX
 
 if TYPE_CHECKING:
@@ -48,20 +55,20 @@ class ElementPlan:
         return f"{'all' if self.size is None else self.size} elements, one by one"
 
 
-@variant("copy", priority=0, when=[addressable, within_a_cta])
+@variant("copy", priority=0, keywords=("vec_len",), when=[addressable])
 def fallback(call: TileCall) -> ElementPlan:
     """Element by element: by the scope's first thread, or by the thread whose register holds the element."""
-    for side in (call.dst, call.src):
+    for side in call.tiles:
         if side.space == "local":
             check_own(call, side)
             _check_reach(call, side)
     if call.spaces == ("local", "local"):
         _check_same_threads(call)
-    if call.dtype.bits < 8 and call.dst.space != "local" and call.src.space == "local" and _axes(call.src):
+    if call.dtype.bits < 8 and call["dst"].space != "local" and call["src"].space == "local" and _axes(call["src"]):
         raise Decline(
-            f"threads that hold single {call.dtype} elements of {call.src.name} share bytes of {call.dst.name}"
+            f"threads that hold single {call.dtype} elements of {call['src'].name} share bytes of {call['dst'].name}"
         )
-    dst = call.dst
+    dst = call["dst"]
     replicas = dst.tile.replica if dst.tile is not None else ()
     if replicas and dst.swizzle is not None:
         raise Decline(f"{dst.name} is swizzled and holds each element in several places")
@@ -85,21 +92,21 @@ def _check_reach(call: TileCall, side: Side) -> None:
 
 def _check_same_threads(call: TileCall) -> None:
     """Between registers nothing crosses from thread to thread."""
-    held = [owners(call, side, loading=False) for side in (call.dst, call.src)]
+    held = [owners(call, side, loading=False) for side in call.tiles]
     dst, src = (np.empty(each.elements.size, np.int64) for each in held)
     for each, thread in zip(held, (dst, src), strict=True):
         thread[each.elements] = each.threads[:, None]
     if held[0].space != held[1].space or not np.array_equal(dst, src):
-        raise Decline(f"elements of {call.src.name} are held by other threads in {call.dst.name}")
+        raise Decline(f"elements of {call['src'].name} are held by other threads in {call['dst'].name}")
 
 
 def _guard(call: TileCall) -> Expr | None:
     """Of several threads that could do the same, the first; None where each has its own elements."""
-    if call.dst.space == "local" or call.scope.kind == "thread":
+    if call["dst"].space == "local" or call.scope.kind == "thread":
         return None
-    if call.src.space != "local":
+    if call["src"].space != "local":
         return binary("==", INDEX[call.scope.kind], 0)
-    axes = _axes(call.src)
+    axes = _axes(call["src"])
     tests = [] if SETTLES_LANE & axes else [binary("==", COORDINATES["laneid"], 0)]
     if not SETTLES_WARP & axes and call.scope.kind in WARP_OF:
         warp = WARP_OF[call.scope.kind]
@@ -116,23 +123,18 @@ def _(plan: ElementPlan, call: TileCall, out: Builder) -> None:
         inside.enter_context(out.when(plan.guard))
         digits = [inside.enter_context(out.loop("i", extent)) for extent in plan.extents]
         copies = [inside.enter_context(out.loop("r", it.extent)) for it in plan.replicas]
-        dst = _place(call, call.dst, digits)
+        dst = _place(call, call["dst"], digits)
         for it, digit in zip(plan.replicas, copies, strict=True):
             dst[it.axis.name] = dst.get(it.axis.name, 0) + digit * it.stride
-        src = _place(call, call.src, digits)
-        tests = [*_held_here(call.dst, dst), *_held_here(call.src, src)]
+        src = _place(call, call["src"], digits)
+        tests = [*held_here(call["dst"], dst), *held_here(call["src"], src)]
         inside.enter_context(out.when(all_hold(tests)))
-        out.store(call.dst.buffer.flat(), dst.get("m", 0), Load(call.src.buffer.flat(), (as_expr(src.get("m", 0)),)))
+        out.store(
+            call["dst"].buffer.flat(), dst.get("m", 0), Load(call["src"].buffer.flat(), (as_expr(src.get("m", 0)),))
+        )
 
 
 def _place(call: TileCall, side: Side, digits: list[Var]) -> dict[str, Value]:
     """Where the element is that the loops have reached; unit extents have no loop."""
     rest = iter(digits)
     return dict(side.place([0 if const_value(extent) == 1 else next(rest) for extent in side.extents], call.facts))
-
-
-def _held_here(side: Side, place: Mapping[str, Value]) -> list[Expr]:
-    """Is the element in this thread's registers? Nothing to ask for other memories."""
-    if side.space != "local":
-        return []
-    return [binary("==", place[name], COORDINATES[name]) for name in COORDINATES if name in place]

@@ -14,7 +14,6 @@ from tilewright.tile.conditions import (
     element_bits,
     one_place_each,
     whole_warps,
-    within_a_cta,
 )
 from tilewright.tile.dispatch import variant
 from tilewright.tile.matrices import Kind, MatrixPlan, emit_matrices, plan_matrices
@@ -25,11 +24,11 @@ __all__ = ["ldstmatrix"]
 @variant(
     "copy",
     priority=10,
-    when=[between("local", "shared"), within_a_cta, whole_warps, element_bits(16), constant_extents, one_place_each],
+    when=[between("local", "shared"), whole_warps, element_bits(16), constant_extents, one_place_each],
 )
 def ldstmatrix(call: TileCall) -> MatrixPlan:
     """ldmatrix or stmatrix: one instruction moves up to four 8x8 matrices of 16-bit elements."""
-    op = "ptx.ldmatrix" if call.dst.space == "local" else "ptx.stmatrix"
+    op = "ptx.ldmatrix" if call["dst"].space == "local" else "ptx.stmatrix"
     return plan_matrices(call, [Kind(op, "m8n8", trans, ".b16") for trans in (False, True)])
 
 

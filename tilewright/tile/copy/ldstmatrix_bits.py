@@ -15,7 +15,6 @@ from tilewright.tile.conditions import (
     element_bits,
     one_place_each,
     whole_warps,
-    within_a_cta,
 )
 from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.matrices import Kind, MatrixPlan, emit_matrices, plan_matrices
@@ -44,7 +43,6 @@ def narrow_accesses(call: TileCall) -> str | None:
     priority=10,
     when=[
         between("local", "shared"),
-        within_a_cta,
         whole_warps,
         element_bits(4, 8, 32),
         constant_extents,
@@ -54,7 +52,7 @@ def narrow_accesses(call: TileCall) -> str | None:
 )
 def ldstmatrix_bits(call: TileCall) -> MatrixPlan:
     """ldmatrix or stmatrix for other elements: words and bytes as parts of 16-bit matrices, bytes also transposed."""
-    op = "ptx.ldmatrix" if call.dst.space == "local" else "ptx.stmatrix"
+    op = "ptx.ldmatrix" if call["dst"].space == "local" else "ptx.stmatrix"
     return plan_matrices(call, [WORDS[op], BYTES[op]] if call.dtype.bits == 8 else [WORDS[op]])
 
 

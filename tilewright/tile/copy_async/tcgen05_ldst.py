@@ -131,7 +131,7 @@ def _fragments(call: TileCall) -> Iterator[Change]:
 
 def _plan(call: TileCall) -> LdstPlan:
     local, tensor = call.side("local"), call.side("tmem")
-    op = "ptx.tcgen05.ld" if call.dst is local else "ptx.tcgen05.st"
+    op = "ptx.tcgen05.ld" if call["dst"] is local else "ptx.tcgen05.st"
     check_target(call, op.removeprefix("ptx."), isa.lookup(op).forms[0])
     held = owners(call, local, loading=True)
     registers = registers_of(call, local, held, local.dtype.bits)
@@ -175,7 +175,7 @@ def _of_warps(call: TileCall, cells: Cells, held: Owners, registers: Ints) -> tu
             f"the warps hold elements from different places of their quarters of {tensor}",
             allowed="one instruction for all warps: the same lanes and columns in each quarter",
         )
-    if call.dst is tensor:
+    if call["dst"] is tensor:
         _check_all_written(call, cells, list(written.values()))
     return found[0]
 
@@ -203,7 +203,7 @@ def _check_all_written(call: TileCall, cells: Cells, written: Sequence[Sequence[
         if not np.array_equal(np.unique(np.concatenate([each.reshape(-1) for each in places])), wanted):
             tensor = call.side("tmem")
             raise Decline(
-                f"{tensor} has elements in lanes that no warp writes which holds them in {call.src.name}",
+                f"{tensor} has elements in lanes that no warp writes which holds them in {call['src'].name}",
                 allowed=OWN_LANES,
             )
 

@@ -1,0 +1,216 @@
+"""What an addition touches: one of each kind is made in a copy of the package, its files are counted, and it runs.
+
+This is the promise of CONTRIBUTING.md. Each addition is written as a contributor would write it; nothing else of the
+copy changes, so that whatever must know of it has found it by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.house.sources import ROOT
+
+INSTRUCTION = """
+from tilewright.isa.arch import since
+from tilewright.isa.table import ANY_LANES, Form, instruction, reads, writes
+
+instruction(
+    "ptx.average", params=("d", "a", "b"), operands=(writes("d", "b32"), reads("a", "b32"), reads("b", "b32")),
+    pattern="{d}, {a}, {b}", lanes=ANY_LANES, doc="The mean of two numbers.",
+    forms=(Form("average.u32", since("sm_75"), "this test", execute=lambda a, b: (a + b) // 2),),
+)
+"""
+PRIMITIVE = '''
+from tilewright.primitives.shapes import equal_extents
+from tilewright.primitives.table import InOut, Scalar, primitive
+
+
+@primitive(shapes=equal_extents)
+def scale(dst: InOut, by: Scalar) -> None:
+    """Every element of `dst` is multiplied by `by`."""
+    dst *= by
+'''
+SCALE = '''
+from tilewright.ir import Load, as_expr
+from tilewright.tile.conditions import constant_extents, only_in
+from tilewright.tile.dispatch import variant
+from tilewright.tile.shares import Share, dealt_out, in_memory_order
+
+
+@variant("scale", priority=10, when=[only_in("global"), constant_extents])
+def turns(call) -> Share:
+    """The threads of the scope take turns."""
+    return dealt_out(call, in_memory_order(call["dst"]))
+
+
+@turns.emit
+def _(plan, call, out) -> None:
+    flat = call["dst"].buffer.flat()
+    with plan.rounds_of(call, out) as at, out.loop("e", plan.vector) as e:
+        place = as_expr(at["dst"]) + e
+        out.store(flat, place, Load(flat, (place,)) * call.scalars["by"])
+'''
+VARIANT = '''
+from tilewright.tile.conditions import constant_extents, only_in
+from tilewright.tile.dispatch import variant
+from tilewright.tile.shares import Share, dealt_out, emit_copies, in_memory_order
+
+
+@variant("copy", priority=5, when=[only_in("global"), constant_extents])
+def gmem_gmem(call) -> Share:
+    """Neighbouring threads copy neighbouring runs."""
+    return dealt_out(call, in_memory_order(call["dst"]))
+
+
+gmem_gmem.emit(emit_copies)
+'''
+CHECK = """
+from tilewright.errors import SimulationError
+from tilewright.sim.checks.base import Check, register
+
+
+class NoStores(Check):
+    def watch(self, site):
+        if not site.write:
+            return None
+
+        def look(batch, mask, at):
+            raise SimulationError("a store", at=site.at)
+
+        return look
+
+
+register("stores", "every store", NoStores)
+"""
+AXIS = 'shelf = _axis("shelf")  # of a memory with shelves\n'
+
+# For each kind of addition: the files that are new, and the lines that files get.
+ADDITIONS: dict[str, dict[str, str]] = {
+    "instruction": {"isa/average.py": INSTRUCTION},
+    "primitive": {
+        "primitives/scale.py": PRIMITIVE, "tile/scale/__init__.py": '"""The variants of `scale`."""\n',
+        "tile/scale/turns.py": SCALE,
+    },
+    "variant": {"tile/copy/gmem_gmem.py": VARIANT},
+    "check": {"sim/checks/stores.py": CHECK},
+    "axis": {"layout/axes.py": AXIS},
+}  # fmt: skip
+FILES = {"instruction": 1, "primitive": 3, "variant": 1, "check": 1, "axis": 1}
+KERNELS = """
+import inspect
+
+import numpy as np
+
+import tilewright as tw
+from tilewright import T, Tx
+from tilewright.errors import SimulationError
+from tilewright.layout import Axis, S
+
+
+@T.prim_func
+def copies(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
+    T.cta_id([1])
+    T.thread_id([32])
+    Tx.cta.copy(B, A)
+
+
+@T.prim_func
+def scales(A: T.Buffer((256,), "float32")):
+    T.cta_id([1])
+    T.thread_id([32])
+    Tx.cta.scale(A, 3)
+
+
+@T.prim_func
+def averages(A: T.Buffer((32,), "uint32")):
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    d = T.alloc_local((1,), "uint32")
+    T.ptx.average(d[0], A[lane], T.uint32(4))
+    A[lane] = d[0]
+
+
+def instruction():
+    a = np.arange(32, dtype=np.uint32)
+    made = tw.compile(averages, target="sm_90a")
+    made.simulate(a, check="default")
+    return (a == (np.arange(32) + 4) // 2).all() and "average.u32" in made.source("cuda")
+
+
+def primitive():
+    a = np.arange(256, dtype=np.float32)
+    made = tw.compile(scales, target="sm_90a")
+    made.simulate(a, check="default")
+    return (a == 3 * np.arange(256)).all() and list(inspect.signature(Tx.cta.scale).parameters)[:2] == ["dst", "by"]
+
+
+def variant():
+    made, a, b = tw.compile(copies, target="sm_90a"), np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
+    made.simulate(a, b, check="default")
+    return (a == b).all() and made.report.entries[0].variant == "gmem_gmem"
+
+
+def check():
+    try:
+        one = np.zeros(256, np.float32)
+        tw.compile(copies, target="sm_90a").simulate(one, one.copy(), check="stores")
+    except SimulationError as error:
+        return "a store" in str(error)
+
+
+def axis():
+    return str(S[8 : 2 @ Axis.shelf]) == "S[8:2@shelf]"
+
+
+for works in (instruction, primitive, variant, check, axis):
+    print(works.__name__, bool(works()))
+"""
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each addition says of itself, all of them made in one copy."""
+    home = tmp_path_factory.mktemp("additions")
+    shutil.copytree(ROOT / "tilewright", home / "tilewright", ignore=shutil.ignore_patterns("__pycache__"))
+    for files in ADDITIONS.values():
+        for name, text in files.items():
+            path = home / "tilewright" / name
+            path.parent.mkdir(exist_ok=True)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(text)
+    script = home / "kernels.py"
+    script.write_text(KERNELS, encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(home)}, capture_output=True, text=True,
+        check=False, cwd=home,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return dict(line.split() for line in run.stdout.splitlines())
+
+
+@pytest.mark.parametrize("kind", ADDITIONS)
+def test_an_addition_is_found_without_another_line(kind: str, worked: dict[str, str]) -> None:
+    assert worked[kind] == "True"
+    assert len(ADDITIONS[kind]) == FILES[kind]
+
+
+def test_contributing_says_how_many_files_each_addition_touches() -> None:
+    rows = [line.split("|") for line in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()]
+    told = {cells[1].strip(): int(cells[2]) for cells in rows if len(cells) > 3 and cells[2].strip().isdigit()}
+
+    assert told == FILES
+
+
+def test_the_house_has_no_other_place_for_a_primitive_s_name() -> None:
+    """What walks all primitives walks the table: only their own folders and declarations name them."""
+    outside = [
+        path
+        for path in (ROOT / "tilewright").rglob("*.py")
+        if not {"primitives", "fill"} & set(path.parts) and '"fill"' in path.read_text(encoding="utf-8")
+    ]
+    assert not outside, outside

@@ -1,0 +1,124 @@
+"""The declarations of tile primitives, and what is made of them."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+from tests.tile.checking import resolved
+from tests.tile.kernels import buffer, copy
+from tilewright.errors import DispatchError
+from tilewright.lang import Tx
+from tilewright.lang.tiles import SCOPES
+from tilewright.layout.facts import INTS
+from tilewright.primitives import PRIMITIVES, Mismatch
+from tilewright.primitives.shapes import equal_extents
+from tilewright.tile.call import Side
+from tilewright.tile.dispatch import VARIANTS
+from tools.primitives import primitives_page, stub
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_a_primitive_says_what_it_is(name: str) -> None:
+    row = PRIMITIVES[name]
+
+    assert row.doc.endswith((".", ")"))
+    assert row.operands[0].role.written
+    assert VARIANTS[name].variants
+    assert set(row.scopes) <= set(SCOPES.values())
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_every_keyword_is_read_by_a_variant_and_every_one_that_is_read_is_declared(name: str) -> None:
+    assert {each.name for each in PRIMITIVES[name].keywords} == set(VARIANTS[name].keywords)
+
+
+@pytest.mark.parametrize("prefix", ["", "warp", "wg", "cta"])
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_inspect_and_help_show_operands_and_keywords(name: str, prefix: str) -> None:
+    row, function = PRIMITIVES[name], getattr(getattr(Tx, prefix) if prefix else Tx, name)
+
+    shown = inspect.signature(function).parameters
+
+    assert list(shown) == [*(each.name for each in (*row.operands,)), "dispatch",
+                           *(each.name for each in row.keywords), "workspace"]  # fmt: skip
+    assert all(shown[each.name].default == each.default for each in row.keywords)
+    assert (function.__name__, function.__doc__) == (name, row.doc)
+
+
+def test_a_type_checker_sees_every_primitive_and_scope() -> None:
+    text = stub()
+
+    assert all(f"def {name}(" in text for name in PRIMITIVES)
+    assert all(f"    {scope}: TileFunctions" in text for scope in SCOPES)
+
+
+def test_the_page_has_every_variant_of_every_primitive() -> None:
+    text = primitives_page()
+
+    for name, row in VARIANTS.items():
+        section = text.partition(f"## Tx.{name}(")[2].partition("\n## ")[0]
+        assert all(f"- `{each.name}`: {each.doc}" in section for each in row.variants)
+
+
+def test_the_meaning_of_a_copy_ignores_extents_of_one() -> None:
+    dst, src = np.zeros((4, 1, 2)), np.arange(8).reshape(4, 2)
+
+    PRIMITIVES["copy"].meaning(dst, src)
+
+    assert (dst[:, 0] == src).all()
+
+
+def test_the_meaning_of_zero_is_to_fill_with_0() -> None:
+    one, other = np.ones(4), np.ones(4)
+
+    PRIMITIVES["zero"].meaning(one)
+    PRIMITIVES["fill"].meaning(other, 0)
+
+    assert (one == other).all()
+    assert not one.any()
+
+
+def side(name: str, *extents: object) -> Side:
+    return Side(buffer(name, "shared", (8,) * len(extents)).region(), extents)  # type: ignore[arg-type]
+
+
+def test_equal_extents_fill_in_what_one_tile_knows() -> None:
+    found = equal_extents({"dst": side("A", 4, 1, 8), "src": side("B", 4, 8)}, INTS)
+
+    assert found == {"dst": (4, 1, 8), "src": (4, 8)}
+
+
+def test_extents_that_differ_are_told_with_both_shapes() -> None:
+    found = equal_extents({"a": side("A", 4, 8), "b": side("B", 4, 8), "c": side("C", 8, 4)}, INTS)
+
+    assert isinstance(found, Mismatch)
+    assert found.given == "A (4, 8), B (4, 8), C (8, 4)"
+
+
+def test_a_keyword_that_the_chosen_variant_does_not_read_is_refused() -> None:
+    registers, memory = buffer("R", "local", (8,)), buffer("A", "shared", (8,))
+
+    with pytest.raises(DispatchError, match="does not fit") as refused:
+        resolved(copy(registers, memory, dispatch="ldstmatrix", vec_len=8))
+    assert "R" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("primitive", "keyword", "value", "allowed"),
+    [
+        ("copy", "vec_len", "8", "vec_len= of type int"),
+        ("copy_async", "cta_group", 3, "cta_group= 1, 2"),
+        ("copy_async", "fmt", "b5", "fmt= '', 'b4x16_p64', 'b6x16_p32'"),
+    ],
+)
+def test_a_value_that_a_keyword_cannot_have_is_refused(
+    primitive: str, keyword: str, value: object, allowed: str
+) -> None:
+    pair = buffer("A", "shared", (8,)), buffer("B", "shared", (8,))
+
+    with pytest.raises(DispatchError, match=f"unknown {keyword}") as refused:
+        resolved(copy(*pair, primitive=primitive, **{keyword: value}))
+    assert refused.value.allowed == allowed

@@ -1,0 +1,110 @@
+"""Tile calls: ``Tx.copy`` is one thread's; ``Tx.warp``, ``Tx.wg``, ``Tx.cta`` are collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Protocol, cast
+
+from tilewright.errors import KernelError, choices
+from tilewright.ir import Buffer, Expr, Load, Region, TileCall, as_expr
+from tilewright.lang.builder import current
+from tilewright.lang.settings import argument
+from tilewright.lang.types import UnknownName
+from tilewright.primitives import PRIMITIVES, Operand, Primitive
+
+__all__ = ["SCOPES", "TileNamespace"]
+
+SCOPES = {
+    "thread": "thread",
+    "warp": "warp",
+    "wg": "warpgroup",
+    "warpgroup": "warpgroup",
+    "cta": "cta",
+    "cluster": "cluster",
+}
+"""The execution scopes, as written and as the IR has them."""
+
+
+class TileFunction(Protocol):
+    """What ``Tx.warp.copy`` is: a function with the primitive's signature."""
+
+    __signature__: object
+
+    def __call__(self, *args: object, dispatch: str | None = None, **config: object) -> None: ...
+
+
+@cache
+def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
+    """A primitive in the hands of a scope, as a function of a kernel: it makes the call a statement."""
+    row = PRIMITIVES[name]
+
+    def call(*args: object, dispatch: str | None = None, **config: object) -> None:
+        builder = current(f"Tx.{name}")
+        operands = _operands(row, args, config)
+        first = operands[0]
+        assert isinstance(first, Region), "a primitive writes its first operand"
+        settings = tuple((key, argument(value)) for key, value in config.items() if value is not None)
+        builder.emit(TileCall(name, scope, operands, dispatch, settings, at=builder.at))
+
+    call.__name__, call.__qualname__, call.__doc__ = name, f"{prefix}.{name}", row.doc
+    cast(TileFunction, call).__signature__ = row.signature
+    return call
+
+
+def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object]) -> tuple[Region | Expr, ...]:
+    """The operands in the order of the declaration; those given by name leave ``config``."""
+    names = [operand.name for operand in row.operands]
+    values = [*args, *(config.pop(name) for name in names[len(args) :] if name in config)]
+    if not row.required <= len(values) <= len(names):
+        raise KernelError(f"Tx.{row.name} takes {' and '.join(names)}", given=f"{len(values)} arguments")
+    made: list[Region | Expr] = []
+    for operand, value in zip(row.operands, values, strict=False):
+        made.append(
+            _region(f"{row.name}: {operand.name}", value) if operand.role.tile else _scalar(row, operand, value, made)
+        )
+    return tuple(made)
+
+
+def _scalar(row: Primitive, operand: Operand, value: object, before: list[Region | Expr]) -> Expr:
+    """A value, converted to the dtype of the first tile."""
+    what = f"{row.name}: {operand.name}"
+    if isinstance(value, (Region, Buffer)) or not isinstance(value, (Expr, int, float)):
+        given = value.name if isinstance(value, Buffer) else str(value)
+        raise KernelError(f"{what} is a number", given=given, allowed="a number, a scalar or one element: 0, x, A[0]")
+    return current(f"Tx.{row.name}").converted(value, before[0].dtype, what)
+
+
+def _region(what: str, value: object) -> Region:
+    """A tile: a region, a whole buffer, or one element."""
+    if isinstance(value, Region):
+        return value
+    if isinstance(value, Buffer):
+        return value.region()
+    if isinstance(value, Load):
+        return Region.of(value.buffer, tuple(slice(index, index + 1) for index in value.indices))
+    given = f"`{as_expr(value)}`" if isinstance(value, Expr) else repr(value)
+    raise KernelError(f"{what} is a tile", given=given, allowed="a buffer or a region of one: A, A[0:8, :]")
+
+
+class TileNamespace:
+    """``Tx`` and its scopes."""
+
+    def __init__(self, scope: str, prefix: str) -> None:
+        self._scope, self._prefix = scope, prefix
+
+    def __getattr__(self, name: str) -> Any:  # `tx.pyi` tells type checkers more
+        if name.startswith("__"):  # Python's own protocols ask for these
+            raise AttributeError(name)
+        if name in PRIMITIVES:
+            return tile_function(name, self._scope, self._prefix)
+        if name in SCOPES and self._prefix == "Tx":
+            return TileNamespace(SCOPES[name], f"Tx.{name}")
+        allowed = choices(name, dir(self))
+        raise UnknownName(f"{self._prefix}.{name} is not a tile primitive", given=name, allowed=allowed)
+
+    def __dir__(self) -> list[str]:
+        return [*PRIMITIVES, *(SCOPES if self._prefix == "Tx" else ())]
+
+    def __repr__(self) -> str:
+        return self._prefix

@@ -1,0 +1,39 @@
+"""copy_async: begins to move a tile from one memory to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from tilewright.primitives.elements import one_dtype
+from tilewright.primitives.shapes import equal_extents
+from tilewright.primitives.table import WITHIN_A_CTA, In, Mismatch, Out, Tile, primitive
+
+__all__ = ["copy_async"]
+
+
+def unpacked(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:
+    """One dtype; but tensor memory takes narrow elements of shared memory apart, from 4 or 6 bits to 8."""
+    dst, src = tiles["dst"], tiles["src"]
+    into_tensor_memory = (dst.space, src.space) == ("tmem", "shared")
+    if fmt := keywords.get("fmt"):
+        bits = int(str(fmt)[1])
+        if not into_tensor_memory or dst.dtype.bits != 8 or src.dtype.value_bits not in (bits, 8):
+            return Mismatch(
+                f"fmt={fmt!r} takes {bits} bits apart",
+                f"{src.dtype} in {src.space} memory, {dst.dtype} in {dst.space}",
+                f"bytes or elements of {bits} bits in shared memory, elements of 8 bits in tmem",
+            )
+    narrow = src.dtype.value_bits in (4, 6) and dst.dtype.value_bits == 8
+    return None if narrow and into_tensor_memory else one_dtype(tiles, keywords)
+
+
+@primitive(scopes=(*WITHIN_A_CTA, "cluster"), shapes=equal_extents, elements=unpacked)
+def copy_async(
+    dst: Out, src: In, *, cta_group: Literal[1, 2] = 1, fmt: Literal["", "b4x16_p64", "b6x16_p32"] = ""
+) -> None:
+    """The call begins to move the elements of `src` to `dst`; waiting for its completion is the caller's.
+
+    cta_group: CTAs that work on one tensor memory together. fmt: how the source is packed, 16 values in 16 bytes.
+    """
+    dst[...] = src.reshape(dst.shape)

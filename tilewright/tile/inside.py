@@ -1,0 +1,59 @@
+"""Regions that may leave their buffer: what is to be asked before an element is touched.
+
+A primitive whose operand is *clipped* leaves alone what is outside of the buffer. Where the facts prove a dimension to
+be inside, nothing is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.dtypes import INT32, INT64
+from tilewright.ir import Expr, Value, as_expr, binary, const_value
+from tilewright.ir.widths import has_wide_strides
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.owners import all_hold
+from tilewright.tile.walks import Ints
+
+__all__ = ["inside", "open_dimensions", "splits"]
+
+
+def open_dimensions(call: TileCall, side: Side) -> list[int]:
+    """The dimensions in which the region is not known to be inside of its buffer."""
+    facts = call.facts
+    return [
+        dim
+        for dim, (start, extent, total) in enumerate(zip(side.starts, side.extents, side.buffer.shape, strict=True))
+        if not facts.less(-1, start) or facts.less(total, start + extent) or not facts.less(start + extent - 1, total)
+    ]
+
+
+def inside(call: TileCall, side: Side, digits: Sequence[Value]) -> Expr | None:
+    """Is the element with these coordinates inside of the buffer? None where that is known."""
+    facts, tests = call.facts, list[Expr]()
+    kind = INT64 if has_wide_strides(side.buffer, facts) else INT32
+    for dim in open_dimensions(call, side):
+        place = as_expr(side.starts[dim], kind) + digits[dim]
+        if not facts.less(-1, side.starts[dim]):
+            tests.append(binary(">=", place, 0))
+        tests.append(binary("<", place, side.buffer.shape[dim]))
+    return all_hold(tests)
+
+
+def splits(call: TileCall, side: Side, order: Ints, length: int) -> str | None:
+    """Why a run of ``length`` elements in this order might be half inside of the buffer; None if none is."""
+    if len(order) % length:
+        return f"{len(order)} elements are no multiple of {length}"
+    extents = [int(const_value(extent) or 0) for extent in side.extents]
+    coordinates = np.unravel_index(order.reshape(-1, length), extents)
+    for dim in open_dimensions(call, side):
+        along = coordinates[dim]
+        if (along == along[:, :1]).all():
+            continue
+        blocks = (along[:, 0] % length == 0).all() and (along - along[:, :1] == np.arange(length)).all()
+        ends = (side.starts[dim], side.buffer.shape[dim])
+        if not blocks or not all(call.facts.divides(length, end) for end in ends):
+            return f"{length} elements may be partly outside of dimension {dim} of {side.name}"
+    return None

@@ -1,0 +1,110 @@
+"""What is made from the declarations of tile primitives: their reference page, and what type checkers see of ``Tx``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Literal, get_args, get_origin
+
+import tilewright.tile  # noqa: F401  registers the variants
+from tilewright.lang.tiles import SCOPES
+from tilewright.primitives import PRIMITIVES, Primitive
+from tilewright.tile.dispatch import VARIANTS, Variant
+from tools.size import ROOT
+
+__all__ = ["PRIMITIVES_PAGE", "STUB", "primitives_page", "stub"]
+
+PRIMITIVES_PAGE = ROOT / "docs" / "primitives.md"
+STUB = ROOT / "tilewright" / "lang" / "tx.pyi"
+
+_HEAD = """\
+# Tile primitives
+
+Every primitive as kernels call it, with its operands, its keywords and the variants that carry it out, in the order in
+which they are tried. This page is made by `make docs` from `tilewright/primitives/` and `tilewright/tile/`.
+"""
+_STUB = '''\
+"""What type checkers and editors see of ``Tx``. Made by `make docs` from `tilewright/primitives/`."""
+
+from typing import Any, Literal
+
+__all__ = ["Tx"]
+
+Tile = Any  # a buffer, or a region of one
+Value = Any  # a number, a scalar, an element of a buffer
+
+class TileFunctions:
+{functions}
+
+class TileNamespace(TileFunctions):
+{scopes}
+
+Tx: TileNamespace
+'''
+
+
+def primitives_page() -> str:
+    """The whole page."""
+    return "\n".join([_HEAD, *(line for name in sorted(PRIMITIVES) for line in _section(PRIMITIVES[name]))])
+
+
+def _section(row: Primitive) -> Iterator[str]:
+    names = [f"{each.name}=None" if each.optional else each.name for each in row.operands]
+    yield from (f"## Tx.{row.name}({', '.join(names)})", "", row.doc, "")
+    yield from ("In NumPy:", "", "```text", *_body(row), "```", "")
+    yield from (f"Scopes: {', '.join(row.scopes)}.", "", "| operand | role |", "| --- | --- |")
+    yield from (f"| `{each.name}` | {each.role.name} |" for each in row.operands)
+    yield ""
+    if row.keywords:
+        yield from ("| keyword | default | read by |", "| --- | --- | --- |")
+    for keyword in row.keywords:
+        readers = [f"`{each.name}`" for each in VARIANTS[row.name].variants if keyword.name in each.keywords]
+        shown = f"{keyword.name}: {_shown(keyword.type)}".replace("|", "\\|")
+        yield f"| `{shown}` | `{keyword.default!r}` | {', '.join(readers)} |"
+    yield ""
+    for each in VARIANTS[row.name].variants:
+        yield from _variant(each)
+    yield ""
+
+
+def _body(row: Primitive) -> list[str]:
+    """The statements of the meaning, without the docstring."""
+    source = inspect.getsource(row.meaning)
+    return [line.strip() for line in source.rpartition('"""')[2].splitlines() if line.strip()]
+
+
+def _variant(row: Variant) -> Iterator[str]:
+    yield f"- `{row.name}`: {row.doc}"
+    yield from (f"  - {each.sentence}" for each in row.when)
+
+
+def _shown(kind: object) -> str:
+    if get_origin(kind) is Literal:
+        return f"Literal[{', '.join(map(_literal, get_args(kind)))}]"
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def _literal(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def stub() -> str:
+    """The text of `tx.pyi`."""
+    scopes = "\n".join(f"    {name}: TileFunctions" for name in SCOPES)
+    functions = "\n".join(line for name in sorted(PRIMITIVES) for line in _function(PRIMITIVES[name]))
+    return _STUB.format(functions=functions, scopes=scopes)
+
+
+def _function(row: Primitive) -> Iterator[str]:
+    operands = [
+        f"{each.name}: {'Tile' if each.role.tile else 'Value'}{' = None' if each.optional else ''}"
+        for each in row.operands
+    ]
+    keywords = [
+        f"{each.name}: {_shown(each.annotation)} = {_literal(each.default)}"
+        for each in row.signature.parameters.values()
+        if each.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    yield from ("    @staticmethod", f"    def {row.name}(")
+    yield from (f"        {each}," for each in (*operands, "*", *keywords))
+    yield from ("    ) -> None:", f'        """{row.doc}"""')
