@@ -7,7 +7,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from tests.gpu.hardware import Bench, ulps_apart
+from tests.gpu.hardware import Bench, on_gpu, on_simulator, ulps_apart
 from tests.gpu.rows import RowKernel, collision_kernel, collisions, forms, named, spaces
 from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
 from tilewright.dtypes import dtype
@@ -128,8 +128,12 @@ def test_a_tensor_map_is_fenced(bench: Bench) -> None:
         k.do("ptx.fence.proxy_tensormap.acquire", at(some, 0), scope)
 
     room = np.arange(32, dtype=np.uint64)
-    first = -room.ctypes.data % 128 // 8  # the 128 bytes of a map begin at a multiple of 128
-    bench.run(k.kernel(), {"some": room[first : first + 16]})
+    first = -room.ctypes.data % 128 // 8  # a map begins at a multiple of 128 bytes; a copy of the array may not
+    some = room[first : first + 16]
+    before = some.copy()
+    for run in (lambda: on_simulator(k.kernel(), [some], {}, "default"), lambda: on_gpu(k.kernel(), [some], {})):
+        run()
+        bench.judge("some", some, before)
 
 
 def meeting(scope: str) -> Lowered:
