@@ -64,7 +64,7 @@ def of_compiler() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "Executable", tw.Executable
     yield "an executable", EXECUTABLE
     for name in dir(EXECUTABLE):
-        if not name.startswith("_") and callable(getattr(EXECUTABLE, name)):
+        if not name.startswith("_") and callable(getattr(tw.Executable, name, None)):  # properties stay unasked
             yield f"Executable.{name}", getattr(EXECUTABLE, name)
     for name in ("arch", "atom", "lookup", "majorness", "mma_atom", "spelled"):
         yield f"isa.{name}", getattr(isa, name)
