@@ -28,6 +28,7 @@ from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import ArgumentError, TargetError
 from tilewright.ir import Expr, Kernel, Launch, Number, Var, walk
 from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Signature
+from tilewright.ir.narrow import largest_float
 from tilewright.isa import ARCHS, Arch
 
 __all__ = ["LaunchPlan", "Launcher", "runs_on"]
@@ -64,7 +65,8 @@ class Launcher:
         deciding = _deciding(signature)
         alignment = max([DEFAULT_ALIGNMENT, *(buffer.align for buffer in signature.buffers.values())])
         self._apart = _apart(kernel)
-        self.quick = QuickCalls([param.name in deciding for param in kernel.params], alignment - 1, self._apart)
+        largest = [largest_float(p.dtype) if p.dtype.is_float and p.dtype.bits < 64 else None for p in kernel.params]
+        self.quick = QuickCalls([p.name in deciding for p in kernel.params], alignment - 1, self._apart, largest)
         self._functions: dict[tuple[int, bool], int] = {}  # by device, and whether arguments may overlap
         self._plans: dict[Hashable, LaunchPlan] = {}
 

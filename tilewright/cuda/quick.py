@@ -45,11 +45,19 @@ class QuickCalls:
 
     decides: for each parameter, does the value of a number (not only its type) decide on a check or on the grid?
     mask: the bits of an address that an alignment may ask to be zero. apart: pairs of parameters whose arrays must not
-    overlap, see `tilewright.cuda.launch.LaunchPlan`.
+    overlap, see `tilewright.cuda.launch.LaunchPlan`. largest: for each parameter the largest number that it holds; None
+    where packing it tells.
     """
 
-    def __init__(self, decides: Sequence[bool], mask: int, apart: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(
+        self,
+        decides: Sequence[bool],
+        mask: int,
+        apart: Sequence[tuple[int, int]] = (),
+        largest: Sequence[float | None] | None = None,
+    ) -> None:
         self.decides = tuple(decides)
+        self.largest = tuple(largest or (None,) * len(self.decides))
         self.mask = mask
         self.apart = tuple(apart)
         self.again: Again = self.of_other_types  # launches what has been checked before; False for anything else
@@ -90,7 +98,7 @@ class _Pattern:
             "last": (*NEVER, ()),
             **{f"T{i}": kind for i, kind in enumerate(types)},
         }
-        exec(source(readers, calls.decides, calls.mask, calls.apart), self._names)
+        exec(source(readers, calls), self._names)
         self.again: Again = self._names["looked_up" if self._guards is None else "again"]
 
     def add(self, args: tuple[Any, ...], plan: LaunchPlan) -> None:
@@ -110,7 +118,7 @@ def _tensor_guards() -> Callable[..., Any] | None:
     return getattr(getattr(guards, "guards", None), "TensorGuards", None)
 
 
-def source(readers: Sequence[Reader], decides: Sequence[bool], mask: int, apart: Sequence[tuple[int, int]] = ()) -> str:
+def source(readers: Sequence[Reader], calls: QuickCalls) -> str:
     """The text of ``again``, ``looked_up``, and ``key``, which gives what ``looked_up`` finds plans by."""
     args = [f"a{i}" for i in range(len(readers))]
     pointers = {i: reader.pointer.format(args[i]) for i, reader in enumerate(readers) if reader.pointer}
@@ -118,8 +126,8 @@ def source(readers: Sequence[Reader], decides: Sequence[bool], mask: int, apart:
     for i, reader in enumerate(readers):
         facts += [fact.format(args[i]) for fact in reader.facts]
         if i in pointers:
-            facts.append(f"p{i} & {mask}")
-        elif decides[i]:
+            facts.append(f"p{i} & {calls.mask}")
+        elif calls.decides[i]:
             facts.append(args[i])
     parts = {
         "unpack": f"{', '.join(args)}, = args",
@@ -129,8 +137,9 @@ def source(readers: Sequence[Reader], decides: Sequence[bool], mask: int, apart:
         "numbers": "".join(f"type({name}) is T{i} and " for i, name in enumerate(args) if i not in pointers),
         "unlike": " or ".join(f"type({name}) is not T{i}" for i, name in enumerate(args)),
         "facts": "".join(f"{fact}, " for fact in facts),
-        "mask": mask,
-        "overlap": "".join(f" and not -n[{j}] < p{j} - p{i} < n[{i}]" for i, j in apart),
+        "mask": calls.mask,
+        "overlap": "".join(f" and not -n[{j}] < p{j} - p{i} < n[{i}]" for i, j in calls.apart),
+        "held": "".join(f"{-most!r} <= a{i} <= {most!r} and " for i, most in enumerate(calls.largest) if most),
     }
     reads = {deep: f"\n{' ' * deep}".join(f"p{i} = {text}" for i, text in pointers.items()) for deep in (4, 8)}
     return TEXT.format(**parts, reads=reads[4], deep_reads=reads[8])
@@ -141,7 +150,7 @@ def again(args):
     try: {unpack}
     except ValueError: return False
     alike, frames, pack, call, ordinal, plan, n = last
-    if {numbers}alike({tensors}):
+    if {numbers}{held}alike({tensors}):
         {deep_reads}
         if not ({addresses}) & {mask}{overlap}:
             try: frame = frames.pop()
@@ -161,6 +170,7 @@ def looked_up(args):
     try: {unpack}
     except ValueError: return False
     if {unlike}: return other(args)
+    if not ({held}True): return False  # the check says what is wrong
     {reads}
     plan = plans.get(({facts}))
     if plan is None: return False

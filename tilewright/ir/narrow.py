@@ -19,7 +19,7 @@ from tilewright.ir.expr import is_being_parsed
 if TYPE_CHECKING:
     from tilewright.ir.expr import Number
 
-__all__ = ["check_number", "fits", "range_of"]
+__all__ = ["check_number", "fits", "largest_float", "range_of"]
 
 
 def check_number(value: Number, kind: DType, place: str = "") -> None:
@@ -52,21 +52,22 @@ def fits(value: Number, kind: DType) -> bool:
         return False
     with np.errstate(all="ignore"):
         rounded = float(number.astype(kind.numpy).astype(np.float64))
-    return math.isfinite(rounded) and bool(abs(rounded) >= abs(number) or abs(number) <= _largest(kind))
+    return math.isfinite(rounded) and bool(abs(rounded) >= abs(number) or abs(number) <= largest_float(kind))
 
 
 def _limits(kind: DType) -> tuple[int, int]:
     return (0, (1 << kind.bits) - 1) if kind.kind == "uint" else (-(1 << kind.bits - 1), (1 << kind.bits - 1) - 1)
 
 
-def _largest(kind: DType) -> float:
+def largest_float(kind: DType) -> float:
+    """The largest finite number of a float dtype."""
     return float(ml_dtypes.finfo(kind.numpy).max)  # type: ignore[no-untyped-call]  # of a library without types
 
 
 def range_of(kind: DType) -> str:
     """The numbers of this type, in words."""
     if kind.is_float:
-        return f"{-_largest(kind):g} to {_largest(kind):g}, and rounding to them"
+        return f"{-largest_float(kind):g} to {largest_float(kind):g}, and rounding to them"
     low, high = _limits(kind)
     return f"{low} to {high}"
 
