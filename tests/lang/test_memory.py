@@ -305,8 +305,6 @@ def test_a_local_array_by_annotation() -> None:
 def test_a_region_that_is_no_box_of_its_buffer_is_refused() -> None:
     match = r"(?s)T\.region takes a buffer and a box of it.*tid << 40.*\(start, extent\)"
     with pytest.raises(KernelError, match=match):
-        KernelError, match=r"(?s)T\.region takes a buffer and a box of it.*tid << 40.*\(start, extent\)"
-    ):
 
         @T.prim_func
         def k(A: T.Buffer((64, 32), "float32")):
