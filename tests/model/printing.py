@@ -14,7 +14,6 @@ import tilewright as tw
 from tests.model.program import Op, Program, Warp, home
 from tilewright import T, Tx
 from tilewright.errors import SimulationError, TilewrightWarning
-from tilewright.isa import bind
 from tilewright.layout import R, S, TCol, TileLayout, TLane
 
 IN_EVERY_QUARTER = TileLayout(S[(32, 16) : (1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane])
@@ -291,7 +290,6 @@ def kernel(program: Program) -> Any:
 
 def simulated(program: Program) -> Run:
     """What the simulator says with every check on: "ok", "warned" or the kind of error; its words; final values."""
-    bind.cache_clear()  # once it is full, thousands of kernels on, it gives calls of kernels that are gone
     printer = Printer(program)
     arrays = [np.zeros(printer.length(name), printer.kind(name)) for name in printer.globals]
     out = np.zeros(max(1, printer.results), np.uint32)
