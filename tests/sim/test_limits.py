@@ -172,7 +172,7 @@ def test_registers_that_the_machine_cannot_hold_are_refused_at_their_line(monkey
     k.store(x, 0, 1.0)
     k.store(a, tid, get(x, 0))
     monkeypatch.setattr(host, "MEMINFO", host.Path(os.devnull))
-    monkeypatch.setattr("tilewright.sim.limits.available_bytes", lambda: 1 << 30)
+    monkeypatch.setattr("tilewright.sim.run.limits.available_bytes", lambda: 1 << 30)
 
     with pytest.raises(SimulationError, match="kernel needs more memory than there is") as error:
         ran(k, Limits(), a=np.zeros(32, np.int32))

@@ -11,13 +11,13 @@ from tilewright.errors import SimulationError
 from tilewright.ir import Binary, const_value
 from tilewright.ir.fold import DIVISIONS
 from tilewright.sim.checks.base import register
-from tilewright.sim.facets import where_text
+from tilewright.sim.machine.facets import where_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Expr
-    from tilewright.sim.batch import Batch
-    from tilewright.sim.masks import Mask, Value
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask, Value
 
 __all__ = ["Operands", "may_fault"]
 

@@ -15,16 +15,16 @@ from tilewright.errors import ArgumentError, choices, described
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Fence, Lanes, ProxyFence, Signal
-    from tilewright.sim.address import Address, Ints
-    from tilewright.sim.batch import Batch
-    from tilewright.sim.execution import Execution
-    from tilewright.sim.masks import Bools, Mask
-    from tilewright.sim.pending import Operation
-    from tilewright.sim.program import Program
-    from tilewright.sim.sites import Hook, Site
-    from tilewright.sim.sync import BarrierSite
-    from tilewright.sim.tmem import Taken
-    from tilewright.sim.wave import Wave
+    from tilewright.sim.machine.address import Address, Ints
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.sync import BarrierSite
+    from tilewright.sim.machine.tmem import Taken
+    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.run.execution import Execution
+    from tilewright.sim.run.program import Program
 
 __all__ = ["CHECKS", "Check", "checks_of", "parse_checks", "register"]
 

@@ -13,9 +13,9 @@ from tilewright.ir import const_value
 
 if TYPE_CHECKING:
     from tilewright.ir import Buffer
-    from tilewright.sim.places import Place
-    from tilewright.sim.program import Program
-    from tilewright.sim.sites import Site
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.run.program import Program
 
 __all__ = ["coordinate_text", "element_text"]
 

@@ -19,19 +19,19 @@ from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.checks.coordinates import coordinate_text
-from tilewright.sim.facets import where_text
-from tilewright.sim.memory import UNITS, Bits, Block
-from tilewright.sim.registers import Registers
-from tilewright.sim.tmem import Cells
+from tilewright.sim.machine.facets import where_text
+from tilewright.sim.machine.memory import UNITS, Bits, Block
+from tilewright.sim.machine.registers import Registers
+from tilewright.sim.machine.tmem import Cells
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.address import Address
-    from tilewright.sim.batch import Batch, Look
-    from tilewright.sim.masks import Bools, Mask
-    from tilewright.sim.places import Place
-    from tilewright.sim.sites import Hook, Site
-    from tilewright.sim.wave import Storage, Wave
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.wave import Storage, Wave
 
 __all__ = ["Need", "Poison", "Shadows"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from tilewright.sim.batch import Look
-    from tilewright.sim.masks import Bools, Mask
+    from tilewright.sim.machine.batch import Look
+    from tilewright.sim.machine.masks import Bools, Mask
 
 __all__ = ["Actors", "Ints"]
 

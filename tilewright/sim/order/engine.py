@@ -9,10 +9,13 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Fence, ProxyFence
-from tilewright.sim.address import Address, Part
 from tilewright.sim.checks.base import Check
 from tilewright.sim.checks.coordinates import element_text
-from tilewright.sim.memory import WIDEST
+from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.memory import WIDEST
+from tilewright.sim.machine.places import SHARED_WINDOW
+from tilewright.sim.machine.remote import split
+from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Fences, Pattern, Phases, Signals, arrivals_of, signals_of
 from tilewright.sim.order.clocks import HEARD, SEEN, Clocks, Known, Ledger
@@ -25,26 +28,23 @@ from tilewright.sim.order.protocol import Protocol
 from tilewright.sim.order.proxies import Stores
 from tilewright.sim.order.races import Clash, clash_of, lost_store
 from tilewright.sim.order.reports import report, warning
-from tilewright.sim.places import SHARED_WINDOW
-from tilewright.sim.remote import split
-from tilewright.sim.sites import Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.errors import Span
     from tilewright.isa import Lanes, Signal
-    from tilewright.sim.batch import Batch
-    from tilewright.sim.execution import Execution
-    from tilewright.sim.masks import Bools, Mask
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.sites import Hook
+    from tilewright.sim.machine.sync import BarrierSite
+    from tilewright.sim.machine.tmem import Taken
+    from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.actors import Ints
-    from tilewright.sim.pending import Operation
-    from tilewright.sim.places import Place
-    from tilewright.sim.program import Program
-    from tilewright.sim.sites import Hook
-    from tilewright.sim.sync import BarrierSite
-    from tilewright.sim.tmem import Taken
-    from tilewright.sim.wave import Wave
+    from tilewright.sim.run.execution import Execution
+    from tilewright.sim.run.program import Program
 
 __all__ = ["Order", "WaveOrder"]
 

@@ -20,7 +20,7 @@ from tilewright.sim.order.clocks import Clocks, Far, Known, joined
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.sim.masks import Bools
+    from tilewright.sim.machine.masks import Bools
     from tilewright.sim.order.places import Access
 
 __all__ = ["Locations", "holds"]

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.sim.machine.tmem import table_of_cells
 from tilewright.sim.order.channels import arrivals_of
 from tilewright.sim.order.clocks import OFFERED, ORDERED, SEEN, Clocks, Known, told
-from tilewright.sim.tmem import table_of_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.address import Address
-    from tilewright.sim.masks import Bools
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.masks import Bools
+    from tilewright.sim.machine.pending import Operation
     from tilewright.sim.order.actors import Ints
-    from tilewright.sim.pending import Operation
 
 __all__ = ["UNIT", "Commit", "Loading", "Operations", "Part", "Stretch"]
 

@@ -17,7 +17,7 @@ from tilewright.sim.order.missing import fence_name
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.masks import Bools
+    from tilewright.sim.machine.masks import Bools
     from tilewright.sim.order.actors import Actors, Ints
     from tilewright.sim.order.channels import Signals
     from tilewright.sim.order.clocks import Clocks

@@ -15,21 +15,21 @@ import numpy as np
 
 from tilewright.isa import Fence, ProxyFence
 from tilewright.sim.checks.coordinates import element_text
-from tilewright.sim.masks import spread
+from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.remote import split
 from tilewright.sim.order.missing import fence_name
-from tilewright.sim.remote import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.sim.address import Address
-    from tilewright.sim.batch import Batch
-    from tilewright.sim.masks import Mask
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.pending import Operation
     from tilewright.sim.order.actors import Actors
     from tilewright.sim.order.channels import Signals
     from tilewright.sim.order.clocks import Clocks
-    from tilewright.sim.pending import Operation
-    from tilewright.sim.program import Program
+    from tilewright.sim.run.program import Program
 
 __all__ = ["Stores"]
 

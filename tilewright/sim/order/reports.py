@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.sim.advice import advice, lock_advice
 from tilewright.sim.checks.coordinates import coordinate_text
+from tilewright.sim.order.advice import advice, lock_advice
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.races import Clash
-    from tilewright.sim.program import Program
-    from tilewright.sim.sites import Site
+    from tilewright.sim.run.program import Program
 
 __all__ = ["report", "warning"]
 
