@@ -22,7 +22,7 @@ from tilewright.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpre
 from tilewright.ir.intervals import Interval, domain, limits, point, strided, transfer
 from tilewright.ir.launch import launch_of, scope_id_exprs
 from tilewright.ir.simplify import simplify
-from tilewright.ir.special import special
+from tilewright.ir.special import SPECIALS, special
 from tilewright.ir.stmt import Assign, Assume, Kernel, Launch
 from tilewright.ir.sums import Sum, factors, is_ring
 from tilewright.ir.walk import statements, walk
@@ -34,21 +34,8 @@ Value: TypeAlias = Any  # an int, a NumPy integer or an expression, as in `tilew
 
 PROOF_DEPTH = 2  # how many known inequalities one proof may add up
 
-# What every launch obeys. Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 ANY_LAUNCH: Mapping[str, Interval] = MappingProxyType(
-    {
-        "laneid": Interval(0, 31),
-        "warpid": Interval(0, 31),
-        "tid": Interval(0, 1023),
-        "ntid": Interval(1, 1024),
-        "cluster_ctarank": Interval(0, 15),
-        **{f"cluster_ctaid.{axis}": Interval(0, 15) for axis in "xyz"},
-        **{
-            f"{name}.{axis}": Interval(first, first + most - 1)
-            for name, first in (("ctaid", 0), ("clusterid", 0), ("nctaid", 1))
-            for axis, most in (("x", 2**31 - 1), ("y", 65535), ("z", 65535))
-        },
-    }
+    {row.name: Interval(row.low, row.high) for row in SPECIALS.values()}  # what every launch obeys
 )
 
 
@@ -89,9 +76,9 @@ class RangeFacts:
     def with_launch(self, launch: Launch) -> RangeFacts:
         """In a kernel that is launched with this geometry."""
         known = dict(self.specials)
-        known["laneid"] = strided(0, min(launch.threads, 32) - 1)
-        known["tid"] = strided(0, launch.threads - 1)
-        known["warpid"] = strided(0, launch.warps - 1)
+        for row in SPECIALS.values():
+            if row.axis is not None:
+                known[row.name] = strided(0, min((launch.threads - 1) // row.axis.each, row.high))
         known["ntid"] = point(launch.threads)
         known["cluster_ctarank"] = strided(0, prod(launch.cluster) - 1)
         symbolic = []

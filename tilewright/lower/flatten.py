@@ -9,6 +9,7 @@ from functools import cached_property
 from tilewright.dtypes import HANDLE, INT32
 from tilewright.errors import TilewrightError
 from tilewright.ir import (
+    COORDINATES,
     AddressOf,
     AllocBuffer,
     Assign,
@@ -35,7 +36,6 @@ from tilewright.ir import (
     const_value,
     expressions,
     rewrite,
-    special,
     statements,
     walk,
 )
@@ -46,15 +46,6 @@ from tilewright.lower.storage import Storage, offset_of, owner_coordinates, stor
 from tilewright.lower.vectorize import vectorized
 
 __all__ = ["flatten"]
-
-OWNERS = {  # the thread axes of a register layout, by what a thread is there
-    "laneid": special("laneid"),
-    "warpid": special("warpid"),
-    "tx": special("tid"),
-    "wgid": special("warpid") // 4,
-    "wid_in_wg": special("warpid") % 4,
-    "tid_in_wg": special("tid") % 128,
-}
 
 
 def flatten(body: Body, ids: Mapping[str, Expr], facts: RangeFacts) -> Body:
@@ -184,9 +175,9 @@ class _Flattener:
             if not (isinstance(node, Load) and node.indices):
                 continue
             for axis, coordinate in owner_coordinates(node.buffer, node.indices, facts).items():
-                if axis not in OWNERS:
+                if axis not in COORDINATES:
                     continue
-                holds = self.expr(as_expr(coordinate), facts) == OWNERS[axis]
+                holds = self.expr(as_expr(coordinate), facts) == COORDINATES[axis]
                 if const_value(facts.simplify(holds)) is not True:
                     checks.append(Assume(holds, at=stmt.at))
         return tuple(checks)

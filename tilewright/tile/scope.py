@@ -40,11 +40,12 @@ from tilewright.ir import (
     Var,
     While,
     as_expr,
+    coordinate,
     rewrite,
-    special,
     statements,
 )
 from tilewright.ir.launch import launch_of, scope_id_exprs
+from tilewright.ir.special import LANE, WARP
 from tilewright.layout import THREADS_IN
 
 if TYPE_CHECKING:
@@ -59,18 +60,12 @@ KNOWN, PER_CTA, PER_WARPGROUP, PER_WARP, PER_THREAD = -1, 0, 1, 2, 3
 SPOKEN = {"warp": "warp", "warpgroup": "warpgroup", "cta": "CTA", "cluster": "cluster"}
 # The coarsest level at which a condition around a collective may stay unknown.
 NEEDS = {"thread": PER_THREAD, "warp": PER_WARP, "warpgroup": PER_WARPGROUP, "cta": PER_CTA, "cluster": PER_CTA}
-VARIES = {"lane": PER_THREAD, "thread": PER_THREAD, "warp": PER_WARP, "cta": PER_CTA, "grid": PER_CTA}
 VOTES = {"cuda.ballot_sync": PER_WARP, "cuda.any_sync": PER_WARP, "cuda.all_sync": PER_WARP}
 ELECT = "ptx.elect_sync"
 
-# Which thread of its scope the caller is.
-INDEX: dict[str, Value] = {
-    "thread": 0,
-    "warp": special("laneid"),
-    "warpgroup": special("tid") % 128,
-    "cta": special("tid"),
-    "cluster": special("tid"),
-}
+# Which thread of its scope the caller is: of a cluster, too, the thread of its CTA.
+INDEX: dict[str, Value] = {kind: coordinate(kind, "thread") for kind in (*THREADS_IN, "cta")}
+INDEX["cluster"] = INDEX["cta"]
 
 _OPERATORS: dict[str, Callable[..., object]] = {
     "+": operator.add,
@@ -189,7 +184,9 @@ class ControlFlow:
         self.levels: dict[str, int] = {}
         self._bound: dict[str, Expr] = {}
         tid = np.arange(self.threads)
-        self._registers = {"tid": tid, "laneid": tid % 32, "warpid": tid // 32}
+        self._registers: dict[str, NDArray[np.int64]] = {
+            name: row.axis.of_thread(tid) for name, row in SPECIALS.items() if row.axis is not None
+        }
         self._settle(kernel.body)
 
     def everyone(self) -> Reach:
@@ -276,7 +273,8 @@ class ControlFlow:
         if isinstance(expr, Var):
             return self.levels.get(expr.name, PER_CTA)
         if isinstance(expr, Special):
-            return VARIES[SPECIALS[expr.name].varies]
+            varies = SPECIALS[expr.name].varies
+            return PER_THREAD if varies & LANE else PER_WARP if varies & WARP else PER_CTA
         if isinstance(expr, Call):
             return self._level_of_call(expr)
         if isinstance(expr, Load) and expr.buffer.space == "local":

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError, choices
-from tilewright.layout import Axis, ComposeLayout, Layout, Table, TileLayout, threads
+from tilewright.layout import SCOPES, Axis, ComposeLayout, Layout, Table, TileLayout, threads
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
@@ -157,9 +157,7 @@ def _coordinates(parts: list[tuple[str, NDArray[np.int64]]]) -> list[str]:
 
 
 def _threads(table: Table) -> NDArray[np.int64]:
-    names = {name for name in table if Axis.get(name).is_thread()}
-    scope = "warp" if names <= {"laneid"} else "warpgroup" if names <= {"laneid", "wid_in_wg", "tid_in_wg"} else "cta"
-    return threads(table, scope)
+    return threads(table, max((axis.scope for axis in map(Axis.get, table) if axis.is_thread()), key=SCOPES.index))
 
 
 def _keys(table: Table, bits: int, by: str) -> NDArray[np.int64]:

@@ -38,17 +38,13 @@ from tilewright.ir import (
     Vector,
     While,
 )
+from tilewright.ir.special import ALL, CTA, LANE, UNIFORM, WARP
 from tilewright.isa import ANY_LANES, bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = ["ALL", "CTA", "LANE", "UNIFORM", "WARP", "Axes", "operand_expressions", "stop_of"]
-
-UNIFORM, LANE, WARP, CTA = 0, 1, 2, 4
-ALL = CTA | WARP | LANE
-
-VARIES = {"lane": LANE, "warp": WARP, "thread": WARP | LANE, "cta": CTA, "grid": UNIFORM}
 
 
 def stop_of(loop: For) -> Var:
@@ -90,7 +86,7 @@ class Axes:
         return self.variables.get(expr.name, UNIFORM)
 
     def _special(self, expr: Special) -> int:
-        return VARIES[SPECIALS[expr.name].varies]
+        return SPECIALS[expr.name].varies
 
     def _of_one(self, expr: Unary | Cast | Reinterpret | Component) -> int:
         return self.of(expr.a)
