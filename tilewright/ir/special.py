@@ -14,7 +14,7 @@ from tilewright.layout import AXES, SCOPES, THREADS_IN, Axis
 
 __all__ = ["COORDINATES", "SPECIALS", "SpecialRow", "coordinate", "special"]
 
-UNIFORM, LANE, WARP, CTA = 0, 1, 2, 4  # over what a value varies: a sum of these
+UNIFORM, LANE, WARP, CTA, WARPGROUP = 0, 1, 2, 4, 8  # over what a value varies: a sum of these
 ALL = CTA | WARP | LANE
 MAX_THREADS = 1024  # of a CTA
 _LAST_RANK = 15  # in the largest cluster
