@@ -9,26 +9,10 @@ from tilewright.cuda.emit_types import Cpp, Level, cpp_type
 from tilewright.cuda.emit_unit import Scope, Unit, assembly
 from tilewright.dtypes import DType
 from tilewright.ir import Binary, Cast, Expr, Unary, Var
+from tilewright.ir.operators import OPERATORS, UNARY
 from tilewright.isa.arith import ARITHMETIC
 
 __all__ = ["broadcast", "component", "declare_vector", "elementwise", "joined"]
-
-_WORDS = {
-    "+": "add",
-    "-": "sub",
-    "*": "mul",
-    "/": "div",
-    "//": "floor_div",
-    "%": "floor_mod",
-    "truncdiv": "trunc_div",
-    "truncmod": "trunc_mod",
-    "<<": "shl",
-    ">>": "shr",
-    "&": "and",
-    "|": "or",
-    "^": "xor",
-    "~": "not",
-}
 
 
 def declare_vector(kind: DType, unit: Unit) -> str:
@@ -88,7 +72,7 @@ def elementwise(
 
 
 def _word(node: Unary | Binary) -> str:
-    return "neg" if isinstance(node, Unary) and node.op == "-" else _WORDS.get(node.op, node.op)
+    return (UNARY if isinstance(node, Unary) else OPERATORS)[node.op].word
 
 
 def _on_elements(node: Unary | Binary | Cast, scope: Scope, emit: Callable[[Expr, Scope], Cpp]) -> Cpp:

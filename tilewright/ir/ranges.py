@@ -19,8 +19,9 @@ from tilewright.errors import KernelError
 from tilewright.ir.build import as_expr
 from tilewright.ir.conditions import learn
 from tilewright.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Special, Unary, Var
-from tilewright.ir.intervals import Interval, domain, limits, point, strided, transfer
+from tilewright.ir.intervals import Interval, domain, limits, point, strided
 from tilewright.ir.launch import launch_of, scope_id_exprs
+from tilewright.ir.operators import transfer
 from tilewright.ir.simplify import simplify
 from tilewright.ir.special import SPECIALS, special
 from tilewright.ir.stmt import Assign, Assume, Kernel, Launch

@@ -6,8 +6,6 @@ on. Of any other condition only its *level* is known: between which threads its 
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,6 +42,7 @@ from tilewright.ir import (
     statements,
 )
 from tilewright.ir.launch import launch_of, scope_id_exprs
+from tilewright.ir.operators import OPERATORS, UNARY
 from tilewright.ir.special import ALL, LANE, UNIFORM, WARP, WARPGROUP
 from tilewright.ir.uniformity import Uniformity
 from tilewright.layout import THREADS_IN
@@ -66,30 +65,6 @@ ELECT = "ptx.elect_sync"
 # Which thread of its scope the caller is: of a cluster, too, the thread of its CTA.
 INDEX: dict[str, Value] = {kind: coordinate(kind, "thread") for kind in (*THREADS_IN, "cta")}
 INDEX["cluster"] = INDEX["cta"]
-
-_OPERATORS: dict[str, Callable[..., object]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "//": np.floor_divide,
-    "%": np.mod,
-    "min": np.minimum,
-    "max": np.maximum,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": np.left_shift,
-    ">>": np.right_shift,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "and": np.logical_and,
-    "or": np.logical_or,
-}
-_UNARY: dict[str, Callable[..., object]] = {"-": np.negative, "~": np.invert, "not": np.logical_not}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,10 +225,9 @@ class ControlFlow:
         if isinstance(expr, Cast):
             return values[0].astype(expr.dtype.numpy)
         if isinstance(expr, Unary):
-            return np.asarray(_UNARY[expr.op](values[0]))
-        apply = _OPERATORS.get(expr.op)
-        divided = expr.op in ("//", "%") and not np.all(values[1])
-        return None if apply is None or divided else np.asarray(apply(*values))
+            return np.asarray(UNARY[expr.op].array(values[0]))
+        with np.errstate(all="ignore"):
+            return np.asarray(OPERATORS[expr.op].array(*values))
 
     def spelled_out(self, expr: Expr) -> Expr:
         """The expression with the values of names that never change in their place."""

@@ -8,6 +8,7 @@ under a mask of their own, so that a guarded load is safe.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -32,7 +33,7 @@ from tilewright.ir import (
     const_value,
     walk,
 )
-from tilewright.ir.fold import DIVISIONS
+from tilewright.ir.operators import DIVISIONS, MODULAR, OPERATORS
 from tilewright.sim.checks.arithmetic import Operands, may_fault
 from tilewright.sim.checks.poison import Need
 from tilewright.sim.codegen.axes import UNIFORM
@@ -45,31 +46,18 @@ from tilewright.sim.machine.memory import UNITS
 __all__ = ["Expressions", "is_number"]
 
 
-UNIFORM_INTEGER = {  # templates; those of WRAPS may leave the dtype's range
-    "+": "{a} + {b}",
-    "-": "{a} - {b}",
-    "*": "{a} * {b}",
-    "//": "floor_div({a}, {b})",
-    "%": "floor_mod({a}, {b})",
-    "truncdiv": "trunc_div({a}, {b})",
-    "truncmod": "trunc_mod({a}, {b})",
-    "min": "min({a}, {b})",
-    "max": "max({a}, {b})",
-    "&": "{a} & {b}",
-    "|": "{a} | {b}",
-    "^": "{a} ^ {b}",
-    "<<": "shift_left({a}, {b})",
-    ">>": "shift_right({a}, {b})",
-}
-WRAPS = ("+", "-", "*", *DIVISIONS, "<<")
-ARRAYS = UNIFORM_INTEGER | {
-    "min": "np.minimum({a}, {b})",
-    "max": "np.maximum({a}, {b})",
-    "<<": "({a} << {b})",
-    ">>": "({a} >> {b})",
-}
-FLOATS = ARRAYS | {"/": "quotient({a}, {b})", "min": "float_min({a}, {b})", "max": "float_max({a}, {b})"}
+def _templates(meaning: str) -> dict[str, str]:
+    """How a column of operators is written in Python: by its symbol where that is what it means, else as a call."""
+    found = {}
+    for op in (*Binary.ARITHMETIC, *Binary.BITS):
+        function = getattr(OPERATORS[op], meaning)
+        found[op] = f"{{a}} {op} {{b}}" if function in vars(operator).values() else f"{function.__name__}({{a}}, {{b}})"
+    return found
 
+
+UNIFORM_INTEGER, ARRAYS = _templates("number"), _templates("array")
+WRAPS = (*MODULAR, *DIVISIONS)  # of integers: the result may leave the dtype's range
+FLOATS = ARRAYS | {"/": "quotient({a}, {b})", "min": "float_min({a}, {b})", "max": "float_max({a}, {b})"}
 
 LONGEST = 800  # letters of an expression, as Python reads 200 brackets in one another
 
