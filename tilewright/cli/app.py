@@ -113,11 +113,12 @@ def run(
       tilewright run kernels.py:scale --size n=1000 --check bounds,races
       tilewright run kernels.py:scale --size n=1000 --limit 30s --limit 2GiB
     """
-    from tilewright.cli.running import run_kernel
+    from tilewright.cli.inputs import parse_limits
+    from tilewright.cli.running import Inputs, compiled, run_kernel
 
-    run_kernel(
-        place, arg or [], size or [], const or [], arch, check=check, seed=seed, gpu=gpu, out=out, limits=limit or []
-    )
+    limits = parse_limits(limit or [])
+    inputs = Inputs(arg or [], size or [], seed)
+    run_kernel(compiled(place, arch, const or []), inputs, check=check, gpu=gpu, out=out, limits=limits)
 
 
 @app.command()
