@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.arrays import Bools
 from tilewright.sim.machine.batch import lanes_text, numbers
-from tilewright.sim.machine.masks import Bools, Mask
+from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import SHIFT, UNITS, Block
 from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.machine.remote import OFFSET_BITS, on_rank, split

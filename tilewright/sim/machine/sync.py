@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Value
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools, Value
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["BarrierSite", "Barriers", "Crossing", "Polling"]

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.isa import phase_state
+from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.remote import split
-from tilewright.sim.order.actors import Actors, Ints
+from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.clocks import Clocks, Known, Ledger
 
 if TYPE_CHECKING:
     from tilewright.isa import Lanes
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Fences", "Pattern", "Phases", "Signals", "arrivals_of", "signals_of"]

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.order.actors import Actors, Ints
+from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Fences, Pattern
 from tilewright.sim.order.clocks import Clocks, Far, Known, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.sim.machine.masks import Bools
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.order.places import Access
 
 __all__ = ["Locations", "holds"]

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.masks import Bools
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.pending import Operation
-    from tilewright.sim.order.actors import Ints
 
 __all__ = ["UNIT", "Commit", "Loading", "Operations", "Part", "Stretch"]
 

@@ -8,12 +8,12 @@ nothing is left but polls and a full round of them changes nothing, nothing ever
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.sim.machine.batch import Batch, merged, numbers
-from tilewright.sim.machine.masks import Mask, Value
+from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
 from tilewright.sim.run.stuck import stuck
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Ints, Value
     from tilewright.sim.run.execution import Execution
 
 __all__ = ["Scheduler"]
@@ -94,7 +95,7 @@ class Scheduler:
 
     # What segments end with
 
-    def branch(self, batch: Batch, cond: Value, then: int, orelse: int) -> int | None:
+    def branch(self, batch: Batch, cond: Bools, then: int, orelse: int) -> int | None:
         """Each lane its way; the batch as a whole where all agree."""
         holds = batch.mask.narrowed(cond)
         if holds is None:
@@ -114,7 +115,7 @@ class Scheduler:
     def ask(
         self,
         batch: Batch,
-        passed: Value,
+        passed: Bools,
         place: BarrierSite,
         mbarrier: Address | None,
         tally: int | None,
@@ -143,17 +144,10 @@ class Scheduler:
         batch.segment = to
         batch.env |= {f"meeting.{k}": operand for k, operand in enumerate(operands)}
         batch.meeting = Crossing(place)
-        if self._is_whole(batch):
+        if batch.has_whole_warps(batch.mask):
             return self._arrive(batch)
         self.gathering.append(batch)
         return None
-
-    def _is_whole(self, batch: Batch) -> bool:
-        if batch.mask.has_whole_warps:
-            return True
-        there = batch.wave.run.exists[:, batch.warps]
-        active = batch.mask.full
-        return bool((active == (there & active.any(-1, keepdims=True))).all())
 
     def _arrive(self, batch: Batch) -> int | None:
         place: BarrierSite = batch.meeting.place
@@ -245,7 +239,7 @@ class Scheduler:
         return self._part_whole_warps()
 
     def _gathered(self, batch: Batch) -> None:
-        if not self._is_whole(batch):
+        if not batch.has_whole_warps(batch.mask):
             self.gathering.append(batch)
         elif (to := self._arrive(batch)) is not None:
             batch.segment = to
@@ -335,7 +329,7 @@ class Scheduler:
         raise stuck(self.run, what, batches, others)
 
 
-def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Any, Any]:
+def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Ints, Ints]:
     """The part of a crossing that belongs to a narrowed batch."""
     ctas = slice(*_index(batch.ctas, rest.ctas))
     warps = slice(*_index(batch.warps, rest.warps))
