@@ -40,6 +40,7 @@ class Check:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.doubtful = False  # may those who waited in this run wait for ever in another one?
 
     def watch(self, site: Site) -> Hook | None:
         """What to call before each access at a site, or None."""

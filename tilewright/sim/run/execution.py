@@ -19,6 +19,7 @@ from tilewright.sim.machine.counts import Counts, Line
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.overlaps import blocks_of
+from tilewright.sim.machine.precedence import FORWARDS, Precedence
 from tilewright.sim.machine.wave import Wave
 from tilewright.sim.run.limits import Watch
 from tilewright.sim.run.printed import Printed
@@ -69,11 +70,11 @@ class Execution:
         checks: list[Check],
         limits: Limits,
         *,
-        backwards: bool = False,
+        precedence: Precedence = FORWARDS,
     ) -> None:
-        """arrays: by the name of the buffer. backwards: the last CTA, warp and lane goes first where it may."""
+        """arrays: by the name of the buffer."""
         self.program = program
-        self.backwards = backwards
+        self.precedence = precedence
         self.places = program.places
         self.scalars = program.bound_scalars(scalars)
         self.blocks = blocks_of(arrays, program.groups)
@@ -157,7 +158,8 @@ class Execution:
         if size <= 0:
             return False
         self.watch.look(monotonic())
-        wave = Wave(self, self.ctas - self._next - size if self.backwards else self._next, size)
+        first, size = self.precedence.next_ctas(self._next, size, self.ctas, self.cluster_ctas)
+        wave = Wave(self, first, size)
         self.open.append(wave)
         for check in self.checks:
             check.start(wave)

@@ -42,6 +42,7 @@ from tilewright.sim.machine.address import Part
 from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.overlaps import Group, groups_of
 from tilewright.sim.machine.places import Place, Places
+from tilewright.sim.machine.precedence import OTHERS, PATIENT, Precedence
 from tilewright.sim.machine.sites import Hook, Site
 from tilewright.sim.run.execution import Execution, Run
 
@@ -119,21 +120,25 @@ class Program:
     ) -> Run:
         for site in self.sites:
             site.reset()
-        again = {name: array.copy() for name, array in arrays.items()} if self._depends_on_the_schedule() else None
+        watched = "races" in self.checks and not self.groups and any(site.sem != "weak" for site in self.sites)
+        before = {name: array.copy() for name, array in arrays.items()} if watched else arrays
         with np.errstate(all="ignore"):
             execution = Execution(self, arrays, scalars, self.own_checks, limits)
             execution.run(progress)
             result = execution.result()
-            if again is not None:
-                other = Execution(self, again, scalars, self.own_checks, limits, backwards=True)
+            for precedence in self._other_orders(execution) if watched else ():
+                again = {name: array.copy() for name, array in before.items()}
+                other = Execution(self, again, scalars, self.own_checks, limits, precedence=precedence)
                 other.run(lambda done, ctas: None)
                 result.warnings.extend(text for text in other.warnings if text not in result.warnings)
             return result
 
-    def _depends_on_the_schedule(self) -> bool:
-        """Do threads see who came first? Then the race check looks at a run in the opposite order as well."""
-        heard = (site for site in self.sites if site.sem != "weak" and site.observes and not site.is_signal)
-        return "races" in self.checks and not self.groups and any(heard)
+    def _other_orders(self, run: Execution) -> Iterator[Precedence]:
+        """Do threads see who came first? Then the race check looks at runs in other orders as well."""
+        if any(site.sem != "weak" and site.observes and not site.is_signal for site in self.sites):
+            yield from OTHERS if run.ctas * run.warps > 2 else OTHERS[:1]
+        if any(check.doubtful for check in self.own_checks):
+            yield PATIENT
 
     def _handles(self) -> Iterator[tuple[Buffer, Var]]:
         """The global buffers and their parameters."""
