@@ -32,8 +32,9 @@ Span1D = tuple[Value, Value]  # start, extent
 class _Remembered(Node):
     """What a buffer computes once."""
 
-    __slots__ = ("_flat",)
+    __slots__ = ("_flat", "_size")
     _flat: Buffer
+    _size: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +215,12 @@ class Buffer(_Remembered):
     def _storage(self) -> Value:
         if self.layout is None:
             return self.shape[0]
-        size: Value = self.layout.size() if self.space == "tmem" else self.layout.storage().cosize("m")
-        return size
+        try:
+            return self._size
+        except AttributeError:
+            size = self.layout.size() if self.space == "tmem" else self.layout.storage().cosize("m")
+            object.__setattr__(self, "_size", size)
+            return self._size
 
     def check_size(self) -> None:
         """Raises KernelError where the layout has more or fewer elements than the shape."""
@@ -240,7 +245,7 @@ class Buffer(_Remembered):
             return self._flat
 
     def _flattened(self) -> Buffer:
-        size = _collected(self.layout.storage().cosize("m")) if self.space == "global" else self.storage_size()
+        size = _collected(self._storage()) if self.space == "global" else self.storage_size()
         return replace(self, shape=(size,), layout=None)
 
     def _check_rank(self, rank: int) -> None:
