@@ -3,6 +3,7 @@
 prepare, loops      what is done before the cut; loops that wait
 segments            the cuts, at places where threads may wait
 axes                over what each value varies: CTAs, warps, lanes, or nothing
+compiled            all of it: a kernel with a function for each segment
 emitter, source, nesting
                     what the parts of the generator share; the text, and text that is nested too deep for Python
 functions           statements

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Expr, Var
     from tilewright.sim.codegen.axes import Axes
+    from tilewright.sim.codegen.compiled import Compiled
     from tilewright.sim.codegen.source import Source
     from tilewright.sim.machine.places import Places
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.run.program import Program
 
 __all__ = ["Emitter", "Operand"]
 
@@ -34,7 +34,7 @@ class Operand:
 class Emitter(ABC):
     """A mutable writer of one segment. known: what has been computed already, and is not to be read again."""
 
-    def __init__(self, program: Program, out: Source) -> None:
+    def __init__(self, program: Compiled, out: Source) -> None:
         self.program = program
         self.out = out
         self.known: dict[Expr, Operand] = {}

@@ -52,7 +52,7 @@ from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.turns import Turns
 
 if TYPE_CHECKING:
-    from tilewright.sim.run.program import Program
+    from tilewright.sim.codegen.compiled import Compiled
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
 
@@ -84,7 +84,7 @@ NAMESPACE: dict[str, Any] = {
 class SegmentEmitter(Expressions):
     """Emits one segment."""
 
-    def __init__(self, program: Program, out: Source, segment: Segment, live_out: frozenset[str]) -> None:
+    def __init__(self, program: Compiled, out: Source, segment: Segment, live_out: frozenset[str]) -> None:
         super().__init__(program, out)
         self.segment = segment
         self.live_out = live_out

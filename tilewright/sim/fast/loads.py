@@ -21,7 +21,8 @@ from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.uniform import UniformWarps
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.address import Ints, Part
+    from tilewright.sim.machine.address import Part
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.instructions import Instruction, RegisterFile
     from tilewright.sim.machine.masks import Mask

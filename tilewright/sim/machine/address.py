@@ -8,20 +8,19 @@ the access needs no index array at all. Parts that depend on thread numbers only
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tilewright.sim.machine.arrays import Ints
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Look
 
-__all__ = ["Address", "Ints", "Part", "Shape", "keep"]
+__all__ = ["Address", "Part", "keep"]
 
 MOST_PARTS, MOST_SUMS = 1024, 64  # that are kept
-
-Ints: TypeAlias = "NDArray[np.int64]"
-Shape: TypeAlias = "tuple[int, int, int]"
 
 
 class Part:
@@ -83,7 +82,7 @@ class Part:
         return self._units[shift]
 
 
-def keep(parts: dict[Any, Part], key: Any, values: Ints) -> Part:
+def keep(parts: dict[object, Part], key: object, values: Ints) -> Part:
     """A part for these offsets, remembered while there is room."""
     if len(parts) >= MOST_PARTS:
         return Part(values)

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.sim.machine.masks import Mask, Value
+from tilewright.sim.machine.arrays import Value
+from tilewright.sim.machine.masks import Mask
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.address import Ints, Part, Shape
-    from tilewright.sim.machine.masks import Bools
+    from tilewright.sim.machine.address import Part
+    from tilewright.sim.machine.arrays import Bools, Ints, Shape
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Batch", "Look", "Special", "lanes_text", "merged", "numbers"]
@@ -124,6 +125,13 @@ class Batch(Look):
     def is_whole_wave(self) -> bool:
         """True where every CTA of the wave is in it."""
         return self.shape[0] == self.wave.ctas
+
+    def has_whole_warps(self, mask: Mask) -> bool:
+        """Does each warp take part with all of its threads, or with none?"""
+        if mask.has_whole_warps:
+            return True
+        active = mask.full
+        return bool((active == (self.wave.run.exists[:, self.warps] & active.any(-1, keepdims=True))).all())
 
     def narrowed(self, mask: Mask, segment: int) -> Batch:
         """The lanes of ``mask`` as a batch of their own, at ``segment``."""

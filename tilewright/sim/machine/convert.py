@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.dtypes import DType, dtype
-from tilewright.sim.machine.memory import UNITS, Bits
+from tilewright.sim.machine.arrays import Bits
+from tilewright.sim.machine.memory import UNITS
 
 __all__ = ["component", "from_bits", "from_nibbles", "joined", "reinterpret", "to_bits", "to_nibbles", "width_of"]
 

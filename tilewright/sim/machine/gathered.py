@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.isa import Bound
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.masks import Mask
 
 __all__ = ["check_lanes"]
 

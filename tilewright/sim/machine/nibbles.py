@@ -10,9 +10,9 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.convert import from_nibbles, to_nibbles
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bits
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.memory import Bits
     from tilewright.sim.machine.sites import Site
 
 __all__ = ["load_nibbles", "nibble_flags", "store_nibbles"]

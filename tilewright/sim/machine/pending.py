@@ -20,10 +20,10 @@ from tilewright.sim.machine.tmem import INITIALISED
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilewright.sim.checks.poison import Shadows
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.instructions import Instruction
     from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.shadows import Shadows
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Operation", "Pending"]

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.memory import UNITS, Bits
+from tilewright.sim.machine.memory import UNITS
 from tilewright.sim.machine.uniform import UniformWarps
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.address import Address, Ints
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
 

@@ -15,15 +15,15 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.counts import Line, default_phase, wavefronts
 from tilewright.sim.machine.masks import Mask
-from tilewright.sim.machine.memory import Bits
 from tilewright.sim.machine.places import WINDOW_BITS, Place
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools
 
 __all__ = ["Hook", "Site", "harmless"]
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Value
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools, Value
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["BarrierSite", "Barriers", "Crossing", "Polling"]
@@ -236,6 +236,24 @@ class Barriers:
             self.waiting[members, number] = False
         self.generation[rows, number] += 1
         self.arrived[rows, number] = 0
+
+    def release_without(self, batch: Batch, ended: Bools) -> bool:
+        """Completes the meeting that a batch waits for where it has no count, and only warps that have ended, (CTAs,
+        warps), have not come; False where others are missing.
+        """
+        crossing: Crossing = batch.meeting
+        sync = crossing.place.sync
+        assert sync is not None
+        if sync.scope not in ("cta", "cluster"):
+            return False
+        number = NAMED if sync.scope == "cluster" else 0
+        size = self.wave.run.cluster_ctas if sync.scope == "cluster" else 1
+        missing = self.expected[:, number] - self.arrived[:, number]
+        gone = WARP * ended.sum(1).reshape(-1, size).sum(1).repeat(size)
+        rows = np.unique(self._rows(batch, sync))
+        rows = rows[(self.arrived[rows, number] > 0) & (gone[rows] >= missing[rows])]
+        self._complete(rows, number, sync)
+        return bool(len(rows))
 
     def _meetings(self, number: int, rows: NDArray[np.int64]) -> Iterator[tuple[int, Bools]]:
         """What the running meeting at a barrier is kept under, and for which of the rows."""

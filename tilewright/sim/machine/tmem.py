@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.facets import Facet
-    from tilewright.sim.machine.masks import Bools
 
 __all__ = ["INITIALISED", "Cells", "Columns", "Taken", "TmemFacet", "cell_number", "cells_text", "table_of_cells"]
 

@@ -15,12 +15,10 @@ from tilewright.sim.machine.sync import Barriers
 from tilewright.sim.machine.tmem import Cells, Columns
 
 if TYPE_CHECKING:
-    from tilewright.sim.checks.poison import Shadows
-    from tilewright.sim.machine.address import Ints
-    from tilewright.sim.machine.masks import Value
+    from tilewright.sim.machine.arrays import Ints, Value
+    from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.order.engine import WaveOrder
-    from tilewright.sim.run.execution import Execution
+    from tilewright.sim.machine.shadows import Shadows
 
 __all__ = ["Storage", "Wave"]
 
@@ -31,14 +29,12 @@ AXES = ("x", "y", "z")
 class Wave:
     """CTAs ``first`` to ``first + ctas - 1`` of the grid, in the order in which they are launched.
 
-    unmet: row and shared address of the m-barriers that
-    were found in a running phase in the last round of polls.
+    unmet: row and shared address of the m-barriers that were found in a running phase in the last round of polls.
     """
 
-    shadows: Shadows  # of the check that follows uninitialised values, where it is on
-    order: WaveOrder  # of the race check, where it is on
+    shadows: Shadows  # where uninitialised values are followed
 
-    def __init__(self, run: Execution, first: int, ctas: int) -> None:
+    def __init__(self, run: Device, first: int, ctas: int) -> None:
         self.run = run
         self.first = first
         self.ctas = ctas
@@ -64,7 +60,7 @@ class Wave:
         """Its CTAs have ended: let go of what they held, now, whoever else still knows the wave."""
         self.shared = Block.zeros(0, 0)
         self.registers = {}
-        for part in ("barriers", "shadows", "order", "tmem", "pending"):
+        for part in ("barriers", "shadows", "tmem", "pending"):
             if part in vars(self):  # a cached property that nobody asked for would be made now
                 delattr(self, part)
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir import Body, For, If, Stmt, While, bodies, statements
 from tilewright.isa import bind
-from tilewright.sim.codegen.axes import CTA, LANE, WARP
+from tilewright.sim.codegen.axes import CTA, LANE, WARP, Axes
 from tilewright.sim.codegen.loops import polls
 from tilewright.sim.codegen.prepare import calls_of
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.codegen.axes import Axes
-    from tilewright.sim.run.program import Program
+    from tilewright.sim.machine.subject import Subject
 
 __all__ = ["BARRIERS", "advice", "lock_advice"]
 
@@ -42,7 +41,7 @@ class _Step:
         return next(k for k, stmt in enumerate(self.body) if stmt is self.stmt)
 
 
-def advice(program: Program, barrier: str, first: Span | None, then: Span | None, *, at_once: bool) -> str | None:
+def advice(program: Subject, barrier: str, first: Span | None, then: Span | None, *, at_once: bool) -> str | None:
     """What to change so that the access at line ``first`` comes before that at ``then``; None where nobody can say.
 
     barrier: a key of `BARRIERS`, the narrowest that both threads meet at. at_once: do lanes of one execution race?
@@ -56,10 +55,10 @@ def advice(program: Program, barrier: str, first: Span | None, then: Span | None
     if not before or not after:
         return f"{barrier} between line {first.line} and line {then.line}"
     lock = _lock(before) or _lock(after)
-    return lock or _waited_for(before, after) or _between(program.axes, barrier, before, after)
+    return lock or _waited_for(before, after) or _between(Axes(program.kernel), barrier, before, after)
 
 
-def lock_advice(program: Program, first: Span | None, then: Span | None) -> str | None:
+def lock_advice(program: Subject, first: Span | None, then: Span | None) -> str | None:
     """The fence that is missing where accesses are made while a lock is held; None where none is."""
     ways = [_way(program.kernel.body, at) for at in (first, then) if at is not None]
     return next((lock for way in ways if (lock := _lock(way)) is not None), None)

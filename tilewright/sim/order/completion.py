@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.pending import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.tmem import Taken
-    from tilewright.sim.order.actors import Ints
 
 __all__ = ["check_freed", "check_in_flight", "check_issue", "check_sources", "in_runs"]
 

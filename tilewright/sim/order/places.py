@@ -26,10 +26,10 @@ from tilewright.sim.order.records import Log, Record
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.actors import Ints
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 

@@ -17,10 +17,9 @@ from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, Can
 from tilewright.sim.order.records import Record
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.actors import Ints
     from tilewright.sim.order.places import Places
 
 __all__ = ["Clash", "clash_of", "lost_store"]

@@ -11,10 +11,10 @@ from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.batch import numbers
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.actors import Ints
 
 __all__ = ["Log", "Record"]
 

@@ -8,12 +8,12 @@ nothing is left but polls and a full round of them changes nothing, nothing ever
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.sim.machine.batch import Batch, merged, numbers
-from tilewright.sim.machine.masks import Mask, Value
+from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
 from tilewright.sim.run.stuck import stuck
 
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Ints, Value
     from tilewright.sim.run.execution import Execution
 
 __all__ = ["Scheduler"]
 
+AGAIN = "asked before"  # the meeting of a batch that is about to ask once more
 LIVELOCK = "livelock: every thread that is left polls, and nothing changes"
 
 
@@ -47,8 +49,11 @@ class Scheduler:
         self.rounds = 0
         self.last_round = 0
         self.current: Batch | None = None  # that runs
+        first = (self._ask_again, self._gather, self._complete, self._split)
+        if run.precedence.patient:
+            first = (self._gather, self._split, self._complete, self._ask_again)
         self._ways = (
-            self._release, self._ask_again, self._gather, self._complete, self._split, self._split_asking, self._poll,
+            self._release, *first, self._split_asking, self._release_without_the_ended, self._poll,
             self._force_gathering,
         )  # fmt: skip
 
@@ -66,16 +71,19 @@ class Scheduler:
     def _next(self) -> Batch:
         if len(self.ready) == 1:
             return self.ready.pop()
-        first_of = max if self.run.backwards else min
-        lowest = first_of(batch.segment for batch in self.ready)
-        here = [batch for batch in self.ready if batch.segment == lowest]
-        first = here[0]
+        first = min(self.ready, key=self._rank)
         self.ready.remove(first)
-        for other in here[1:]:
+        lowest = first.segment
+        for other in [batch for batch in self.ready if batch.segment == lowest]:
             if other.wave is first.wave and (both := merged(first, other, self.live[lowest])) is not None:
                 self.ready.remove(other)
                 first = both
         return first
+
+    def _rank(self, batch: Batch) -> int:
+        run = self.run
+        agent = (batch.wave.first + batch.ctas.start) * run.warps + batch.warps.start
+        return run.precedence.key(agent, run.ctas * run.warps, batch.segment)
 
     def _step(self, batch: Batch) -> None:
         """Runs segments until the batch waits, parts, ends, or somebody else is further behind."""
@@ -94,7 +102,7 @@ class Scheduler:
 
     # What segments end with
 
-    def branch(self, batch: Batch, cond: Value, then: int, orelse: int) -> int | None:
+    def branch(self, batch: Batch, cond: Bools, then: int, orelse: int) -> int | None:
         """Each lane its way; the batch as a whole where all agree."""
         holds = batch.mask.narrowed(cond)
         if holds is None:
@@ -114,7 +122,7 @@ class Scheduler:
     def ask(
         self,
         batch: Batch,
-        passed: Value,
+        passed: bool | Bools,
         place: BarrierSite,
         mbarrier: Address | None,
         tally: int | None,
@@ -124,6 +132,9 @@ class Scheduler:
         """Each lane goes on with segment ``to`` once it gets the answer yes, the others ask again at ``again``; the
         batch stays whole for as long as that can be. See `Polling` for the rest.
         """
+        if batch.meeting is not AGAIN and self.run.precedence.patient:
+            passed = False
+        batch.meeting = None
         yes = batch.mask.narrowed(passed)
         if yes is not None and yes.lanes == batch.mask.lanes:
             self._count(tally, yes)
@@ -143,17 +154,10 @@ class Scheduler:
         batch.segment = to
         batch.env |= {f"meeting.{k}": operand for k, operand in enumerate(operands)}
         batch.meeting = Crossing(place)
-        if self._is_whole(batch):
+        if batch.has_whole_warps(batch.mask):
             return self._arrive(batch)
         self.gathering.append(batch)
         return None
-
-    def _is_whole(self, batch: Batch) -> bool:
-        if batch.mask.has_whole_warps:
-            return True
-        there = batch.wave.run.exists[:, batch.warps]
-        active = batch.mask.full
-        return bool((active == (there & active.any(-1, keepdims=True))).all())
 
     def _arrive(self, batch: Batch) -> int | None:
         place: BarrierSite = batch.meeting.place
@@ -195,8 +199,9 @@ class Scheduler:
             return False
         self.asked_at = progress
         for batch in self.asking:
-            batch.meeting = None
-        self.ready, self.asking = self.asking, []
+            batch.meeting = AGAIN
+        self.ready += self.asking
+        self.asking = []
         return True
 
     def _complete(self) -> bool:
@@ -245,7 +250,7 @@ class Scheduler:
         return self._part_whole_warps()
 
     def _gathered(self, batch: Batch) -> None:
-        if not self._is_whole(batch):
+        if not batch.has_whole_warps(batch.mask):
             self.gathering.append(batch)
         elif (to := self._arrive(batch)) is not None:
             batch.segment = to
@@ -277,6 +282,18 @@ class Scheduler:
                 old: Crossing = batch.meeting
                 rest.meeting = Crossing(old.place, *_rest_of(batch, rest, old))
                 self.waiting.append(rest)
+                return True
+        return False
+
+    def _release_without_the_ended(self) -> bool:
+        """Barriers without a count, for which nobody is missing but warps that have ended: PTX ISA, "exit"."""
+        for batch in self.waiting:
+            wave = batch.wave
+            alive = np.zeros((wave.ctas, self.run.warps), np.bool_)
+            for other in (*self.waiting, *self.gathering, *self.polling, *self.asking):
+                if other.wave is wave:
+                    alive[other.ctas, other.warps] |= other.mask.full.any(-1)
+            if wave.barriers.release_without(batch, ~alive):
                 return True
         return False
 
@@ -335,7 +352,7 @@ class Scheduler:
         raise stuck(self.run, what, batches, others)
 
 
-def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Any, Any]:
+def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Ints, Ints]:
     """The part of a crossing that belongs to a narrowed batch."""
     ctas = slice(*_index(batch.ctas, rest.ctas))
     warps = slice(*_index(batch.warps, rest.warps))

@@ -8,8 +8,8 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import phase_state
-from tilewright.sim.checks.coordinates import element_text
 from tilewright.sim.machine.batch import lanes_text, numbers
+from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.sync import Polling
 
 if TYPE_CHECKING:
