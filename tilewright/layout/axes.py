@@ -106,7 +106,7 @@ class Axis(metaclass=_ByName):
         >>> Axis.wid_in_wg.of_thread(200)
         2
         """
-        number = thread // self.each
+        number = thread if self.each == 1 else thread // self.each
         return number if self.bound is None else number % self.bound
 
     def __matmul__(self, value: object) -> OnAxis:

@@ -98,7 +98,8 @@ class Wave:
         if row.axis is not None:
             lane = np.arange(32 if row.varies & LANE else 1, dtype=np.int32)
             warp = np.arange(self.run.warps, dtype=np.int32)[warps] if row.varies & WARP else np.zeros(1, np.int32)
-            return row.axis.of_thread(np.int32(32) * warp[None, :, None] + lane)
+            number: Ints = row.axis.of_thread(np.int32(32) * warp[None, :, None] + lane)
+            return number
         return self.coordinates()[name][ctas].astype(np.int32).reshape(-1, 1, 1)
 
     def cta_name(self, row: int) -> str:
