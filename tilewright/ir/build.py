@@ -132,7 +132,7 @@ def cast(value: Value, kind: DType) -> Expr:
 
 
 def _operands(a: Value, b: Value) -> tuple[Expr, Expr]:
-    """Both as expressions of one dtype; a Python number takes the other side's."""
+    """Bring both operands to expressions of one dtype; a Python number takes the other side's."""
     if not isinstance(a, Expr):
         a = as_expr(a, b.dtype if isinstance(b, Expr) else INT32)
     if not isinstance(b, Expr):

@@ -60,7 +60,7 @@ def _equal(facts: RangeFacts, gap: Sum) -> RangeFacts:
 
 
 def _apart(facts: RangeFacts, gap: Sum) -> RangeFacts:
-    """Not equal: an end that is excluded moves by one."""
+    """Learn that two sides differ: an end of a range that is excluded moves by one."""
     if len(gap.terms) != 1:
         return facts
     ((times, term),) = gap.terms.values()

@@ -143,7 +143,7 @@ def _bind(path: str, name: str, bound: set[str]) -> list[str]:
 
 
 class _Guard(ast.NodeTransformer):
-    """In a guard every function asks the facts: ``low(x)`` is ``low(facts, x)``."""
+    """Rewrites a guard, in which every function asks the facts: ``low(x)`` is ``low(facts, x)``."""
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
@@ -151,7 +151,7 @@ class _Guard(ast.NodeTransformer):
 
 
 class _Result(ast.NodeTransformer):
-    """In a result ``and``, ``or`` and ``not`` build nodes, and special registers are themselves."""
+    """Rewrites a result, in which ``and``, ``or`` and ``not`` build nodes, and special registers are themselves."""
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         self.generic_visit(node)

@@ -76,7 +76,7 @@ class RangeFacts:
         return facts
 
     def with_launch(self, launch: Launch) -> RangeFacts:
-        """In a kernel that is launched with this geometry."""
+        """The facts in a kernel that is launched with this geometry."""
         known = dict(self.specials)
         for row in SPECIALS.values():
             if row.axis is not None:
@@ -102,7 +102,7 @@ class RangeFacts:
         return self.narrowed(var, strided(low, high, modulus, residue))
 
     def with_loop(self, var: Var, start: Value, stop: Value, step: int = 1) -> RangeFacts:
-        """Inside ``for var in range(start, stop, step)``."""
+        """The facts inside ``for var in range(start, stop, step)``."""
         first, end = as_expr(start, var.dtype), as_expr(stop, var.dtype)
         a, b = self.interval(first), self.interval(end)
         low, high = (a.low, b.high - 1) if step > 0 else (b.low + 1, a.high)
@@ -111,7 +111,7 @@ class RangeFacts:
         return facts if a.is_point else facts.with_condition(var >= first if step > 0 else var <= first)
 
     def with_binding(self, var: Var, value: Value) -> RangeFacts:
-        """After ``var: T.let = value``, or ``var = value`` where var is never assigned again."""
+        """The facts after ``var: T.let = value``, or ``var = value`` where var is never assigned again."""
         expr = as_expr(value, var.dtype)
         if var.name in self.assigned or not domain(var.dtype) or expr.dtype != var.dtype:
             return self
@@ -119,7 +119,7 @@ class RangeFacts:
         return facts.with_condition(var == expr) if is_ring(expr) or isinstance(expr, Var) else facts
 
     def with_condition(self, cond: Value) -> RangeFacts:
-        """Where ``cond`` holds: in the branch of an ``if``, or everywhere after ``T.assume``.
+        """The facts where ``cond`` holds: in the branch of an ``if``, or everywhere after ``T.assume``.
 
         Nothing is kept of conditions on memory, calls or variables that are assigned to: they may change.
         """
@@ -216,7 +216,7 @@ class RangeFacts:
         return self.ideal(expr).inside(limits(expr.dtype))
 
     def interval(self, expr: Expr) -> Interval:
-        """All that is known of an integer, bool or pointer (a signed number here)."""
+        """The range of an integer, bool or pointer (a signed number here): the values that it may have."""
         hit = self.intervals.get(id(expr))
         if hit is not None:
             return hit[1]
@@ -249,7 +249,7 @@ class RangeFacts:
         return found
 
     def _value(self, expr: Expr) -> Interval:
-        """By the kind of node; of what is not listed (loads, calls) the dtype's limits."""
+        """The range of a node that is no sum or product; of a load or a call the limits of its dtype."""
         whole = limits(expr.dtype)
         match expr:
             case Const():
@@ -309,7 +309,7 @@ class RangeFacts:
         return self._is_nonnegative(gap, PROOF_DEPTH)
 
     def _is_nonnegative(self, total: Sum, depth: int) -> bool:
-        """By its range, or after taking away something else that is not negative."""
+        """Is the sum at least 0, by its range, or after taking away something else that is not negative?"""
         if self.reach(total).low >= 0:
             return True
         if not depth:

@@ -289,7 +289,7 @@ LOGIC = (
     Rule("select(x, False, True)", "not x"),
 )
 
-# Of any type: floats too.
+# These hold for operands of any type, floats too.
 ANY = (
     Rule("select(p, x, x)", "x"),
     Rule("select(not p, x, y)", "select(p, y, x)"),

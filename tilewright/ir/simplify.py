@@ -77,7 +77,7 @@ def _simplified(expr: Expr, facts: RangeFacts) -> Expr:
 
 
 def _step(expr: Expr, facts: RangeFacts) -> Expr:
-    """One step: constants, parts, or the first rule that applies; ``expr`` itself where nothing is left to do."""
+    """Simplify by one step: constants, parts, or the first rule that applies; ``expr`` itself where none does."""
     kind = type(expr)
     if kind is Const:
         return expr

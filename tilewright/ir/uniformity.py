@@ -55,7 +55,7 @@ class Uniformity:
         return _RULES[type(expr)](self, expr)
 
     def of_all(self, exprs: Iterable[Expr]) -> int:
-        """Those over which any of the values may differ."""
+        """The axes over which any of the values may differ."""
         return reduce(or_, map(self.of, exprs), UNIFORM)
 
     # Expressions

@@ -85,7 +85,7 @@ def deep_recursion() -> Iterator[None]:
 def parts(node: object) -> list[object]:
     """What a node, statement or tuple is made of: its parts that may hold expressions, last to first.
 
-    Of a buffer that is ``data`` and ``elem_offset`` too: a view depends on what it views.
+    The expressions of a buffer include ``data`` and ``elem_offset``: a view depends on what it views.
     """
     backwards = _backwards(type(node))
     found = () if backwards is None else backwards(node)
