@@ -64,7 +64,7 @@ class Place:
 
 
 class _Flattener:
-    """One walk over a kernel. Holds the scope ids, the scalars that change, and the views declared on the way."""
+    """Lowers a kernel in one walk. Holds the scope ids, the scalars that change, and the views declared on the way."""
 
     def __init__(self, ids: Mapping[str, Expr], changing: frozenset[str], body: Body) -> None:
         self.ids = ids
