@@ -46,7 +46,7 @@ def joined(parts: list[Cpp], kind: DType, unit: Unit) -> Cpp:
 
 
 def component(value: Cpp, index: int, kind: DType) -> Cpp:
-    """One component of a vector."""
+    """Read one component of a vector."""
     if kind.element.bits < 8:
         return Cpp(f"{value.at(Level.ATOM)}.x[{index // 2}] >> {4 * (index % 2)} & 0xf", Level.BIT_AND)
     return Cpp(f"{value.at(Level.ATOM)}.x[{index}]")
@@ -98,7 +98,7 @@ def _loop(name: str, params: str, value: str, kind: DType, unit: Unit) -> None:
 
 
 def _packed(name: str, text: str, kind: DType, unit: Unit) -> None:
-    """One instruction for both halves of a register."""
+    """Define an operator as one instruction for both halves of a register."""
     unit.function(
         name,
         f"{kind} ({kind} a, {kind} b)",

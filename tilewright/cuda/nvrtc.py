@@ -154,7 +154,7 @@ def _nvdisasm() -> str:
 
 
 def version() -> str:
-    """Which NVRTC assembles: "NVRTC 13.0"."""
+    """The NVRTC that assembles: "NVRTC 13.0"."""
     _, major, minor = _nvrtc().nvrtcVersion()
     return f"NVRTC {major}.{minor}"
 

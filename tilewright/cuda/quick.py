@@ -113,7 +113,7 @@ class _Pattern:
 
 
 def _tensor_guards() -> Callable[..., Any] | None:
-    """None where this torch has none: then the dictionary answers alone."""
+    """The guards of torch's tensors; None where this torch has none, so that the dictionary answers alone."""
     guards = getattr(sys.modules["torch"]._C, "_dynamo", None)
     return getattr(getattr(guards, "guards", None), "TensorGuards", None)
 
