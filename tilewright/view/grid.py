@@ -106,7 +106,7 @@ def picture_table(layout: Layout, shape: Sequence[int]) -> Table:
 
 
 def layout_grid(layout: Layout, shape: Sequence[int], kind: DType | None = None, *, by: str = "lane") -> Grid:
-    """Who holds each element of a tile of ``shape``: lane, value and register, or the offset in memory.
+    """The grid of a tile of ``shape``: the lane, value and register of each element, or its offset in memory.
 
     kind: the element type; gives the 32-bit register of each slot. by: colour by "lane", "register" or "bank".
     Dimensions before the last two are stacked, one block of rows after another.
