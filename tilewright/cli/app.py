@@ -62,7 +62,7 @@ def main() -> None:
 
 @contextmanager
 def _from_the_command_line() -> Iterator[None]:
-    """There is no kernel here: whatever does not fit was written on the command line."""
+    """Word errors as those of the command line: there is no kernel in which they could have been made."""
     try:
         yield
     except TilewrightError as error:

@@ -38,7 +38,7 @@ def run_kernel(
 ) -> None:
     """Run a kernel and print what it printed and counted."""
     if out:
-        out.mkdir(parents=True, exist_ok=True)  # before the work: a folder that cannot be made costs nobody a run
+        out.mkdir(parents=True, exist_ok=True)  # before the run: a folder that cannot be made is told at once
     sizes = parse_sizes(constants(inputs.sizes))
     arguments = make_arguments(made.kernel, constants(inputs.args), sizes, inputs.seed)
     say(f"{made.name} for {made.target}")
