@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tilewright.ir import Binary, Call, Expr, Load, is_small, substituted
+from tilewright.ir import Binary, Call, Expr, Load, expressions, is_small, substituted, walk
 from tilewright.lang.moments import inside
 
 __all__ = ["in_steps"]
 
 DEEPEST = 40  # levels; Python takes 200 brackets, and a level may need several
+FEW = 7  # nodes that cannot be nested so deep, however often each is used
 LARGEST = 250  # nodes, each counted as often as it stands there: what a helper uses twice doubles
 _MAY_FAIL = ("//", "%", "/", "truncdiv", "truncmod")
 
 
 def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[object, object], None]) -> object:
     """``node`` with every part that is too deep bound; ``renewed`` hears of nodes that were built again."""
-    if is_small(node, DEEPEST):
+    found = walk(node) if isinstance(node, (Expr, tuple)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
+    if len(found) < FEW or is_small(node, DEEPEST):
         return node
     names: dict[int, Expr] = {}
     extents: dict[int, Extent] = {}

@@ -272,7 +272,7 @@ class ControlFlow:
         """Inside which groups of threads the value is the same."""
         value = self.value(expr)
         if value is not None:
-            return self._level_of(np.broadcast_to(value, (self.threads,)))
+            return self._level_of(np.broadcast_to(value, (self.threads,))) if np.ndim(value) else PER_CTA
         if isinstance(expr, Var):
             return self.levels.get(expr.name, PER_CTA)
         if isinstance(expr, Special):
