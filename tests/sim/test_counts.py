@@ -11,8 +11,8 @@ from tests.sim.test_asynchrony import copied
 from tests.sim.tmem_kernels import TILE
 from tilewright import T
 from tilewright.sim import Run
-from tilewright.sim.address import Address, Part
-from tilewright.sim.counts import default_phase, wavefronts
+from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.counts import default_phase, wavefronts
 
 
 def distinct_words(addresses: np.ndarray, width: int, phase: int) -> int:

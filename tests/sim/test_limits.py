@@ -18,7 +18,9 @@ from tilewright.errors import ArgumentError, SimulationError
 from tilewright.host import Limits
 from tilewright.ir import as_expr
 from tilewright.isa import call
-from tilewright.sim import Program, Run, parse_checks, printed, progress
+from tilewright.sim import Program, Run, parse_checks
+from tilewright.sim.machine import printed
+from tilewright.sim.run import progress
 
 
 def ran(k: Lowered, limits: Limits, check: str = "none", **arrays: Any) -> Run:
@@ -172,7 +174,7 @@ def test_registers_that_the_machine_cannot_hold_are_refused_at_their_line(monkey
     k.store(x, 0, 1.0)
     k.store(a, tid, get(x, 0))
     monkeypatch.setattr(host, "MEMINFO", host.Path(os.devnull))
-    monkeypatch.setattr("tilewright.sim.limits.available_bytes", lambda: 1 << 30)
+    monkeypatch.setattr("tilewright.sim.run.limits.available_bytes", lambda: 1 << 30)
 
     with pytest.raises(SimulationError, match="kernel needs more memory than there is") as error:
         ran(k, Limits(), a=np.zeros(32, np.int32))

@@ -11,7 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright import T
 from tilewright.errors import SimulationError
-from tilewright.sim.loads import Loads
+from tilewright.sim.fast.loads import Loads
 
 WARPS, CTAS, TURNS = 8, 3, 4
 THREADS = WARPS * 32

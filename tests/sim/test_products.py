@@ -15,8 +15,8 @@ from tilewright.errors import SimulationError
 from tilewright.isa.mma import DTYPES, MMA
 from tilewright.isa.products import float_product
 from tilewright.isa.widen import widened
-from tilewright.sim.places import Place
-from tilewright.sim.products import Fragments, ProductPlan, ProductRun
+from tilewright.sim.fast.products import Fragments, ProductPlan, ProductRun
+from tilewright.sim.machine.places import Place
 
 WARPS, CTAS = 4, 3
 THREADS = WARPS * 32 * CTAS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.sim.batch import Look
-from tilewright.sim.masks import Mask
-from tilewright.sim.registers import Registers
-from tilewright.sim.uniform import UniformWarps, best_grid
+from tilewright.sim.machine.batch import Look
+from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.registers import Registers
+from tilewright.sim.machine.uniform import UniformWarps, best_grid
 
 EIGHT = [UniformWarps(o, s, 8 // o // s) for o in (1, 2, 4, 8) for s in (1, 2, 4, 8) if o * s <= 8]
 GRIDS = [(1, 8), (2, 4), (4, 2), (8, 1)]

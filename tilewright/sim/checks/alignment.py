@@ -8,14 +8,14 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.checks.coordinates import coordinate_text
-from tilewright.sim.facets import where_text
+from tilewright.sim.machine.coordinates import coordinate_text
+from tilewright.sim.machine.facets import where_text
 
 if TYPE_CHECKING:
-    from tilewright.sim.address import Address
-    from tilewright.sim.batch import Batch
-    from tilewright.sim.masks import Mask
-    from tilewright.sim.sites import Hook, Site
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.sites import Hook, Site
 
 __all__ = ["Alignment"]
 

@@ -8,8 +8,8 @@ from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
 
 if TYPE_CHECKING:
-    from tilewright.sim.pending import Operation
-    from tilewright.sim.wave import Wave
+    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Leaks"]
 

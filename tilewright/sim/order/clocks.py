@@ -19,15 +19,16 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.sim.batch import numbers
-from tilewright.sim.order.actors import Actors, Ints
+from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.machine.batch import numbers
+from tilewright.sim.order.actors import Actors
 
 if TYPE_CHECKING:
-    from tilewright.sim.batch import Look
-    from tilewright.sim.masks import Bools
-    from tilewright.sim.wave import Wave
+    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.batch import Look
+    from tilewright.sim.machine.wave import Wave
 
-__all__ = ["HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Known", "Ledger", "joined", "told"]
+__all__ = ["HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Known", "Ledger", "Times", "joined", "told"]
 
 SEEN, OFFERED, HEARD, ORDERED = 1, 2, 4, 8
 NUMBERS = 256  # of operations' parts, to begin with

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.sim.masks import spread
+from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.tmem import cell_number, cells_text
 from tilewright.sim.order.clocks import HEARD, SEEN
 from tilewright.sim.order.missing import missing_step
 from tilewright.sim.order.operations import UNIT, Loading, Operations, Part, Stretch
-from tilewright.sim.tmem import cell_number, cells_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.address import Address
-    from tilewright.sim.batch import Batch, Look
-    from tilewright.sim.masks import Mask
-    from tilewright.sim.order.actors import Ints
-    from tilewright.sim.pending import Operation
-    from tilewright.sim.sites import Site
-    from tilewright.sim.tmem import Taken
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.tmem import Taken
 
 __all__ = ["check_freed", "check_in_flight", "check_issue", "check_sources", "in_runs"]
 

@@ -9,10 +9,13 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Fence, ProxyFence
-from tilewright.sim.address import Address, Part
-from tilewright.sim.checks.base import Check
-from tilewright.sim.checks.coordinates import element_text
-from tilewright.sim.memory import WIDEST
+from tilewright.sim.checks.base import Check, register
+from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.coordinates import element_text
+from tilewright.sim.machine.memory import WIDEST
+from tilewright.sim.machine.places import SHARED_WINDOW
+from tilewright.sim.machine.remote import split
+from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Fences, Pattern, Phases, Signals, arrivals_of, signals_of
 from tilewright.sim.order.clocks import HEARD, SEEN, Clocks, Known, Ledger
@@ -25,26 +28,23 @@ from tilewright.sim.order.protocol import Protocol
 from tilewright.sim.order.proxies import Stores
 from tilewright.sim.order.races import Clash, clash_of, lost_store
 from tilewright.sim.order.reports import report, warning
-from tilewright.sim.places import SHARED_WINDOW
-from tilewright.sim.remote import split
-from tilewright.sim.sites import Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.errors import Span
     from tilewright.isa import Lanes, Signal
-    from tilewright.sim.batch import Batch
-    from tilewright.sim.execution import Execution
-    from tilewright.sim.masks import Bools, Mask
-    from tilewright.sim.order.actors import Ints
-    from tilewright.sim.pending import Operation
-    from tilewright.sim.places import Place
-    from tilewright.sim.program import Program
-    from tilewright.sim.sites import Hook
-    from tilewright.sim.sync import BarrierSite
-    from tilewright.sim.tmem import Taken
-    from tilewright.sim.wave import Wave
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.device import Device
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.sites import Hook
+    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.sync import BarrierSite
+    from tilewright.sim.machine.tmem import Taken
+    from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Order", "WaveOrder"]
 
@@ -81,18 +81,19 @@ class WaveOrder:
 class Order(Check):
     """The race check."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Subject) -> None:
         super().__init__(program)
+        self.orders: dict[Wave, WaveOrder] = {}  # of the waves that run
         self.globals: dict[int, Places] = {}  # by window: buffers that overlap share one
         self.locations = Locations()
         self.warned: set[tuple[str, str]] = set()
 
-    def begin(self, run: Execution) -> None:
-        self.globals, self.locations, self.warned = {}, Locations(), set()
+    def begin(self, run: Device) -> None:
+        self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
 
     def start(self, wave: Wave) -> None:
-        wave.order = WaveOrder(wave, self._grain(SHARED_WINDOW))
+        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW))
 
     def _grain(self, window: int) -> int:
         """The narrowest access that may touch a place of a window, in bytes."""
@@ -113,11 +114,12 @@ class Order(Check):
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
             if not is_global:
-                self._sources(site, batch, mask, at)
-                stores = batch.wave.order.stores
-                if stores is not None and site.write and not site.atomic:
-                    stores.stored(batch, mask, at)
-                self._access(batch.wave.order.shared, site, batch, mask, batch.wave.order.located(batch, at))
+                order = self.orders[batch.wave]
+                if site.write and order.operations is not None and order.operations.holders:
+                    check_sources(order.operations, site, batch, mask, at)
+                if order.stores is not None and site.write and not site.atomic:
+                    order.stores.stored(batch, mask, at)
+                self._access(order.shared, site, batch, mask, order.located(batch, at))
             elif self.written & {place.window, ANYWHERE}:
                 self._access(self._global(place, batch), site, batch, mask, at)
 
@@ -126,17 +128,16 @@ class Order(Check):
     def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         if site.is_signal or (site.atomic and not site.write):
             return
-        places = batch.wave.order.shared
+        places = self.orders[batch.wave].shared
         rows = np.broadcast_to(batch.rows(1), mask.shape)
         home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
         self._access(places, site, batch, mask, Address(0, Part(home * places.pitch + offset)))
         signals = Signals(Actors.of(batch, mask), *(home.max(-1)[mask.full.any(-1)],) * 3)
-        batch.wave.order.protocol.visited(signals, site.at, arrives=False)
+        self.orders[batch.wave].protocol.visited(signals, site.at, arrives=False)
 
-    @staticmethod
-    def _watch_registers(site: Site, place: Place) -> Hook:
+    def _watch_registers(self, site: Site, place: Place) -> Hook:
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
-            operations = batch.wave.order.operations
+            operations = self.orders[batch.wave].operations
             if operations is not None and operations.loading:
                 check_in_flight(operations, Stretch(place.name, at, site.width), batch, mask, site.at)
 
@@ -149,14 +150,8 @@ class Order(Check):
             self.globals[place.window] = Places(name, nbytes, grain, is_global=True)
         return self.globals[place.window]
 
-    @staticmethod
-    def _sources(site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        order = batch.wave.order
-        if site.write and order.operations is not None and order.operations.holders:
-            check_sources(order.operations, site, batch, mask, at)
-
     def _access(self, places: Places, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        order = batch.wave.order
+        order = self.orders[batch.wave]
         access = places.access(order.clocks, site, batch, mask, at)
         self._judge(access)
         places.remember(access, reads=not site.write)
@@ -196,7 +191,7 @@ class Order(Check):
     def released(
         self, wave: Wave, ctas: Ints, warps: slice, here: Bools, barrier: int, rows: Ints, sync: BarrierSite
     ) -> None:
-        order = wave.order
+        order = self.orders[wave]
         self._expand(wave)
         orders = sync.sync is None or sync.sync.orders
         which, own = np.nonzero(here)
@@ -212,13 +207,12 @@ class Order(Check):
             for pattern in self._fenced_before(wave, who, k):
                 order.meetings[barrier].add(rows[which[k : k + 1]], pattern.known)
 
-    @staticmethod
-    def _fenced_before(wave: Wave, who: Actors, k: int) -> Iterator[Pattern]:
+    def _fenced_before(self, wave: Wave, who: Actors, k: int) -> Iterator[Pattern]:
         """What a relaxed arrival publishes."""
-        return wave.order.fences.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
+        return self.orders[wave].fences.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
 
     def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
-        order = wave.order
+        order = self.orders[wave]
         if barrier not in order.meetings:
             return
         which, warps = np.nonzero(waiting)
@@ -226,26 +220,26 @@ class Order(Check):
         order.protocol.over(ctas, waiting, barrier)
 
     def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
-        if barrier in wave.order.meetings:
-            wave.order.meetings[barrier].clear(rows)
+        if (ledger := self.orders[wave].meetings.get(barrier)) is not None:
+            ledger.clear(rows)
 
-    @staticmethod
-    def _expand(wave: Wave) -> None:
-        wave.order.clocks.expand()
-        wave.order.shared.expand(wave.ctas)
+    def _expand(self, wave: Wave) -> None:
+        order = self.orders[wave]
+        order.clocks.expand()
+        order.shared.expand(wave.ctas)
 
     def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
         if ctas.stop - ctas.start < wave.ctas:
             self._expand(wave)
-        wave.order.clocks.all_met(ctas)
+        self.orders[wave].clocks.all_met(ctas)
 
     def warps_met(self, batch: Batch, mask: Mask) -> None:
         if not batch.is_whole_wave or mask.varies_by_cta:
             self._expand(batch.wave)
-        batch.wave.order.clocks.warps_met(batch, mask.full)
+        self.orders[batch.wave].clocks.warps_met(batch, mask.full)
 
     def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
-        order, who = batch.wave.order, Actors.of(batch, mask)
+        order, who = self.orders[batch.wave], Actors.of(batch, mask)
         if isinstance(fence, ProxyFence) and fence.proxy == "tmem":
             order.clocks.expand()
             order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[str(fence.side)])
@@ -268,7 +262,7 @@ class Order(Check):
         if signal.kind == "bytes":
             return
         self._expand(batch.wave)
-        order = batch.wave.order
+        order = self.orders[batch.wave]
         signals = signals_of(batch, mask, barrier, found if signal.kind == "arrive" else None)
         if signal.kind == "init":
             order.phases.forget(signals)
@@ -291,16 +285,17 @@ class Order(Check):
         return element_text(self.program, self.program.places.shared_at(offset), offset)
 
     def _arrived(self, wave: Wave, signals: Signals, signal: Signal, at: Span | None) -> None:
-        order = wave.order
+        order = self.orders[wave]
         wide = signal.scope != "cta"
         known = order.clocks.published(signals.who)
+        after = known.threads
         if signal.sem == "relaxed":
             known = known.of_execution()
             for k in range(len(signals.who)):
                 for pattern in self._fenced_before(wave, signals.who, k):
                     one = np.array([k])
-                    order.phases.arrived(signals[one], pattern.known, wide=wide and pattern.scope != "cta")
-        self._check_seen(wave, signals, order.phases.arrived(signals, known, wide=wide), at)
+                    order.phases.arrived(signals[one], pattern.known, after, wide=wide and pattern.scope != "cta")
+        self._check_seen(wave, signals, order.phases.arrived(signals, known, after, wide=wide), at)
 
     def _check_seen(self, wave: Wave, signals: Signals, early: Ints, at: Span | None, who: str = "") -> None:
         """A phase is seen over by somebody before anyone arrives for the next."""
@@ -315,7 +310,7 @@ class Order(Check):
             )
 
     def _waited(self, wave: Wave, who: Actors, known: Known, signal: Signal) -> None:
-        order = wave.order
+        order = self.orders[wave]
         if signal.sem != "relaxed":
             order.clocks.learn(who, known)
             return
@@ -328,7 +323,7 @@ class Order(Check):
     # Asynchronous operations
 
     def issued(self, operation: Operation) -> None:
-        order = operation.batch.wave.order
+        order = self.orders[operation.batch.wave]
         operations = order.operations
         assert operations is not None
         self._expand(operation.batch.wave)
@@ -337,21 +332,23 @@ class Order(Check):
         else:
             check_issue(operations, operation)
         for rows, address, nbytes in operation.footprint.shared:
-            self._check_source(order.shared, operation, rows, address, nbytes)
+            self._check_source(order, operation, rows, address, nbytes)
         key = (str(operation.instruction.at), "")
         for words in order.stores.unseen_by(operation, self.program) if order.stores and key not in self.warned else ():
             if key not in self.warned:
                 self.warned.add(key)
                 operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {words}")
 
-    def _check_source(self, places: Places, operation: Operation, rows: Ints, address: Ints, nbytes: int) -> None:
+    def _check_source(self, order: WaveOrder, operation: Operation, rows: Ints, address: Ints, nbytes: int) -> None:
         """What an operation reads of shared memory was written before, as far as its issuer knows."""
         batch, mask = operation.batch, operation.mask
         threads = len(operation.issuers.rows)
         if len(rows) != threads:  # a pair of CTAs: the thread's own is what its clock knows
             own = rows.reshape(threads, 2, -1)[:, :, 0] == operation.issuers.rows[:, None]
             address = address.reshape(*own.shape, *address.shape[1:])[own]
-        address, nbytes = in_runs(address.reshape(threads, -1), nbytes, WIDEST * places.grain // places.tag.itemsize)
+        address, nbytes = in_runs(
+            address.reshape(threads, -1), nbytes, WIDEST * order.shared.grain // order.shared.tag.itemsize
+        )
         place = self.program.places.shared_at(int(address.min()))
         if int(address.max()) + nbytes > place.start + place.nbytes:
             place = self.program.places.arena
@@ -359,38 +356,45 @@ class Order(Check):
         for column in address.T[::-1]:  # the last first: often of another warp, so that the wider barrier is told
             full = np.zeros(mask.shape, np.int64)
             full[mask.full] = column
-            there = batch.wave.order.located(batch, Address(0, Part(full)))
-            self._judge(places.access(batch.wave.order.clocks, site, batch, mask, there))
+            there = order.located(batch, Address(0, Part(full)))
+            self._judge(order.shared.access(order.clocks, site, batch, mask, there))
 
     def completing(self, operation: Operation) -> None:
         """A commit reports, to whoever sees the phase over, what its thread had issued before."""
         wave = operation.batch.wave
-        operations = wave.order.operations
+        operations = self.orders[wave].operations
         if operations is None or operation.number not in operations.committed:
             return
-        known = operations.committed.pop(operation.number)
+        known, after = operations.committed.pop(operation.number), operations.issued.pop(operation.number)
         for issuer, rows, address in operation.footprint.arrivals:
             signals = arrivals_of(wave, rows, address)
-            early = wave.order.phases.arrived(signals, known[issuer], wide=True)
+            early = self.orders[wave].phases.arrived(signals, known[issuer], after[issuer], wide=True)
             self._check_seen(wave, signals, early, operation.instruction.at, operation.who(int(issuer[0])))
 
     def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
-        operations = batch.wave.order.operations
+        operations = self.orders[batch.wave].operations
         if operations is not None and operations.parts:
             waiting = np.zeros((batch.wave.ctas, batch.wave.run.warps), np.bool_)
             waiting[batch.ctas, batch.warps] = mask.full.any(-1)
             operations.awaited(waiting, group)
 
     def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
-        if wave.order.operations is not None and wave.order.operations.parts:
-            check_freed(wave.order.operations, place, taken, at)
+        operations = self.orders[wave].operations
+        if operations is not None and operations.parts:
+            check_freed(operations, place, taken, at)
 
     def ended(self, wave: Wave) -> None:
-        wave.order.protocol.closed()
+        order = self.orders.pop(wave)
+        order.phases.closed()
+        self.doubtful |= order.phases.overtaken
+        order.protocol.closed()
 
     def stuck(self, wave: Wave) -> str:
-        operations = wave.order.operations
+        operations = self.orders[wave].operations
         if operations is None:
             return ""
         ideas = (missing_commit(operations, each, int(each.operation.rows[0])) for each in operations.parts.values())
         return next(filter(None, ideas), "")
+
+
+register("races", "accesses to one place, one of them a write, that nothing orders", Order)

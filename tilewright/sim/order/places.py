@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.sim.address import Address, Part
-from tilewright.sim.batch import numbers
-from tilewright.sim.masks import spread
-from tilewright.sim.memory import Block
+from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.memory import Block
+from tilewright.sim.machine.sites import harmless
 from tilewright.sim.order.clocks import Clocks, Times
 from tilewright.sim.order.records import Log, Record
-from tilewright.sim.sites import harmless
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from tilewright.sim.batch import Batch, Look
-    from tilewright.sim.masks import Bools, Mask
-    from tilewright.sim.order.actors import Ints
-    from tilewright.sim.sites import Site
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.sites import Site
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.isa import Fence, ProxyFence
-from tilewright.sim.checks.coordinates import element_text
-from tilewright.sim.masks import spread
+from tilewright.sim.machine.coordinates import element_text
+from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.remote import split
 from tilewright.sim.order.missing import fence_name
-from tilewright.sim.remote import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.sim.address import Address
-    from tilewright.sim.batch import Batch
-    from tilewright.sim.masks import Mask
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.order.actors import Actors
     from tilewright.sim.order.channels import Signals
     from tilewright.sim.order.clocks import Clocks
-    from tilewright.sim.pending import Operation
-    from tilewright.sim.program import Program
 
 __all__ = ["Stores"]
 
@@ -81,7 +81,7 @@ class Stores:
             since[since <= own.reshape(-1, 32).min(-1)[:, None]] = 0
             since[int(who.warps[k])] = 0
 
-    def unseen_by(self, operation: Operation, program: Program) -> Iterator[str]:
+    def unseen_by(self, operation: Operation, program: Subject) -> Iterator[str]:
         """What an operation may not see, in words, and the fence that it lacks."""
         wave = operation.batch.wave
         for rows, address, _ in operation.footprint.shared:

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.batch import numbers
+from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.locations import holds
 from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, Candidates
 from tilewright.sim.order.records import Record
 
 if TYPE_CHECKING:
-    from tilewright.sim.batch import Batch
-    from tilewright.sim.masks import Bools
-    from tilewright.sim.order.actors import Ints
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.places import Places
-    from tilewright.sim.sites import Site
 
 __all__ = ["Clash", "clash_of", "lost_store"]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.address import Address
-from tilewright.sim.batch import numbers
+from tilewright.sim.machine.address import Address
+from tilewright.sim.machine.batch import numbers
 
 if TYPE_CHECKING:
-    from tilewright.sim.batch import Batch
-    from tilewright.sim.masks import Bools, Mask
-    from tilewright.sim.order.actors import Ints
-    from tilewright.sim.sites import Site
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.sites import Site
 
 __all__ = ["Log", "Record"]
 

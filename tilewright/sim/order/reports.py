@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.sim.advice import advice, lock_advice
-from tilewright.sim.checks.coordinates import coordinate_text
+from tilewright.sim.machine.coordinates import coordinate_text
+from tilewright.sim.order.advice import advice, lock_advice
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.order.races import Clash
-    from tilewright.sim.program import Program
-    from tilewright.sim.sites import Site
 
 __all__ = ["report", "warning"]
 
 NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
 
 
-def report(program: Program, clash: Clash) -> SimulationError:
+def report(program: Subject, clash: Clash) -> SimulationError:
     """The error that a race is."""
     site = clash.site
     verb = "writes" if site.write else "reads"
@@ -35,7 +35,7 @@ def report(program: Program, clash: Clash) -> SimulationError:
     )
 
 
-def warning(program: Program, clash: Clash) -> str:
+def warning(program: Subject, clash: Clash) -> str:
     """The warning that it is where both wrote the same."""
     place = coordinate_text(program, clash.site, clash.access.shown_address(clash.lane))
     return (
@@ -64,7 +64,7 @@ def _whose(clash: Clash) -> str:
     return "the same thread" if same else "another thread"
 
 
-def _missing(program: Program, clash: Clash, other: Site | None) -> str | None:
+def _missing(program: Subject, clash: Clash, other: Site | None) -> str | None:
     size = clash.batch.wave.run.cluster_ctas
     barrier = "T.cuda.warp_sync()" if clash.is_inside_warp() else "T.cuda.cta_sync()"
     if clash.other_cta != clash.cta:

@@ -1,0 +1,406 @@
+"""From segments to one Python function each: statements under masks, values as arrays of the smallest shape.
+
+A function gets a batch, reads the live variables out of its environment, and returns the number of the next segment, or
+None where the scheduler has taken the batch over (it waits, has parted, or has ended).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import TilewrightError
+from tilewright.ir import (
+    AllocBuffer,
+    Assign,
+    Assume,
+    Attr,
+    Bind,
+    Body,
+    Break,
+    Continue,
+    DeclBuffer,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    Load,
+    Reinterpret,
+    Stmt,
+    Store,
+    Var,
+    While,
+    statements,
+)
+from tilewright.isa import bind
+from tilewright.sim.codegen.axes import UNIFORM
+from tilewright.sim.codegen.expressions import Expressions, is_number
+from tilewright.sim.codegen.fusing import Fusing
+from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves
+from tilewright.sim.codegen.segments import Branch, Done, Goto, Poll, Segment, Synchronise
+from tilewright.sim.codegen.source import Source
+from tilewright.sim.fast.loads import is_loop_of_loads, load_all
+from tilewright.sim.machine import arithmetic, instructions
+from tilewright.sim.machine.address import Address, Part, keep
+from tilewright.sim.machine.convert import component, to_bits
+from tilewright.sim.machine.nibbles import load_nibbles, nibble_flags, store_nibbles
+from tilewright.sim.machine.sync import BarrierSite
+from tilewright.sim.machine.turns import Turns
+
+if TYPE_CHECKING:
+    from tilewright.sim.codegen.compiled import Compiled
+
+__all__ = ["NAMESPACE", "SegmentEmitter"]
+
+ENDLESS = "for _ in run.watch.endless():"  # `while True`, watched
+
+
+def _int64(value: Any) -> Any:
+    return value.astype(np.int64)
+
+
+NAMESPACE: dict[str, Any] = {
+    "np": np,
+    "Address": Address,
+    "Part": Part,
+    "keep": keep,
+    "load_all": load_all,
+    "int64": _int64,
+    "Turns": Turns,
+    "component": component,
+    "load_nibbles": load_nibbles,
+    "nibble_flags": nibble_flags,
+    "store_nibbles": store_nibbles,
+    **{name: getattr(arithmetic, name) for name in arithmetic.__all__},
+    **{name: getattr(instructions, name) for name in ("lanes", "stacked", "to_shared")},
+}
+
+
+class SegmentEmitter(Expressions):
+    """Emits one segment."""
+
+    def __init__(self, program: Compiled, out: Source, segment: Segment, live_out: frozenset[str]) -> None:
+        super().__init__(program, out)
+        self.segment = segment
+        self.live_out = live_out
+        self.loops: list[tuple[str, str] | None] = []  # (live, out) names of a masked loop, None for Python's own
+        self.one_by_one = False  # inside of what is done only where a fused run could not be
+
+    # The function
+
+    def emit(self) -> None:
+        """The whole function."""
+        with self.out.block(f"def segment_{self.segment.index}(b):"):
+            self.out.line("run = b.wave.run; env = b.env; special = b.special; tally = run.tally; m0 = b.mask")
+            self.out.line("threads = b.thread_parts; parts = b.parts; scalars = run.scalars")
+            for name in sorted(self.program.reads(self.segment)):
+                source = "scalars" if name in self.program.parameters else "env"
+                self.out.line(f"{self.variable(Var(name))} = {source}[{name!r}]")
+            self.body(self.segment.body, "m0")
+            self.end()
+
+    def end(self) -> None:
+        """What comes after the statements: on with another segment, or a call of the scheduler."""
+        self.at = self.segment.end.at
+        end = self.segment.end
+        if isinstance(end, Branch):
+            cond = self.out.named("c", self.sound(end.cond, "m0", "a condition"))
+            self.write_back()
+            if self.axes.of(end.cond) == UNIFORM:
+                self.out.line(f"return {end.then} if {cond} else {end.orelse}")
+            else:
+                self.out.line(f"return run.scheduler.branch(b, {cond}, {end.then}, {end.orelse})")
+        elif isinstance(end, Synchronise):
+            self.meet(end)
+        elif isinstance(end, Poll):
+            self.ask(end)
+        else:
+            self.write_back()
+            if isinstance(end, Goto):
+                self.out.line(f"return run.scheduler.poll(b, {end.to})" if end.polls else f"return {end.to}")
+            else:
+                assert isinstance(end, Done)
+                self.out.line("return None")
+
+    def meet(self, end: Synchronise) -> None:
+        """Lanes arrive at a barrier, or gather for a collective."""
+        bound = bind(end.call)
+        sync = bound.form.sync
+        names = [name for name in (sync.barrier, sync.threads) if name] if sync else []
+        operands = [bound.operands[name][0] for name in names]
+        texts = [self.out.named("n", self.sound(operand, "m0", "a barrier")) for operand in operands]
+        if sync is not None:
+            self.count(bound.instruction.name, "m0")
+        self.write_back()
+        axes = {f"meeting.{k}": self.axes.of(operand) for k, operand in enumerate(operands)}
+        place = self.out.constant("X", BarrierSite(bound.instruction.name, end.at, sync, axes))
+        self.out.line(f"return run.scheduler.meet(b, {', '.join([place, str(end.to), *texts])})")
+
+    def ask(self, end: Poll) -> None:
+        """Lanes ask whether they may go on."""
+        bound = bind(end.call)
+        signal = bound.form.signal
+        tally: int | None = None
+        barrier = "None"
+        if bound.form.ready is not None:
+            passed = self.asked(end.call, bound)
+        else:
+            assert signal is not None, "threads poll m-barriers"
+            passed = self._executed(end.call, bound, "m0").text
+            tally = self.program.add_tally(bound.instruction.name)
+            _, terms = self.pointer(bound.operands[signal.barrier][0], "m0")
+            barrier = self.out.named("a", self.address(terms))
+        self.write_back()
+        place = self.out.constant("X", BarrierSite(bound.instruction.name, end.at, bound.form.sync))
+        self.out.line(f"return run.scheduler.ask(b, {passed}, {place}, {barrier}, {tally}, {end.to}, {end.again})")
+
+    def write_back(self) -> None:
+        """Variables that later segments read go into the environment."""
+        for name in sorted(self.program.writes(self.segment) & self.live_out):
+            self.out.line(f"env[{name!r}] = {self.variable(Var(name))}")
+
+    # Statements
+
+    def body(self, body: Body, mask: str) -> None:
+        """Statements one after the other; runs of products are tried at once."""
+        depth = self.out.indent()
+        k = 0
+        while k < len(body):
+            fused = None if self.one_by_one else Fusing(self, mask).at(body, k)
+            if fused is not None:
+                self.one_by_one = True
+                with self.out.block(f"if not {fused.call}:"):
+                    for stmt in body[k : k + fused.length]:
+                        self.statement(stmt, mask)
+                self.one_by_one = False
+            else:
+                self.statement(body[k], mask)
+            k += fused.length if fused else 1
+            if k < len(body) and self.loops and self.loops[-1] is not None and _leaves(body[k - 1]):
+                mask = self.remaining(mask, self.loops[-1][1])
+        self.out.dedent(depth)
+
+    def statement(self, stmt: Stmt, mask: str) -> None:
+        """One statement, by the rule of its kind."""
+        self.at = stmt.at
+        try:
+            _RULES[type(stmt)](self, stmt, mask)
+        except TilewrightError as error:
+            raise error.located(stmt.at) from None
+
+    def remaining(self, mask: str, gone: str) -> str:
+        """Opens a block for the lanes that have not left the iteration."""
+        name = self.out.fresh("m")
+        self.out.line(f"{name} = {mask}.without({gone})")
+        self.out.open(f"if {name} is not None:")
+        self.out.line("pass")
+        return name
+
+    def nothing(self, stmt: AllocBuffer | DeclBuffer | Attr, mask: str) -> None:
+        """Declarations: places are known already."""
+
+    def assume(self, stmt: Assume, mask: str) -> None:
+        """A check that the assumption holds."""
+        if "bounds" in self.program.checks:
+            holds = self.sound(stmt.cond, mask, "a condition")
+            text = self.out.constant("T", str(stmt.cond))
+            self.out.line(f"run.assumed(b, {mask}, {holds}, {text}, {self.out.constant('A', stmt.at)})")
+
+    def bind(self, stmt: Bind, mask: str) -> None:
+        """A new variable."""
+        text, flags = self.settled(stmt.var, stmt.value, mask)
+        self.define(stmt.var, text, flags)
+
+    def assign(self, stmt: Assign, mask: str) -> None:
+        """A new value for a variable, in the active lanes."""
+        text, flags = self.settled(stmt.var, stmt.value, mask)
+        name = self.variable(stmt.var)
+        if mask != "m0" and self.program.axes.variables[stmt.var.name] != UNIFORM:
+            text = f"{mask}.chosen({text}, {name})"
+            flags = flags and f"{mask}.chosen({flags}, {name}_s)"
+        self.define(stmt.var, text, flags)
+
+    def define(self, var: Var, text: str, flags: str | None) -> None:
+        """``name = text``, and the same for its flags."""
+        name = self.variable(var)
+        if flags is not None:
+            self.out.line(f"{name}_s = {flags}")
+        self.out.line(f"{name} = {text}")
+
+    def settled(self, var: Var, value: Expr, mask: str) -> tuple[str, str | None]:
+        """The text of a value that a variable keeps: with a dtype of its own, and no window on memory."""
+        flags: str | None = None
+        if var.name in self.program.shadowed:
+            operand = self.value(value, mask)
+            text, flags = operand.text, operand.shadow or self.valid(value.dtype)
+            flags = f"np.array({flags})"
+        else:
+            text = self.sound(value, mask)
+        if self.axes.of(value) == UNIFORM and self.axes.variables[var.name] != UNIFORM and is_number(value.dtype):
+            text = self.array(value, text)
+        elif self.axes.of(value) != UNIFORM and isinstance(value, (Load, Reinterpret)):
+            text = f"np.array({text})"
+        return text, flags
+
+    def store(self, stmt: Store, mask: str) -> None:
+        """A store through its site."""
+        shared_or_local = stmt.place.buffer.space != "global"
+        flags = None
+        if self.with_shadows and shared_or_local:
+            operand = self.value(stmt.value, mask)
+            text, flags = operand.text, operand.shadow or self.valid(stmt.value.dtype)
+        else:
+            text = self.sound(stmt.value, mask, f"a store to {stmt.place.buffer.name}")
+        site, at = self.access(stmt.place, mask, write=True)
+        bits = f"{self.out.constant('B', to_bits(stmt.place.dtype))}({text})"
+        if stmt.place.dtype.bits < 8:
+            self.out.line(f"store_nibbles({site}, b, {mask}, {at}, {bits}, {flags})")
+            return
+        at = self.out.named("a", at) if flags else at
+        self.out.line(f"{site}.store(b, {mask}, {at}, {bits})")
+        if flags:
+            self.out.line(f"{site}.store_flags(b, {mask}, {at}, {flags})")
+
+    def evaluate(self, stmt: Evaluate, mask: str) -> None:
+        """A call for its effect."""
+        text = self.value(stmt.value, mask).text
+        if not text.isidentifier():
+            self.out.line(text)
+
+    # Control flow inside a segment
+
+    def branch(self, stmt: If, mask: str) -> None:
+        """Python's ``if`` where all lanes agree; else both sides, each under its mask."""
+        cond = self.out.named("c", self.sound(stmt.cond, mask, "a condition"))
+        if self.axes.of(stmt.cond) == UNIFORM:
+            with self.out.block(f"if {cond}:"):
+                self.body(stmt.then, mask)
+            if stmt.orelse:
+                with self.out.block("else:"):
+                    self.body(stmt.orelse, mask)
+            return
+        for body, test in ((stmt.then, cond), (stmt.orelse, f"~{cond}")):
+            if body:
+                inner = self.out.fresh("m")
+                self.out.line(f"{inner} = {mask}.narrowed({test})")
+                with self.out.block(f"if {inner} is not None:"):
+                    self.body(body, inner)
+
+    def counted(self, stmt: For, mask: str) -> None:
+        """Python's ``for`` where all lanes turn alike; else a masked loop."""
+        name = self.variable(stmt.var)
+        start, stop = self.sound(stmt.start, mask, "a loop bound"), self.sound(stmt.stop, mask, "a loop bound")
+        if self.axes.divergence(stmt) == UNIFORM:
+            self.loops.append(None)
+            turns = f"range({start}, {stop}, {stmt.step})"
+            watched = f"run.watch.counted({turns})" if is_long(stmt) else turns
+            with self.loads_at_once(stmt, mask), self.out.block(f"for {name} in {watched}:"):
+                self.body(stmt.body, mask)
+            self.loops.pop()
+            return
+        end = self.out.fresh("n")
+        self.out.line(f"{name}, {end} = {start}, {stop}")
+        self.masked_loop(
+            f"({name} {'<' if stmt.step > 0 else '>'} {end})", stmt, mask, f"{name} = {name} + {stmt.step}"
+        )
+
+    @contextmanager
+    def loads_at_once(self, loop: For, mask: str) -> Iterator[None]:
+        """Around a loop of loads: its turns only say what they load, and all of it is loaded after the last one."""
+        if self.turns_of_loads is not None or not is_loop_of_loads(loop):
+            yield
+            return
+        self.turns_of_loads = self.out.fresh("turns")
+        self.out.line(f"{self.turns_of_loads} = []")
+        yield
+        self.out.line(f"load_all(b, {mask}, {self.turns_of_loads})")
+        self.turns_of_loads = None
+
+    def loop(self, stmt: While, mask: str) -> None:
+        """Python's ``while`` where all lanes turn alike; else a masked loop."""
+        if self.axes.divergence(stmt) != UNIFORM:
+            self.masked_loop(None, stmt, mask, None)
+            return
+        self.loops.append(None)
+        turns = self.turns(stmt)
+        with self.out.block(ENDLESS):
+            self.turn(turns, stmt)
+            self.out.line(f"if not {self.sound(stmt.cond, mask, 'a condition')}: break")
+            self.body(stmt.body, mask)
+        self.loops.pop()
+
+    def turns(self, stmt: Stmt) -> str | None:
+        """A count of the turns of a loop that could go on for ever without anybody being able to change that."""
+        if not isinstance(stmt, While) or not is_closed(stmt):
+            return None
+        name = self.out.fresh("turns")
+        self.out.line(f"{name} = Turns({self.out.constant('A', stmt.at)}, leaves={leaves(stmt)})")
+        return name
+
+    def turn(self, turns: str | None, stmt: Stmt) -> None:
+        """One more turn for the count, with what it may have changed."""
+        if turns is not None and isinstance(stmt, While):
+            outer = sorted(changed_names(stmt) & self.program.axes.variables.keys() - self._inside(stmt))
+            state = "".join(f"{self.variable(Var(name))}, " for name in outer)
+            self.out.line(f"{turns}.next(b, m0, ({state}))")
+
+    @staticmethod
+    def _inside(loop: While) -> set[str]:
+        """Variables that begin anew in each turn."""
+        return {stmt.var.name for stmt in statements(loop.body) if isinstance(stmt, (Bind, For))}
+
+    def masked_loop(self, test: str | None, stmt: For | While, mask: str, onward: str | None) -> None:
+        """A loop that lanes leave one by one. live: lanes still in it; gone: those that left this iteration."""
+        live, gone, now = self.out.fresh("live"), self.out.fresh("gone"), self.out.fresh("m")
+        self.out.line(f"{live} = {mask}")
+        self.loops.append((live, gone))
+        turns = self.turns(stmt)
+        with self.out.block(ENDLESS):
+            self.turn(turns, stmt)
+            cond = test if isinstance(stmt, For) else self.sound(stmt.cond, live, "a condition")
+            self.out.line(f"{now} = {live} = {live}.narrowed({cond})")
+            self.out.line(f"if {live} is None: break")
+            self.out.line(f"{gone} = None")
+            self.body(stmt.body, now)
+            self.out.line(f"if {live} is None: break")
+            if onward:
+                self.out.line(onward)
+        self.loops.pop()
+
+    def leave(self, stmt: Break | Continue, mask: str) -> None:
+        """``break`` and ``continue``: of all lanes, or of some of a masked loop."""
+        names = self.loops[-1]
+        if names is None:
+            self.out.line("break" if isinstance(stmt, Break) else "continue")
+            return
+        live, gone = names
+        self.out.line(f"{gone} = {mask}.joined({gone})")
+        if isinstance(stmt, Break):
+            self.out.line(f"{live} = {live} and {live}.without({mask})")
+
+
+def _leaves(stmt: Stmt) -> bool:
+    """Has this statement a break or continue that leaves the loop around it?"""
+    if isinstance(stmt, (Break, Continue)):
+        return True
+    return isinstance(stmt, If) and any(map(_leaves, (*stmt.then, *stmt.orelse)))
+
+
+_RULES: dict[type, Callable[..., None]] = {
+    AllocBuffer: SegmentEmitter.nothing,
+    DeclBuffer: SegmentEmitter.nothing,
+    Attr: SegmentEmitter.nothing,
+    Assume: SegmentEmitter.assume,
+    Bind: SegmentEmitter.bind,
+    Assign: SegmentEmitter.assign,
+    Store: SegmentEmitter.store,
+    Evaluate: SegmentEmitter.evaluate,
+    If: SegmentEmitter.branch,
+    For: SegmentEmitter.counted,
+    While: SegmentEmitter.loop,
+    Break: SegmentEmitter.leave,
+    Continue: SegmentEmitter.leave,
+}

@@ -1,0 +1,162 @@
+"""Finding runs of matrix products among a kernel's statements, for `tilewright.sim.fast.products` to do all at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.ir import (
+    AddressOf,
+    Attr,
+    Body,
+    Call,
+    DeclBuffer,
+    Evaluate,
+    Expr,
+    For,
+    Load,
+    Stmt,
+    Var,
+    const_value,
+    walk,
+)
+from tilewright.isa import Bound, bind
+from tilewright.sim.codegen.axes import UNIFORM
+from tilewright.sim.fast.products import Fragments, ProductRun
+
+if TYPE_CHECKING:
+    from tilewright.isa.products import MatrixProduct
+    from tilewright.sim.codegen.addressing import Addressing
+    from tilewright.sim.machine.places import Place
+
+__all__ = ["Fused", "Fusing"]
+
+OPERANDS = "abcd"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the products of a run have in common. places: of A, B and of C and D."""
+
+    name: str
+    product: MatrixProduct
+    places: tuple[Place, Place, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """``length`` statements of a body, to be tried at once. call: the text of a condition that holds if it was done."""
+
+    length: int
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Starts:
+    """Where the products of some statements start. text: items of a Python tuple; free: variables that it mentions."""
+
+    kind: Kind
+    text: str
+    free: frozenset[str]
+    is_several: bool
+
+
+class Fusing:
+    """Looks at statements for one emitter of a segment."""
+
+    def __init__(self, emitter: Addressing, mask: str) -> None:
+        self.emitter = emitter
+        self.mask = mask
+
+    def at(self, body: Body, first: int) -> Fused | None:
+        """The longest run of products from a statement of a body on; None where there are not two."""
+        found: list[_Starts] = []
+        length = 0
+        for k, stmt in enumerate(body[first:]):
+            if isinstance(stmt, (Attr, DeclBuffer)) and found:
+                continue
+            starts = self._starts(stmt)
+            if starts is None or (found and starts.kind != found[0].kind):
+                break
+            found.append(starts)
+            length = k + 1
+        if not found or (len(found) == 1 and not found[0].is_several):
+            return None
+        return Fused(length, self._call(found))
+
+    def _call(self, found: list[_Starts]) -> str:
+        program, kind = self.emitter.program, found[0].kind
+        left, right, total = kind.places
+        product = kind.product
+        run = ProductRun(
+            Fragments(left, product.left, product.left_kind),
+            Fragments(right, product.right, product.right_kind),
+            Fragments(total, product.total, "float32"),
+            program.with_shadows,
+            program.add_tally(kind.name),
+        )
+        names = sorted(frozenset().union(*(one.free for one in found)))
+        key = "".join(f"{self.emitter.variable(Var(name))}, " for name in names)
+        starts = "".join(one.text for one in found)
+        return f"{self.emitter.out.constant('X', run)}(b, {self.mask}, ({key}), lambda: ({starts}))"
+
+    # One statement
+
+    def _starts(self, stmt: Stmt) -> _Starts | None:
+        if isinstance(stmt, For):
+            return self._loop(stmt)
+        if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call):
+            bound = bind(stmt.value)
+            product = bound.form.product(bound.mods) if bound.form.product else None
+            return self._call_starts(bound, product) if product is not None else None
+        return None
+
+    def _loop(self, loop: For) -> _Starts | None:
+        """A loop with constant bounds around nothing but products of one kind."""
+        bounds = const_value(loop.start), const_value(loop.stop)
+        inner = [self._starts(stmt) for stmt in loop.body if not isinstance(stmt, (Attr, DeclBuffer))]
+        if None in bounds or not inner or inner[0] is None:
+            return None
+        kind, text, free = inner[0].kind, "", frozenset[str]()
+        for one in inner:
+            if one is None or one.kind != kind:
+                return None
+            text += one.text
+            free |= one.free
+        turns = f"range({bounds[0]}, {bounds[1]}, {loop.step})"
+        each = f"*(x for {self.emitter.variable(loop.var)} in {turns} for x in ({text})), "
+        return _Starts(kind, each, free - {loop.var.name}, True)
+
+    def _call_starts(self, bound: Bound, product: MatrixProduct) -> _Starts | None:
+        places, texts = [], []
+        free: set[str] = set()
+        for name in OPERANDS:
+            found = self._start(bound.operands[name])
+            if found is None:
+                return None
+            places.append(found[0])
+            texts.append(found[1])
+            free |= found[2]
+        a, b, c, d = places
+        if c != d:
+            return None
+        kind = Kind(bound.instruction.name, product, (a, b, d))
+        return _Starts(kind, f"({', '.join(texts)}), ", frozenset(free), False)
+
+    def _start(self, registers: tuple[Expr, ...]) -> tuple[Place, str, set[str]] | None:
+        """The buffer, the text of the first register's address, and its variables, of registers side by side."""
+        pointers = [AddressOf(one.buffer, one.indices) if isinstance(one, Load) else one for one in registers]
+        if not all(isinstance(pointer, AddressOf) and self.emitter.axes.of(pointer) == UNIFORM for pointer in pointers):
+            return None
+        nodes = [node for pointer in pointers for node in walk(pointer)]
+        names = {node.name for node in nodes if isinstance(node, Var)}
+        if any(isinstance(node, (Load, Call)) for node in nodes) or names & self.emitter.program.shadowed:
+            return None
+        found = [self.emitter.pointer(pointer, self.mask) for pointer in pointers]
+        place, terms = found[0]
+        if place is None or place.space != "local" or terms.groups:
+            return None
+        for k, (other, more) in enumerate(found):
+            if other != place or more.uniform != terms.uniform or more.constant != terms.constant + 4 * k:
+                return None
+        return place, " + ".join([str(terms.constant), *terms.uniform]), names

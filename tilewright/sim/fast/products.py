@@ -1,0 +1,259 @@
+"""Many small matrix products as few large ones.
+
+A kernel multiplies a tile by dozens of ``mma`` in nested loops, each 16 x 8. One by one, each costs a dozen NumPy calls
+on small matrices, and widens fragments to float32 that its neighbours widen too. But products whose accumulators are
+distinct and whose operands nobody writes in between may be done in any order. What such a run does is seen from its
+accumulators: each has a *chain*, the pairs of fragments that are added to it. Accumulators with the same left fragments
+stand in one row of a large matrix, those with the same right fragments in one column, and a chain is a longer K: the 32
+calls of a loop nest become one product of 64 x 32 by 32 x 32 for each warp, a single ``np.matmul`` over all warps.
+Which registers make up which matrix is found once; each operand is then one gather, widened once. Where warps are known
+to hold the same fragments, they are gathered and widened for one of them (`tilewright.sim.machine.uniform`).
+
+The sums stay matrices after that. Most accumulators are next looked at by the same run, a turn of the loop later; only
+when somebody else looks are they put back into registers (`Registers.hold`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.isa.widen import widened
+from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.memory import UNITS
+from tilewright.sim.machine.registers import Held, Spread
+from tilewright.sim.machine.uniform import best_grid
+
+if TYPE_CHECKING:
+    from tilewright.isa.products import Spots
+    from tilewright.isa.widen import Floats
+    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.uniform import Grid, UniformWarps
+
+__all__ = ["Fragments", "ProductRun", "Starts"]
+
+Starts = tuple[int, int, int, int]  # the local addresses of the first registers of A, B, C and D of one product
+Chain = tuple[int, ...]  # fragments, by their first registers
+
+WARPS_AT_ONCE = 64  # whose matrices, widened, fit into the cache together
+MOST_PLANS = 64
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fragments:
+    """One operand of all products of a run: the buffer that has its registers, and who holds what of one fragment."""
+
+    place: Place
+    spots: Spots
+    kind: str
+
+    @property
+    def _per_register(self) -> int:
+        return 32 // dtype(self.kind).bits
+
+    def registers(self, first: int) -> range:
+        """The numbers of a fragment's registers in the buffer, ``first`` the local address of its first one."""
+        start = (first - self.place.start) // 4
+        return range(start, start + int(self.spots.max()) // (32 * self._per_register) + 1)
+
+    def is_there(self, first: int) -> bool:
+        """Is the whole fragment inside of the buffer, and in whole registers?"""
+        end = first + 4 * len(self.registers(first))
+        return first % 4 == 0 and self.place.start <= first and end <= self.place.start + self.place.nbytes
+
+    def at(self, first: int) -> Spots:
+        """The spots of one fragment among all that a warp has in the buffer."""
+        per_unit = self.place.unit // 4
+        register, lane = np.divmod(self.spots // self._per_register, 32)
+        register = register + self.registers(first)[0]
+        words = (register // per_unit * 32 + lane) * per_unit + register % per_unit
+        found: Spots = words * self._per_register + self.spots % self._per_register
+        return found
+
+    def matrix(self, firsts: list[Chain]) -> Spots:
+        """Fragments side by side: the chains one below the other."""
+        return np.block([[self.at(first) for first in chain] for chain in firsts])
+
+
+class Gather:
+    """Fragments as one matrix in float32: which of the widest units in which its rows climb."""
+
+    def __init__(self, fragments: Fragments, firsts: list[Chain]) -> None:
+        spots = fragments.matrix(firsts)
+        self.registers = frozenset(k for chain in firsts for first in chain for k in fragments.registers(first))
+        self.name = fragments.place.name
+        self.kind = fragments.kind
+        self.itemsize = dtype(self.kind).bits // 8
+        self.shape = spots.shape
+        self.width = next(width for width in (16, 8, 4, 2, 1) if self._climbs(spots, width // self.itemsize))
+        self.units = spots[:, :: self.width // self.itemsize] * self.itemsize // self.width
+
+    @staticmethod
+    def _climbs(spots: Spots, count: int) -> bool:
+        packs = spots.reshape(-1, count)
+        return not (packs[:, 0] % count).any() and bool((packs == packs[:, :1] + np.arange(count)).all())
+
+    def alike(self, batch: Batch) -> UniformWarps:
+        """Which warps hold the same fragments."""
+        return batch.wave.registers[self.name].alike(batch, self.registers)
+
+    def __call__(self, batch: Batch, ctas: slice, alike: UniformWarps, grid: Grid) -> Floats:
+        """(CTAs, rows of warps, columns of warps, rows, K); of warps that are alike only the first."""
+        words = alike.in_grid(batch.wave.registers[self.name].flat(ctas, batch.warps), grid)
+        items = words.view(UNITS[self.width]).take(self.units, axis=-1)
+        patterns = items.view(UNITS[self.itemsize]).reshape(*items.shape[:3], *self.shape)
+        return widened(patterns, self.kind)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Block:
+    """One large product. registers: the numbers of those that hold its sums."""
+
+    left: Gather
+    right: Gather
+    total: Spread
+    registers: frozenset[int]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ProductPlan:
+    """What a run does. products: how many small ones. used: the registers of each place that it reads."""
+
+    blocks: tuple[Block, ...]
+    products: int
+    used: tuple[tuple[Place, Ints], ...]
+
+
+@dataclass(eq=False)
+class ProductRun:
+    """A run of products that stand side by side in a kernel. tally: where they are counted."""
+
+    left: Fragments
+    right: Fragments
+    total: Fragments
+    with_shadows: bool
+    tally: int
+    plans: dict[tuple[int, ...], ProductPlan | None] = field(default_factory=dict)  # by what the starts depend on
+    known: dict[tuple[Starts, ...], ProductPlan | None] = field(default_factory=dict)  # by the starts themselves
+
+    def __call__(
+        self, batch: Batch, mask: Mask, key: tuple[int, ...], starts: Callable[[], tuple[Starts, ...]]
+    ) -> bool:
+        """Do the whole run; False, and nothing done, where it has to go product by product.
+
+        key: what the starts depend on.
+        """
+        if not mask.has_whole_warps:
+            return False
+        plan = self.plans[key] if key in self.plans else self._planned(key, starts())
+        if plan is None or (self.with_shadows and not self._is_initialised(plan, batch, mask)):
+            return False
+        for block in plan.blocks:
+            self._multiply(block, batch, mask)
+        batch.wave.run.tally[self.tally] += plan.products * mask.warps
+        return True
+
+    # Doing it
+
+    @staticmethod
+    def _is_initialised(plan: ProductPlan, batch: Batch, mask: Mask) -> bool:
+        shadows = batch.wave.shadows
+        look, _ = shadows.view(batch, mask)
+        return all(shadows.registers[place.name].all_set(look, which) for place, which in plan.used)
+
+    def _multiply(self, block: Block, batch: Batch, mask: Mask) -> None:
+        sums = self._sums(block, batch)
+        here = None if mask.array is None else mask.full[..., :1, None]
+        ctas = numbers(batch.ctas)
+        step = max(WARPS_AT_ONCE // batch.shape[1], 1)
+        rows_alike, columns_alike = block.left.alike(batch), block.right.alike(batch)
+        grid = best_grid(batch.shape[1], rows_alike, columns_alike)
+        for first in range(0, len(ctas), step):
+            some = ctas[first : first + step]
+            own = slice(some.start, some.stop, some.step)
+            right = block.right(batch, own, columns_alike, grid)
+            columns = np.ascontiguousarray(right.swapaxes(-1, -2))  # twice as fast for BLAS
+            product = block.left(batch, own, rows_alike, grid) @ columns
+            total = sums[first : first + step]
+            active = True if here is None else here[first : first + step]
+            np.add(total, product.reshape(total.shape), out=total, where=active)
+
+    def _sums(self, block: Block, batch: Batch) -> Floats:
+        """The accumulators as a matrix: the one that this run has left, or made from the registers."""
+        registers = batch.wave.registers[self.total.place.name]
+        key = (block, batch.key)
+        held = registers.held(key)
+        if held is None:
+            words = block.total.matrix(registers.flat(batch.ctas, batch.warps))
+            held = Held(batch.ctas, batch.warps, block.total, block.registers, words.view(np.float32))
+            registers.hold(key, held)
+        return held.matrix
+
+    # Deciding
+
+    def _planned(self, key: tuple[int, ...], starts: tuple[Starts, ...]) -> ProductPlan | None:
+        if len(self.plans) >= MOST_PLANS:
+            self.plans.clear()
+        if starts not in self.known:
+            self.known[starts] = self.plan(starts)
+        self.plans[key] = self.known[starts]
+        return self.known[starts]
+
+    def plan(self, every: tuple[Starts, ...]) -> ProductPlan | None:
+        """The large products of a run; None where some product needs what another one has written."""
+        chains: dict[int, list[tuple[int, int]]] = {}
+        for left, right, before, after in every:
+            if before != after:
+                return None
+            chains.setdefault(after, []).append((left, right))
+        rows: dict[Chain, dict[Chain, int]] = {}  # the accumulator of each row and column
+        for total, pairs in chains.items():
+            lefts, rights = zip(*pairs, strict=True)
+            rows.setdefault(lefts, {})[rights] = total
+        if sum(map(len, rows.values())) < len(chains) or not self._is_free(every):
+            return None
+        return ProductPlan(tuple(self._blocks(rows)), len(every), self._used(every))
+
+    def _firsts(self, starts: tuple[Starts, ...]) -> tuple[tuple[Fragments, set[int]], ...]:
+        lefts, rights, _, totals = map(set, zip(*starts, strict=True))
+        return (self.left, lefts), (self.right, rights), (self.total, totals)
+
+    def _is_free(self, starts: tuple[Starts, ...]) -> bool:
+        """Are accumulators distinct, operands no accumulators, and all of them inside of their buffers?"""
+        operands = self._firsts(starts)
+        if not all(fragments.is_there(first) for fragments, firsts in operands for first in firsts):
+            return False
+        written = [number for first in operands[2][1] for number in self.total.registers(first)]
+        read = {
+            number
+            for fragments, firsts in operands[:2]
+            if fragments.place == self.total.place
+            for first in firsts
+            for number in fragments.registers(first)
+        }
+        return len(written) == len(set(written)) and read.isdisjoint(written)
+
+    def _blocks(self, rows: dict[Chain, dict[Chain, int]]) -> Iterator[Block]:
+        """Rows that have the same columns make one block."""
+        alike: dict[frozenset[Chain], list[Chain]] = {}
+        for lefts, columns in rows.items():
+            alike.setdefault(frozenset(columns), []).append(lefts)
+        for down in alike.values():
+            across = list(rows[down[0]])
+            totals = [tuple(rows[lefts][rights] for rights in across) for lefts in down]
+            held = frozenset(number for row in totals for first in row for number in self.total.registers(first))
+            yield Block(Gather(self.left, down), Gather(self.right, across), Spread(self.total.matrix(totals)), held)
+
+    def _used(self, starts: tuple[Starts, ...]) -> tuple[tuple[Place, Ints], ...]:
+        found: dict[Place, set[int]] = {}
+        for fragments, firsts in self._firsts(starts):
+            for first in firsts:
+                found.setdefault(fragments.place, set()).update(fragments.registers(first))
+        return tuple((place, np.array(sorted(which))) for place, which in found.items())

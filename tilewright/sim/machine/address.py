@@ -1,0 +1,213 @@
+"""Addresses as sums of small arrays.
+
+``base + 4 * (256 * ctaid + tid)`` is a number, a column over the CTAs and a row over the threads of a CTA. Kept apart,
+bounds and alignment are those of a few hundred numbers instead of a million, and where both parts climb in even steps
+the access needs no index array at all. Parts that depend on thread numbers only are made once and kept.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.machine.arrays import Ints
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Shape
+    from tilewright.sim.machine.batch import Look
+
+__all__ = ["Address", "Part", "keep"]
+
+MOST_PARTS, MOST_SUMS = 1024, 64  # that are kept
+
+
+class Part:
+    """Byte offsets, (CTAs or 1, warps or 1, 32 or 1), and what is asked of them, made when first asked."""
+
+    def __init__(self, values: Ints, *, kept: bool = False) -> None:
+        self.kept = kept  # made once: what follows from it may be kept too
+        self.values = values if values.ndim == 3 else np.asarray(values, np.int64).reshape(1, 1, 1)
+        self._units: dict[int, Ints] = {}
+        self._scaled: dict[tuple[int, int], Part] = {}
+        self.wavefronts: dict[tuple[int, ...], tuple[int, int]] = {}  # see `tilewright.sim.machine.counts`
+
+    @classmethod
+    def of_lanes(cls, values: Ints) -> Part:
+        """Addresses that come as they are; nobody need look whether they climb evenly."""
+        made = cls(values)
+        made.strides = None
+        return made
+
+    @cached_property
+    def lo(self) -> int:
+        """The smallest offset."""
+        return int(self.values.min())
+
+    @cached_property
+    def hi(self) -> int:
+        """The largest offset."""
+        return int(self.values.max())
+
+    @cached_property
+    def bits(self) -> int:
+        """All offsets or-ed together: their low bits tell the alignment."""
+        return int(np.bitwise_or.reduce(self.values, axis=None))
+
+    @cached_property
+    def strides(self) -> tuple[int, ...] | None:
+        """The steps along the axes, where the offsets climb evenly along each; None where they do not."""
+        v = self.values
+        steps = [int(v[1, 0, 0] - v[0, 0, 0]) if v.shape[0] > 1 else 0]
+        steps.append(int(v[0, 1, 0] - v[0, 0, 0]) if v.shape[1] > 1 else 0)
+        steps.append(int(v[0, 0, 1] - v[0, 0, 0]) if v.shape[2] > 1 else 0)
+        even = v[:1, :1, :1]
+        for axis, step in enumerate(steps):
+            shape = [1, 1, 1]
+            shape[axis] = -1
+            even = even + np.arange(0, step * v.shape[axis], step).reshape(shape) if step else even
+        return tuple(steps) if bool((even == v).all()) else None
+
+    def scaled(self, up: int, down: int) -> Part:
+        """The offsets, multiples of ``down``, times ``up / down``."""
+        if (up, down) not in self._scaled:
+            self._scaled[up, down] = Part(self.values // down * up, kept=self.kept)
+        return self._scaled[up, down]
+
+    def units(self, shift: int) -> Ints:
+        """The offsets in units of ``1 << shift`` bytes; they are multiples of it."""
+        if shift not in self._units:
+            self._units[shift] = self.values >> shift
+        return self._units[shift]
+
+
+def keep(parts: dict[object, Part], key: object, values: Ints) -> Part:
+    """A part for these offsets, remembered while there is room."""
+    if len(parts) >= MOST_PARTS:
+        return Part(values)
+    parts[key] = Part(values, kept=True)
+    return parts[key]
+
+
+class Address:
+    """``start + parts``, in bytes: one number per lane, never added up unless somebody must know them all."""
+
+    __slots__ = ("_full", "parts", "start")
+
+    def __init__(self, start: int, *parts: Part) -> None:
+        self.start = start
+        self.parts = parts
+        self._full: Ints | None = None
+
+    @property
+    def lo(self) -> int:
+        """The smallest, taken over all lanes, active or not."""
+        lo = self.start
+        for part in self.parts:
+            lo += part.lo
+        return lo
+
+    @property
+    def hi(self) -> int:
+        """The largest, taken over all lanes, active or not."""
+        hi = self.start
+        for part in self.parts:
+            hi += part.hi
+        return hi
+
+    @property
+    def bits(self) -> int:
+        """Low bits that are zero here are zero in every address."""
+        bits = self.start
+        for part in self.parts:
+            bits |= part.bits
+        return bits
+
+    @property
+    def varies_by_cta(self) -> bool:
+        """Can two CTAs have different addresses?"""
+        return any(part.values.shape[0] > 1 for part in self.parts)
+
+    @property
+    def shape(self) -> Shape:
+        """What all parts broadcast to: (CTAs or 1, warps or 1, 32 or 1)."""
+        if len(self.parts) == 1:
+            return self.parts[0].values.shape
+        return np.broadcast_shapes((1, 1, 1), *(part.values.shape for part in self.parts))
+
+    def full(self) -> Ints:
+        """All of them, (CTAs or 1, warps or 1, 32 or 1)."""
+        if self._full is None:
+            first, *others = [part.values for part in self.parts] or [np.zeros((1, 1, 1), np.int64)]
+            for more in others:
+                first = first + more
+            self._full = first + self.start if self.start else first
+        return self._full
+
+    def units(self, look: Look, shift: int, pitch: int = 0) -> tuple[int, Ints]:
+        """All of them in units of ``1 << shift`` bytes, as a number to add to each and an array.
+
+        pitch: units from one CTA's row to the next, for memory that has one for each. The array is kept with the batch
+        where its parts are kept.
+        """
+        kept = self.start >= 0 and all(part.kept and part.lo >= 0 for part in self.parts)
+        if not kept or self.bits & ((1 << shift) - 1):
+            units = self.full() >> shift
+            return 0, units + look.rows(pitch) if pitch else units
+        key = (shift, pitch, *map(id, self.parts))
+        if key not in look.sums:
+            total = look.rows(pitch) if pitch else np.zeros((1, 1, 1), np.int64)
+            for part in self.parts:
+                total = total + part.units(shift)
+            if len(look.sums) >= MOST_SUMS:
+                look.sums.clear()
+            look.sums[key] = total
+        return self.start >> shift, look.sums[key]
+
+    def is_one_to_one(self, look: Look, pitch: int = 0) -> bool:
+        """Has surely no lane of a batch the address of another one? Found out where it climbs evenly, or is kept.
+
+        pitch: bytes from one CTA's row to the next, for memory that has one for each.
+        """
+        if self._climbs(look, pitch):
+            return True
+        if not all(part.kept for part in self.parts):
+            return False
+        key = (pitch, *map(id, self.parts))
+        if key not in look.one_to_one:
+            total = look.rows(pitch) if pitch else np.zeros((1, 1, 1), np.int64)
+            for part in self.parts:
+                total = total + part.values
+            ordered = np.sort(total, axis=None)
+            look.one_to_one[key] = total.shape == look.shape and bool((ordered[1:] != ordered[:-1]).all())
+        return look.one_to_one[key]
+
+    def _climbs(self, look: Look, pitch: int) -> bool:
+        """Does each step along an axis lead beyond all that the inner ones reach?"""
+        steps = self.strides()
+        if steps is None:
+            return False
+        reach = 0
+        for step, extent in zip((steps[2], steps[1], steps[0] + pitch * look.ctas.step), look.shape[::-1], strict=True):
+            if extent > 1 and abs(step) <= reach:
+                return False
+            reach += abs(step) * (extent - 1)
+        return True
+
+    def strides(self) -> tuple[int, ...] | None:
+        """The steps in bytes along CTAs, warps and lanes, where there are such."""
+        total = (0, 0, 0)
+        for part in self.parts:
+            if part.strides is None:
+                return None
+            total = tuple(a + b for a, b in zip(total, part.strides, strict=True))  # type: ignore[assignment]
+        return total
+
+    def first(self) -> int:
+        """The address of the first lane."""
+        return self.start + sum(int(part.values[0, 0, 0]) for part in self.parts)
+
+    def shifted(self, nbytes: int) -> Address:
+        """The same, so many bytes further on."""
+        return Address(self.start + nbytes, *self.parts)

@@ -1,0 +1,224 @@
+"""A batch: lanes that are at one segment of a kernel, with their values. Plain data that splits, merges and prints.
+
+A batch is a range of CTAs times a range of warps, with a mask where that product has holes; all its arrays broadcast
+to ``shape``. Both ranges are slices, so that memory and registers of a batch are views, never copies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.sim.machine.arrays import Value
+from tilewright.sim.machine.masks import Mask
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.address import Part
+    from tilewright.sim.machine.arrays import Bools, Ints, Shape
+    from tilewright.sim.machine.wave import Wave
+
+__all__ = ["Batch", "Look", "Special", "lanes_text", "merged", "numbers"]
+
+Environment = dict[str, Value]
+
+
+def numbers(taken: slice) -> range:
+    """The numbers of the CTAs or warps that a slice takes."""
+    return range(taken.start, taken.stop, taken.step)
+
+
+def covering(found: Ints) -> slice:
+    """The narrowest slice with all of these ascending numbers in it."""
+    step = int(found[1] - found[0]) if len(found) > 1 else 1
+    if len(found) > 2 and not (np.diff(found) == step).all():
+        step = 1
+    return slice(int(found[0]), int(found[-1]) + 1, step)
+
+
+class Special(dict[str, Any]):
+    """The special registers of a batch, each made when first read, of the smallest shape."""
+
+    def __init__(self, wave: Wave, ctas: slice, warps: slice) -> None:
+        super().__init__()
+        self.place = (wave, ctas, warps)
+
+    def __missing__(self, name: str) -> Value:
+        wave, *where = self.place
+        self[name] = value = wave.special(name, *where)
+        return value
+
+
+class Look:
+    """What memory asks of a batch: which CTAs and warps, in what shape; one may stand for all, or have fewer lanes."""
+
+    def __init__(self, wave: Wave, ctas: slice, warps: slice, shape: Shape) -> None:
+        self.wave = wave
+        self.ctas = ctas
+        self.warps = warps
+        self.shape = shape
+        self._rows: dict[int, Ints] = {}
+        self.sums: dict[tuple[int, ...], Ints] = {}  # of address parts, by what `Address.units` makes of them
+        self.one_to_one: dict[tuple[int, ...], bool] = {}  # of address parts: see `Address.is_one_to_one`
+
+    def rows(self, pitch: int) -> Ints:
+        """``pitch`` times the number of each CTA's row, (CTAs, 1, 1)."""
+        if pitch not in self._rows:
+            rows = np.array(numbers(self.ctas), np.int64)
+            self._rows[pitch] = (rows * pitch).reshape(-1, 1, 1)
+        return self._rows[pitch]
+
+    def rows_and_warps(self, active: Any) -> tuple[Ints, Ints]:
+        """Row of the CTA and number of the warp of each entry that is set in (CTAs, warps, ...) bools."""
+        ctas, warps, *_ = np.nonzero(active)
+        return np.array(numbers(self.ctas))[ctas], np.array(numbers(self.warps))[warps]
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """What tells it from others of its wave."""
+        return (
+            self.ctas.start,
+            self.ctas.stop,
+            self.ctas.step,
+            self.warps.start,
+            self.warps.stop,
+            self.warps.step,
+            self.shape,
+        )
+
+    def of_lanes(self, count: int) -> Look:
+        """The same with the first ``count`` lanes of each warp."""
+        return self if count == 32 else Look(self.wave, self.ctas, self.warps, (*self.shape[:2], count))
+
+    @cached_property
+    def single(self) -> Look:
+        """One CTA that stands for all of them."""
+        return Look(self.wave, slice(0, 1, 1), self.warps, (1, *self.shape[1:]))
+
+
+@dataclass(eq=False)
+class Batch(Look):
+    """ctas: of the wave's rows. env: values of the live variables by name. parts: address parts of these CTAs that
+    were made before; thread_parts: those that depend on the warps only, kept for good."""
+
+    wave: Wave
+    ctas: slice
+    warps: slice
+    mask: Mask
+    env: Environment = field(default_factory=dict)
+    segment: int = 0
+    parts: dict[int, Part] = field(default_factory=dict)
+    meeting: Any = None  # what it waits for: see `tilewright.sim.machine.sync`
+    polls: int = 0
+
+    def __post_init__(self) -> None:
+        self.shape: Shape = self.mask.shape
+        self.special = Special(self.wave, self.ctas, self.warps)
+        self.thread_parts: dict[int, Part] = self.wave.run.thread_parts(self.warps)
+        self._rows: dict[int, Ints] = {}
+        self.sums: dict[tuple[int, ...], Ints] = {}
+        self.one_to_one: dict[tuple[int, ...], bool] = {}
+
+    @property
+    def is_whole_wave(self) -> bool:
+        """True where every CTA of the wave is in it."""
+        return self.shape[0] == self.wave.ctas
+
+    def has_whole_warps(self, mask: Mask) -> bool:
+        """Does each warp take part with all of its threads, or with none?"""
+        if mask.has_whole_warps:
+            return True
+        active = mask.full
+        return bool((active == (self.wave.run.exists[:, self.warps] & active.any(-1, keepdims=True))).all())
+
+    def narrowed(self, mask: Mask, segment: int) -> Batch:
+        """The lanes of ``mask`` as a batch of their own, at ``segment``."""
+        active = mask.full
+        ctas = covering(np.flatnonzero(active.any((1, 2))))
+        warps = covering(np.flatnonzero(active.any((0, 2))))
+        rest = active[ctas, warps]
+        array = None if rest.all() else rest
+        env = {name: _taken(value, ctas, warps) for name, value in self.env.items()}
+        return Batch(
+            self.wave,
+            _within(self.ctas, ctas),
+            _within(self.warps, warps),
+            Mask(rest.shape, array),
+            env,
+            segment,
+        )
+
+    def lanes(self) -> Bools:
+        """Which threads of the wave these are: (CTAs, warps, 32) of the whole wave."""
+        all_lanes = np.zeros((self.wave.ctas, self.wave.run.warps, 32), np.bool_)
+        all_lanes[self.ctas, self.warps] = self.mask.full
+        return all_lanes
+
+
+def _within(outer: slice, inner: slice) -> slice:
+    """``inner`` counts among the numbers of ``outer``: as those numbers themselves."""
+    taken = numbers(outer)[inner]
+    return slice(taken.start, taken[-1] + 1, taken.step)
+
+
+def _taken(value: Value, ctas: slice, warps: slice) -> Value:
+    if not isinstance(value, np.ndarray) or value.ndim < 3:
+        return value
+    return value[ctas if value.shape[0] > 1 else slice(None), warps if value.shape[1] > 1 else slice(None)]
+
+
+def merged(a: Batch, b: Batch, axes: dict[str, int]) -> Batch | None:
+    """Two batches at one segment as one, or None where a value that must be equal in all of its lanes is not.
+
+    axes: over what each live variable may vary; the others are dead and dropped.
+    """
+    lanes = a.lanes()
+    ours = b.lanes()
+    env: Environment = {}
+    both = lanes | ours
+    ctas, warps = covering(np.flatnonzero(both.any((1, 2)))), covering(np.flatnonzero(both.any((0, 2))))
+    shape = (len(numbers(ctas)), len(numbers(warps)), 32)
+    for name, over in axes.items():
+        joined = _joined_value(a, b, name, over, (ctas, warps, shape))
+        if joined is None:
+            return None
+        env[name] = joined
+    rest = both[ctas, warps]
+    mask = Mask(shape, None if rest.all() else rest)
+    return Batch(a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=min(a.polls, b.polls))
+
+
+def _joined_value(a: Batch, b: Batch, name: str, over: int, where: tuple[slice, slice, Shape]) -> Value | None:
+    x, y = a.env[name], b.env[name]
+    if not over or not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
+        return x if _equal(x, y) else _spread_value(a, b, (x, y), where) if over else None
+    return _spread_value(a, b, (x, y), where)
+
+
+def _spread_value(a: Batch, b: Batch, values: tuple[Value, Value], where: tuple[slice, slice, Shape]) -> Value:
+    """Both values in the places of their own lanes."""
+    ctas, warps, shape = where
+    wave = (a.wave.ctas, a.wave.run.warps, 32)
+    x = np.asarray(values[0])
+    total = np.zeros((*wave, *x.shape[3:]), x.dtype)
+    for batch, value in ((a, values[0]), (b, values[1])):
+        window = total[batch.ctas, batch.warps]
+        active = batch.mask.full
+        window[active] = np.broadcast_to(value, (*batch.shape, *x.shape[3:]))[active]
+    return total[ctas, warps].reshape(*shape, *x.shape[3:])
+
+
+def _equal(x: Value, y: Value) -> bool:
+    return x is y or (np.shape(x) == np.shape(y) and bool(np.all(x == y)))
+
+
+def lanes_text(lanes: Bools) -> str:
+    """``lanes 0..15`` of a (32,) mask, as few words as will do."""
+    active = np.flatnonzero(lanes)
+    if len(active) == 32:
+        return "all lanes"
+    runs = np.split(active, np.flatnonzero(np.diff(active) != 1) + 1)
+    shown = [f"{run[0]}..{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return ("lane " if len(active) == 1 else "lanes ") + ", ".join(shown)

@@ -1,0 +1,90 @@
+"""From a byte of a buffer back to the logical coordinate that a kernel's author thinks in."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.errors import LayoutError
+from tilewright.ir import const_value
+
+if TYPE_CHECKING:
+    from tilewright.ir import Buffer
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.subject import Subject
+
+__all__ = ["coordinate_text", "element_text"]
+
+MOST_ELEMENTS = 1 << 22
+
+
+def coordinate_text(program: Subject, site: Site, address: int) -> str:
+    """What an access at an address of its window touches, see `element_text`."""
+    assert site.place is not None
+    return element_text(program, site.place, address)
+
+
+def element_text(program: Subject, place: Place, address: int) -> str:
+    """``A[3, 17]`` where the layout has that element, else ``element 40 of A``."""
+    name = place.name
+    buffer = program.authored.get(name)
+    if buffer is None:
+        return f"{name}, byte {address - place.start}"
+    element = (address - place.start) * 8 // buffer.dtype.bits
+    found = _logical(buffer, element) if buffer.layout is not None else None
+    if found is not None:
+        return f"{name}[{', '.join(map(str, found))}]"
+    return f"element {element} of {name}"
+
+
+def _logical(buffer: Buffer, element: int) -> tuple[int, ...] | None:
+    """The coordinate of the element at storage offset ``element``; None where there is none, as in padding."""
+    extents = [const_value(extent) for extent in buffer.shape]
+    if buffer.layout is None or None in extents[1:]:
+        return None
+    shape = tuple(int(extent or 1) for extent in extents)  # one row of a symbolic number of rows tells the others
+    if prod(shape) > MOST_ELEMENTS:
+        shape = (1, *shape[1:])
+    try:
+        memory = buffer.layout.table(shape).get("m")
+    except LayoutError:  # symbolic strides, or a layout that has no such shape
+        return _row_major(shape, element) if buffer.layout.is_trivial() else None
+    if memory is None:
+        return None
+    first = memory[..., 0]
+    found = np.argwhere(memory == element)
+    return tuple(map(int, found[0][:-1])) if len(found) else _continued(first, element)
+
+
+def _row_major(shape: tuple[int, ...], element: int) -> tuple[int, ...]:
+    inner = np.cumprod((1, *shape[:0:-1]))[::-1]
+    return _digits([int(stride) for stride in inner], element)
+
+
+def _digits(strides: list[int], element: int) -> tuple[int, ...]:
+    coordinate = []
+    for stride in strides:
+        digit, element = divmod(element, stride)
+        coordinate.append(digit)
+    return tuple(coordinate)
+
+
+def _continued(memory: NDArray[np.int64], element: int) -> tuple[int, ...] | None:
+    """The coordinate outside of the shape where the layout, gone on with along its first dimension, has the element."""
+    origin = memory[(0,) * memory.ndim]
+    one_on = [
+        tuple(min(step, n - 1) for step, n in zip(unit, memory.shape, strict=True))
+        for unit in np.eye(memory.ndim, dtype=int)
+    ]
+    steps = [int(memory[place] - origin) for place in one_on]
+    even = origin + np.tensordot(steps, np.indices(memory.shape), 1)
+    if not (even == memory).all() or 0 in steps[1:] or steps != sorted(steps, reverse=True):
+        return None
+    steps[0] = steps[0] or int(memory.max()) + 1
+    coordinate = _digits(steps, element - int(origin))
+    inside = all(digit < n for digit, n in zip(coordinate[1:], memory.shape[1:], strict=True))
+    return coordinate if inside else None

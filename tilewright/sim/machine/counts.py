@@ -1,0 +1,192 @@
+"""Counting: instructions, bytes, and the passes that shared memory needs to serve a warp.
+
+Shared memory has 32 banks of 4 bytes; in one pass (wavefront) each serves one word, which any number of lanes may
+read. Lanes are served in phases: 32 of them for up to 4 bytes each, 16 for 8 bytes, 8 for 16 bytes; twice as many in a
+load of 8 or 16 bytes where partners ask for the same; a matrix instruction serves the 8 rows of one matrix at a time.
+Source: CUDA C++ Programming Guide, "Shared Memory"; phases: ncu's counts on an H200 (benchmarks/gpu/counters.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Ints
+
+__all__ = ["Counts", "Line", "default_phase", "wavefronts"]
+
+BANK_BYTES, BANKS = 4, 32
+EVERY = BANK_BYTES * BANKS
+
+
+@dataclass(slots=True)
+class Line:
+    """One place of the kernel that touches one buffer. accesses: of lanes; warps: that did so.
+
+    Of an asynchronous operation, accesses are those of the unit that carries it out: cells of tensor memory, and rows
+    of 16 bytes that a copy reads. Nobody has said what wavefronts those take.
+    """
+
+    at: Span | None
+    op: str
+    buffer: str
+    space: str
+    write: bool
+    accesses: int = 0
+    warps: int = 0
+    nbytes: int = 0
+    wavefronts: int = 0
+    ideal_wavefronts: int = 0
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Passes beyond the ideal."""
+        return self.wavefronts - self.ideal_wavefronts
+
+    def joined(self, other: Line) -> Line:
+        """What both count, of one place of the kernel that is written out more than once."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in COUNTED}
+        return replace(self, **sums)
+
+
+COUNTED = ("accesses", "warps", "nbytes", "wavefronts", "ideal_wavefronts")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a run did. instructions: warps that executed each kind; bytes_read, bytes_written: per memory, which is
+    global, shared or tmem.
+    """
+
+    instructions: dict[str, int] = field(default_factory=dict)
+    bytes_read: dict[str, int] = field(default_factory=dict)
+    bytes_written: dict[str, int] = field(default_factory=dict)
+    lines: list[Line] = field(default_factory=list)
+
+    @property
+    def wavefronts(self) -> int:
+        """Passes of shared memory, of all lines."""
+        return sum(line.wavefronts for line in self.lines)
+
+    @property
+    def ideal_wavefronts(self) -> int:
+        """The fewest that these accesses could take."""
+        return sum(line.ideal_wavefronts for line in self.lines)
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Passes beyond the ideal, of all lines."""
+        return sum(line.bank_conflicts for line in self.lines)
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [
+            ("instruction", "warps"),
+            *((name, f"{n:,}") for name, n in sorted(self.instructions.items())),
+        ]
+        text = [*_aligned(rows), ""]
+        spaces = sorted({*self.bytes_read, *self.bytes_written})
+        rows3: list[tuple[str, ...]] = [("memory", "bytes read", "bytes written")]
+        rows3 += [(s, f"{self.bytes_read.get(s, 0):,}", f"{self.bytes_written.get(s, 0):,}") for s in spaces]
+        text += [*_aligned(rows3), ""]
+        head = ("line", "access", "buffer", "lanes", "wavefronts", "ideal", "conflicts")
+        return "\n".join([*text, *_aligned([head, *map(_row, self.lines)])])
+
+
+def _row(line: Line) -> tuple[str, ...]:
+    shared = (f"{line.wavefronts:,}", f"{line.ideal_wavefronts:,}", f"{line.bank_conflicts:,}")
+    passes = shared if line.ideal_wavefronts else ("", "", "")
+    verb = "write" if line.write else "read"
+    return (str(line.at or ""), f"{line.op} {verb}", line.buffer, f"{line.accesses:,}", *passes)
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Columns side by side, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [cell.rjust(w) if cell[:1].isdigit() else cell.ljust(w) for cell, w in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def default_phase(width: int) -> int:
+    """Lanes that are served together."""
+    return max(1, min(32, EVERY // max(width, BANK_BYTES)))
+
+
+def wavefronts(
+    at: Address, lanes: int, width: int, phase: int, active: Bools | None, *, pairs: bool = False
+) -> tuple[int, int]:
+    """(passes, fewest possible passes) of one access, summed over the warps and CTAs that ``at`` tells apart.
+
+    lanes: how many of each warp count. pairs: is it a load, whose phases double where partners ask for the same? Kept
+    with the address where it consists of one part, since adding a multiple of 128 bytes to it changes nothing.
+    """
+    if len(at.parts) != 1 or active is not None:
+        return _counted(at.full(), lanes, width, phase, active, pairs=pairs)
+    kept = at.parts[0].wavefronts
+    key = (at.start % EVERY, lanes, width, phase, pairs)
+    if key not in kept:
+        kept[key] = _counted(at.full(), lanes, width, phase, None, pairs=pairs)
+    return kept[key]
+
+
+def _counted(
+    address: Ints, lanes: int, width: int, phase: int, active: Bools | None, *, pairs: bool
+) -> tuple[int, int]:
+    shape = address.shape if active is None else np.broadcast_shapes(address.shape, active.shape)
+    warps = np.broadcast_to(address, (*shape[:-1], 32)).reshape(-1, 32)
+    taking_part = None if active is None else np.broadcast_to(active, (*shape[:-1], 32)).reshape(-1, 32)
+    if pairs and phase < 32:
+        alike = _partners_ask_alike(warps, taking_part)
+        if alike.any():
+            sides = [(alike, 2 * phase), (~alike, phase)]
+            found = [
+                _passes(warps[of], lanes, width, each, None if taking_part is None else taking_part[of])
+                for of, each in sides
+            ]
+            return found[0][0] + found[1][0], found[0][1] + found[1][1]
+    return _passes(warps, lanes, width, phase, taking_part)
+
+
+def _partners_ask_alike(warps: Ints, active: Bools | None) -> Bools:
+    """Of each warp: does every lane i that takes part name the place of lane i ^ 1, or each that of i ^ 2?
+
+    A partner that takes no part agrees with everybody. Not in any manual: these are ncu's counts on an H200, which
+    hundreds of patterns agree with (benchmarks/gpu/counters.py); stores have no such rule.
+    """
+    lane = np.arange(32)
+    found = np.zeros(len(warps), np.bool_)
+    for step in (1, 2):
+        same = warps == warps[:, lane ^ step]
+        if active is not None:
+            same |= ~(active & active[:, lane ^ step])
+        found |= same.all(1)
+    return found
+
+
+def _passes(warps: Ints, lanes: int, width: int, phase: int, active: Bools | None) -> tuple[int, int]:
+    """Of whole warps, (n, 32); each phase takes as many passes as its busiest bank has different words."""
+    unit = max(width, BANK_BYTES)
+    banks = max(1, EVERY // unit)
+    units = (warps // unit)[:, :lanes].reshape(-1, min(phase, lanes))
+    if active is None:
+        served = np.bitwise_or.reduce(1 << (units % banks), axis=1)
+        if banks == units.shape[1] and (served == (1 << banks) - 1).all():
+            return len(units), len(units)
+        some = len(units)
+    else:
+        taking_part = active[:, :lanes].reshape(units.shape)
+        units = np.where(taking_part, units, -1)
+        some = int(taking_part.any(1).sum())
+    ordered = np.sort(units, axis=1)
+    distinct = ordered >= 0
+    distinct[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    where = (np.arange(len(units))[:, None] * banks + ordered % banks)[distinct]
+    per_bank = np.bincount(where, minlength=len(units) * banks).reshape(-1, banks)
+    return int(per_bank.max(1).sum()), some

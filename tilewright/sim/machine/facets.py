@@ -1,0 +1,239 @@
+"""The machine as one instruction sees it: `tilewright.isa.machine`'s protocols for one batch and mask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.errors import SimulationError
+from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.arrays import Bools
+from tilewright.sim.machine.batch import lanes_text, numbers
+from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.memory import SHIFT, UNITS, Block
+from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
+from tilewright.sim.machine.remote import OFFSET_BITS, on_rank, split
+from tilewright.sim.machine.tmem import TmemFacet
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.machine.batch import Look
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.wave import Storage
+
+__all__ = ["Facet", "MemoryFacet", "SharedFacet"]
+
+Array = NDArray[Any]
+
+
+def _lanes_of(mask: Mask, count: int) -> Mask:
+    """The mask of the first ``count`` lanes of each warp."""
+    return (
+        mask if count == 32 else Mask((*mask.shape[:2], count), None if mask.array is None else mask.full[..., :count])
+    )
+
+
+class SharedFacet:
+    """`Memory` of the CTAs' arenas; ``storage`` finds the bytes (or their shadow)."""
+
+    def __init__(self, batch: Look, mask: Mask, storage: Callable[[Look, Place], Storage]) -> None:
+        self.batch = batch
+        self.mask = mask
+        self.storage = storage
+
+    def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
+        mask = _lanes_of(self.mask, address.shape[-1])
+        block = self.storage(self.batch, self.batch.wave.run.places.arena)
+        at = Address(0, Part.of_lanes(self._across(block, _safe(address, mask))))
+        found = np.ascontiguousarray(block.load(self.batch, at, nbytes))
+        return found[..., None].view(np.uint8)
+
+    def store_rows(self, address: Array, data: NDArray[np.uint8]) -> None:
+        mask = _lanes_of(self.mask, address.shape[-1])
+        bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
+        block = self.storage(self.batch, self.batch.wave.run.places.arena)
+        block.store(
+            self.batch.of_lanes(mask.shape[2]),
+            Address(0, Part.of_lanes(self._across(block, _safe(address, mask)))),
+            data.shape[-1],
+            bits,
+            mask,
+        )
+
+    def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
+        if int(address.max()) >> OFFSET_BITS:
+            block = self.storage(self.batch, self.batch.wave.run.places.arena)
+            at = Address(0, Part(self._across(block, _safe(address, self.mask))))
+            return MemoryFacet(self.batch, self.mask, self.storage).changed(block, self.mask, at, combine, *values)
+        return MemoryFacet(self.batch, self.mask, self.storage).atomic(
+            address + (SHARED_WINDOW << WINDOW_BITS), combine, *values
+        )
+
+    def _across(self, block: Any, address: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Addresses of the cluster's window, counted from the own CTA's first byte: the CTAs follow each other."""
+        if not int(address.max()) >> OFFSET_BITS:
+            return address
+        rows = np.array(numbers(self.batch.ctas)).reshape(-1, 1, 1)
+        there, offset = split(self.batch.wave, rows, address)
+        return offset + (there - rows) * block.pitch if block.rows > 1 else offset
+
+
+def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
+    """The addresses, those of inactive lanes replaced by an active one's."""
+    full = address.astype(np.int64, copy=False)
+    if mask.array is None:
+        return full
+    spread = np.broadcast_to(full, mask.shape)
+    return np.where(mask.full, full, spread[mask.full][0] if mask.full.any() else 0)
+
+
+class MemoryFacet:
+    """`Memory` of everything, by generic addresses."""
+
+    def __init__(self, batch: Look, mask: Mask, storage: Callable[[Look, Place], Storage]) -> None:
+        self.batch = batch
+        self.mask = mask
+        self.storage = storage
+
+    def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
+        """For each buffer: its bytes, the lanes that point there, and where."""
+        places = self.batch.wave.run.places
+        full = _safe(address, self.mask)
+        found = []
+        for window in np.unique(full >> WINDOW_BITS):
+            lanes = self.mask.narrowed(full >> WINDOW_BITS == window)
+            if lanes is not None:
+                at = Address(0, Part(_safe(full - (int(window) << WINDOW_BITS), lanes)))
+                found.append((self.storage(self.batch, places.at(int(window), at.lo)), lanes, at))
+        return found
+
+    def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
+        found: Any = None
+        for storage, lanes, at in self._split(address):
+            bits = np.ascontiguousarray(storage.load(self.batch, at, nbytes))[..., None].view(np.uint8)
+            found = bits if found is None else np.where(lanes.full[..., None], bits, found)
+        return found  # type: ignore[no-any-return]
+
+    def store_rows(self, address: Array, data: NDArray[np.uint8]) -> None:
+        bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
+        for storage, lanes, at in self._split(address):
+            storage.store(self.batch, at, data.shape[-1], bits, lanes)
+
+    def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
+        """Lane by lane where lanes meet, all others at once."""
+        olds = np.zeros(self.mask.shape, values[0].dtype)
+        for storage, lanes, at in self._split(address):
+            if isinstance(storage, Block):
+                np.copyto(olds, self.changed(storage, lanes, at, combine, *values), where=lanes.full)
+            else:
+                self._in_registers(storage, lanes, at, olds, combine, *values)
+        return olds
+
+    def changed(self, block: Any, lanes: Mask, at: Address, combine: Callable[..., Array], *values: Array) -> Array:
+        """Combine in a block; what stood there before."""
+        olds = np.zeros(self.mask.shape, values[0].dtype)
+        words = block.view(olds.itemsize).view(olds.dtype)
+        row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
+        place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape).reshape(-1)
+        given = [np.broadcast_to(value, olds.shape).reshape(-1) for value in values]
+        words, flat = words.reshape(-1), olds.reshape(-1)
+        for turn in _turns(place, self.batch.wave.run.precedence.taken(lanes.flat)):
+            there = place[turn]
+            flat[turn] = old = words[there]
+            words[there] = np.asarray(combine(old, *(value[turn] for value in given))).astype(olds.dtype)
+        return olds
+
+    def _in_registers(
+        self, registers: Any, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
+    ) -> None:
+        """Which nobody shares."""
+        bits = np.ascontiguousarray(registers.load(self.batch, at, olds.itemsize))
+        np.copyto(olds, bits.view(olds.dtype), where=lanes.full)
+        new = np.asarray(combine(olds, *values)).astype(olds.dtype)
+        registers.store(self.batch, at, olds.itemsize, new.view(UNITS[olds.itemsize]), lanes)
+
+
+def _turns(address: NDArray[np.int64], lanes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """``lanes`` in groups without a common address, in the order in which each address is met."""
+    order = np.argsort(address[lanes], kind="stable")
+    ordered = address[lanes][order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    rank = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
+    by_rank = np.argsort(rank, kind="stable")
+    ends = np.cumsum(np.bincount(rank))
+    return np.split(lanes[order][by_rank], ends[:-1])
+
+
+class Facet:
+    """`Machine` for one call. `given` is what the meaning of a row gets of it."""
+
+    def __init__(self, batch: Look, mask: Mask, at: Span | None, storage: Callable[[Look, Place], Storage]) -> None:
+        self.batch = batch
+        self.mask = mask
+        self.at = at
+        self.storage = storage
+
+    def given(self, on: str) -> tuple[object, ...]:
+        """What ``execute`` gets first, by the row's `Form.on`: the machine, a part of it, or nothing."""
+        return _GIVEN[on](self)
+
+    @property
+    def shared(self) -> SharedFacet:
+        return SharedFacet(self.batch, self.mask, self.storage)
+
+    @property
+    def memory(self) -> MemoryFacet:
+        return MemoryFacet(self.batch, self.mask, self.storage)
+
+    @property
+    def tmem(self) -> TmemFacet:
+        return TmemFacet(self)
+
+    @property
+    def warp(self) -> Array:
+        return np.array(numbers(self.batch.warps)).reshape(1, -1, 1)
+
+    def on_rank(self, address: Array, rank: Array) -> Array:
+        count = self.batch.wave.run.cluster_ctas
+        wrong = self.active & ((rank.astype(np.int64) < 0) | (rank.astype(np.int64) >= count))
+        if wrong.any():
+            self.fault(f"the cluster has {count} CTAs: a rank is 0..{count - 1}", wrong)
+        return on_rank(address, rank)
+
+    @property
+    def active(self) -> Bools:
+        return self.mask.full
+
+    def to_shared(self, address: Array) -> Array:
+        return address - (SHARED_WINDOW << WINDOW_BITS)
+
+    def clock(self) -> int:
+        self.batch.wave.run.steps += 1
+        return self.batch.wave.run.steps
+
+    def write_text(self, count: int, line: Callable[[int], str]) -> None:
+        self.batch.wave.run.printed.add(count, line, self.at)
+
+    def fault(self, what: str, lanes: Bools) -> None:
+        """Stops the kernel, naming the first CTA and warp with such lanes."""
+        shown = np.broadcast_to(lanes, self.batch.shape)
+        cta, warp = map(int, np.argwhere(shown.any(-1))[0])
+        raise SimulationError(what, given=where_text(self.batch, cta, warp, shown[cta, warp]), at=self.at)
+
+
+_GIVEN: dict[str, Callable[[Facet], tuple[object, ...]]] = {
+    "": lambda facet: (),
+    "shared": lambda facet: (facet.shared,),
+    "memory": lambda facet: (facet.memory,),
+    "machine": lambda facet: (facet,),
+}
+
+
+def where_text(batch: Look, cta: int, warp: int, lanes: Bools) -> str:
+    """``CTA (0, 0, 0), warp 2, lanes 0..15``: cta and warp count in the batch."""
+    row = numbers(batch.ctas)[cta]
+    number = numbers(batch.warps)[warp]
+    return f"CTA {batch.wave.cta_name(row)}, warp {number}, {lanes_text(lanes)}"

@@ -1,0 +1,73 @@
+"""Instructions that lanes of a warp execute together: are all there that must be?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.isa import ALL_LANES, BY_MASK, WHOLE_WARP
+from tilewright.sim.machine.batch import lanes_text
+from tilewright.sim.machine.facets import Facet, where_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tilewright.errors import Span
+    from tilewright.isa import Bound
+    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+
+__all__ = ["check_lanes"]
+
+LANE = np.arange(32)
+
+
+def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Any, ...], at: Span | None) -> None:
+    """Raises SimulationError where a warp lacks lanes that a row wants together. values: what `execute` gets."""
+    if bound.instruction.lanes == WHOLE_WARP and not mask.has_whole_warps:
+        raise _divergence(bound, batch, mask, np.ones((1, 1, 32), np.bool_), at)
+    if bound.instruction.lanes == BY_MASK:
+        names = [row.name for row in bound.read]
+        given = values[names.index("mask")].astype(np.int64) & ALL_LANES
+        if mask.array is None and (given == ALL_LANES).all():
+            return
+        if (mask.full.any(-1, keepdims=True) & _bits(given) & ~mask.full).any():
+            raise _divergence(bound, batch, mask, _bits(given), at)
+        for wrong, what in _troubles(bound, mask, np.broadcast_to(given, mask.shape), values):
+            if wrong.any():
+                Facet(batch, mask, at, batch.wave.run.plain).fault(f"{bound.instruction.name}: {what}", wrong)
+
+
+def _bits(given: NDArray[np.int64]) -> Bools:
+    return np.asarray(given >> LANE & 1 != 0)
+
+
+def _troubles(bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[Any, ...]) -> list[tuple[Bools, str]]:
+    """The lanes that a mask names are those that execute; they give the same mask, and read from each other."""
+    named = (given[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # of each lane, those that its mask names
+    differs = given[..., None, :] != given[..., None]
+    found = [
+        (mask.full & ~_bits(given), "lanes that execute it, and that its mask does not name"),
+        ((named & differs).any(-1), "masks that differ between the lanes that they name"),
+    ]
+    if bound.form.source_lane is not None:
+        source = np.broadcast_to(bound.form.source_lane(*values), mask.shape)
+        found.append((mask.full & (given >> source & 1 == 0), "lanes that read from one outside the mask"))
+    return found
+
+
+def _divergence(bound: Bound, batch: Batch, mask: Mask, wanted: Bools, at: Span | None) -> SimulationError:
+    active = mask.full
+    wanted = np.broadcast_to(wanted, mask.shape)
+    missing = active.any(-1, keepdims=True) & wanted & ~active
+    cta, warp = map(int, np.argwhere(missing.any(-1))[0])
+    return SimulationError(
+        f"divergence: {bound.instruction.name} without {lanes_text(missing[cta, warp])}",
+        given=where_text(batch, cta, warp, active[cta, warp]),
+        allowed=f"{lanes_text(wanted[cta, warp])} of the warp, together",
+        hint="move it out of the condition that splits the warp",
+        at=at,
+    )

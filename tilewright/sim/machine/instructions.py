@@ -1,0 +1,369 @@
+"""Running rows of the instruction table: operands in, the row's meaning, results out; the same for every row.
+
+A row that only moves bits is run a second time on the shadows, so that uninitialised bits go where the bits go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.dtypes import DType
+from tilewright.isa import Async, Bound
+from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.arrays import Bits
+from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.facets import Facet
+from tilewright.sim.machine.gathered import check_lanes
+from tilewright.sim.machine.memory import UNITS
+from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
+from tilewright.sim.machine.remote import OFFSET_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Value
+    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.uniform import UniformWarps
+
+__all__ = ["ADDRESSES", "Instruction", "Move", "RegisterFile", "lanes", "stacked", "to_shared"]
+
+ADDRESSES = ("shared", "global", "generic")
+FLOATS = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+
+
+def lanes(value: Value) -> Any:
+    """A value as an array (CTAs, warps, 32)."""
+    array: Any = np.atleast_3d(value) if np.ndim(value) < 3 else value
+    return array if array.shape[2] == 32 else np.broadcast_to(array, (*array.shape[:2], 32, *array.shape[3:]))
+
+
+def stacked(*values: Any) -> Any:
+    """Registers of a vector as (CTAs, warps, registers, 32)."""
+    return np.stack(np.broadcast_arrays(*values), axis=2)
+
+
+def to_shared(at: Address) -> Address:
+    """A generic address as an offset in the shared window."""
+    return at.shifted(-(SHARED_WINDOW << WINDOW_BITS))
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A plain copy: the bytes that the read access finds go where the write access says."""
+
+    source: Site
+    target: Site
+    with_shadows: bool
+
+    def __call__(self, batch: Batch, mask: Mask, source: Address, target: Address) -> None:
+        bits = self.source.load(batch, mask, source)
+        if self.with_shadows:
+            flags = self.source.flags(batch, mask, source)
+            self.target.store(batch, mask, target, bits)
+            self.target.store_flags(batch, mask, target, flags, self.source, source)
+        else:
+            self.target.store(batch, mask, target, bits)
+
+
+@dataclass(frozen=True, eq=False)
+class RegisterFile:
+    """An operand in registers. run: they follow each other, and one address says where; else there is one for each."""
+
+    places: tuple[Place, ...]
+    width: int
+    count: int
+    many: bool
+    run: bool
+    sites: tuple[Site, ...]
+    kind: str
+
+    def _check(self, batch: Batch, mask: Mask, at: Any) -> None:
+        if self.run and not at.parts and self.is_inside(at.start) and not batch.wave.pending.loading:
+            return
+        if self.run:
+            self.sites[0].reach(batch, mask, at)
+            if self.count > 1:
+                self.sites[0].reach(batch, mask, at.shifted((self.count - 1) * self.width))
+        else:
+            for one in at:
+                self.sites[0].reach(batch, mask, one)
+
+    def is_inside(self, start: int) -> bool:
+        """Are all registers from this address on inside of the buffer, and aligned?"""
+        place = self.places[0]
+        inside = place.start <= start <= place.start + place.nbytes - self.count * self.width
+        return inside and not start & (self.width - 1)
+
+    def load(self, batch: Batch, mask: Mask, at: Any) -> Any:
+        """(CTAs, warps, registers, 32) bits, or (CTAs, warps, 32) of an operand that is no vector."""
+        self._check(batch, mask, at)
+        bits = self._read(batch, at, batch.wave.registers)
+        return bits.view(FLOATS[self.kind]) if self.kind in FLOATS else bits
+
+    def flags(self, batch: Batch, mask: Mask, at: Any) -> Any:
+        """The flags of what `load` reads."""
+        shadows = batch.wave.shadows
+        look, _ = shadows.view(batch, mask, *self._each(at))
+        return self._read(look, at, shadows.registers)
+
+    def _read(self, batch: Look, at: Any, registers: Any) -> Any:
+        if self.run and self.width == 4 and self.many and not at.parts:
+            return registers[self.places[0].name].words(batch, at.start, self.count)
+        found = [
+            registers[place.name].load(batch, one, self.width)
+            for place, one in zip(self.places, self._each(at), strict=True)
+        ]
+        return stacked(*found) if self.many else found[0]
+
+    def _each(self, at: Any) -> list[Address]:
+        return [at.shifted(k * self.width) for k in range(self.count)] if self.run else list(at)
+
+    def store(
+        self,
+        batch: Batch,
+        mask: Mask,
+        at: Any,
+        result: Any,
+        *,
+        checked: bool = False,
+        alike: UniformWarps | None = None,
+    ) -> None:
+        """alike: warps that get the same, which then comes once."""
+        if not checked:
+            self._check(batch, mask, at)
+        self._write(batch, mask, at, result, batch.wave.registers, alike)
+
+    def is_initialised(self, batch: Batch, at: Any) -> bool:
+        """Surely so? Looked at only where that costs little."""
+        shadows = batch.wave.shadows
+        if not (self.run and self.many and self.width == 4 and shadows.is_collapsed) or at.parts:
+            return False
+        first = (at.start - self.places[0].start) // 4
+        return bool(shadows.registers[self.places[0].name].all_set(batch.single, range(first, first + self.count)))
+
+    def store_flags(self, batch: Batch, mask: Mask, at: Any, flags: Any) -> None:
+        """The flags of what `store` wrote; None: all of it is initialised."""
+        if flags is None:
+            shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
+            flags = np.full((*shape, self.width), 1, np.uint8).view(UNITS[self.width])[..., 0]
+        look, active, flags = batch.wave.shadows.view_to_store(batch, mask, flags, *self._each(at))
+        self._write(look, active, at, flags, batch.wave.shadows.registers)
+
+    def _write(
+        self, batch: Look, mask: Mask, at: Any, result: Any, registers: Any, alike: UniformWarps | None = None
+    ) -> None:
+        bits = np.asarray(result)
+        bits = bits.view(UNITS[self.width]) if bits.dtype.itemsize == self.width else bits.astype(UNITS[self.width])
+        if self.run and self.width == 4 and self.many and not at.parts:
+            registers[self.places[0].name].store_words(batch, at.start, bits, mask, alike)
+            return
+        for k, (place, one) in enumerate(zip(self.places, self._each(at), strict=True)):
+            registers[place.name].store(batch, one, self.width, bits[..., k, :] if self.many else bits, mask)
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """A row with a meaning. accesses: (operand number, site) of memory that it touches; sinks: registers it writes."""
+
+    bound: Bound
+    at: Span | None
+    accesses: tuple[tuple[int, Site], ...]
+    sinks: tuple[RegisterFile, ...]
+    with_shadows: bool
+    result: str
+
+    def __call__(
+        self, batch: Batch, mask: Mask, values: tuple[Any, ...], sinks: tuple[Any, ...], flags: Any = None
+    ) -> Any:
+        check_lanes(self.bound, batch, mask, values, self.at)
+        for number, site in self.accesses:
+            if not self.is_elsewhere(number, values[number].hi):
+                site.touch(batch, mask, values[number])
+            elif self.bound.reaches_cluster:
+                self._check_elsewhere(batch, mask, values[number], site.width)
+                for check in batch.wave.run.checks:
+                    check.reached(site, batch, mask, values[number])
+            else:
+                own = self._own(batch, mask, values[number])
+                values = (*values[:number], own, *values[number + 1 :])
+                site.touch(batch, mask, own)
+        arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
+        if self.bound.form.asynchronous is not None:
+            for argument, flag, (_, data) in zip(arguments, flags or (), self._read_kinds, strict=False):
+                if self.bound.form.on == "bulk" or not data:  # what says where; it is used now, whatever comes later
+                    self._sound(batch, mask, argument, flag)
+            batch.wave.pending.issue(self, batch, mask, arguments, sinks, flags)
+            return None
+        return self.carry_out(batch, mask, arguments, sinks, flags)
+
+    def may_go_on(self, batch: Batch, mask: Mask, values: tuple[Any, ...]) -> Any:
+        """In which lanes it can take place now; of a form that may have to wait."""
+        check_lanes(self.bound, batch, mask, values, self.at)
+        arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
+        return self._run(batch, mask, arguments, batch.wave.run.plain, self.bound.form.ready)
+
+    def is_elsewhere(self, number: int, highest: int) -> bool:
+        """Does it point into the shared memory of another CTA? That is no access to this one's."""
+        return self._read_kinds[number][0] == "shared" and highest >> OFFSET_BITS > 0
+
+    def _own(self, batch: Batch, mask: Mask, address: Address) -> Address:
+        """Addresses of the cluster's window, for a form that reaches the own CTA alone."""
+        wave, full = batch.wave, lanes(address.full())
+        rank, own = full >> OFFSET_BITS, wave.rank(batch.rows(1)) + 1
+        wrong = mask.full & (rank > 0) & (rank != own)
+        if wrong.any():
+            what = f"{self.bound.mnemonic} reaches the shared memory of its own CTA, and this is an address of another"
+            Facet(batch, mask, self.at, wave.run.plain).fault(what, wrong)
+        return Address(0, Part(np.broadcast_to(full & (1 << OFFSET_BITS) - 1, batch.shape)))
+
+    def _check_elsewhere(self, batch: Batch, mask: Mask, address: Address, width: int) -> None:
+        run, full = batch.wave.run, lanes(address.full())
+        rank, offset = full >> OFFSET_BITS, full & (1 << OFFSET_BITS) - 1
+        wrong = mask.full & ((rank > run.cluster_ctas) | (offset + width > run.shared_bytes) | (offset % width != 0))
+        if wrong.any():
+            far = int(np.broadcast_to(offset, wrong.shape)[wrong][0])
+            what = f"{self.bound.instruction.name} at byte {far} of the shared memory of a CTA in the cluster"
+            Facet(batch, mask, self.at, run.plain).fault(f"{what}: it has {run.shared_bytes}", wrong)
+
+    @property
+    def asynchronous(self) -> Async:
+        """How it goes on after it was issued; for those that do."""
+        assert self.bound.form.asynchronous is not None
+        return self.bound.form.asynchronous
+
+    def meaning(self, batch: Look, mask: Mask, arguments: tuple[Any, ...], storage: Any) -> Any:
+        """What the row says, on the memory that ``storage`` finds."""
+        return self._run(batch, mask, arguments, storage)
+
+    def carry_out(self, batch: Batch, mask: Mask, arguments: Any, sinks: tuple[Any, ...], flags: Any) -> Any:
+        """Do what the row says, and deliver its results."""
+        found = self._run(batch, mask, arguments, batch.wave.run.plain)
+        if self.bound.form.signal is not None:
+            self._signal(batch, mask, arguments, found)
+        for register, at, part in self._delivered(sinks, found):
+            register.store(batch, mask, at, part)
+        if not self.with_shadows or self._moves_sound_bits(batch, arguments, sinks):
+            return self._typed(found)
+        return self._shadowed(batch, mask, arguments, sinks, flags, found)
+
+    def _signal(self, batch: Batch, mask: Mask, arguments: Any, found: Any) -> None:
+        """Tell the checks what happened to an m-barrier; those who waited in vain have learned nothing."""
+        signal = self.bound.form.signal
+        assert signal is not None
+        barrier = arguments[[row.name for row in self.bound.read].index(signal.barrier)]
+        told = mask.narrowed(found) if signal.kind == "wait" else mask
+        if told is None or told.lanes < mask.lanes:
+            cta, warp, lane = np.argwhere(mask.full & ~np.broadcast_to(found, mask.shape))[0]
+            address = int(np.broadcast_to(barrier, mask.shape)[cta, warp, lane])
+            batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
+        resolved = replace(signal, scope=self.bound.form.word(signal.scope, self.bound.mods))
+        if told is not None:
+            for check in batch.wave.run.checks:
+                check.signalled(batch, told, barrier, resolved, found, self.at)
+
+    def _moves_sound_bits(self, batch: Batch, arguments: Any, sinks: tuple[Any, ...]) -> bool:
+        """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""
+        form = self.bound.form
+        if not (form.moves and form.on == "shared" and form.asynchronous is None and self.sinks) or len(arguments) > 1:
+            return False
+        (number, site), *_ = self.accesses
+        return batch.wave.shadows.is_sound(arguments[number], site.width) and all(
+            register.is_initialised(batch, at) for register, at in zip(self.sinks, sinks, strict=True)
+        )
+
+    def _shadowed(self, batch: Batch, mask: Mask, arguments: Any, sinks: Any, flags: Any, found: Any) -> Any:
+        form = self.bound.form
+        shadow: Any = None
+        if form.moves:
+            shadows = batch.wave.shadows
+            if form.asynchronous is not None:
+                shadows.expand()
+            kinds = zip(arguments, self._read_kinds, strict=True)
+            addresses = [Address(0, Part(argument)) for argument, (kind, _) in kinds if kind in ADDRESSES]
+            look, active = shadows.view(batch, mask, *addresses)
+            given = tuple(
+                self._flags(argument, flag) if data else self._sound(batch, mask, argument, flag)
+                for argument, flag, (_, data) in zip(arguments, flags, self._read_kinds, strict=True)
+            )
+            shadow = self._run(look, active, given, shadows.finder, form.validity)
+        else:
+            for argument, flag in zip(arguments, flags or (), strict=False):
+                self._sound(batch, mask, argument, flag)
+            for number, site in self.accesses:
+                if site.write and self.is_elsewhere(number, int(np.max(arguments[number]))):
+                    self._mark_elsewhere(batch, mask, arguments[number], site.width)
+                elif site.write:
+                    site.mark(batch, mask, arguments[number])
+        for register, at, part in self._delivered(sinks, shadow):
+            register.store_flags(batch, mask, at, part)
+        if form.moves and self.result != "void":
+            return self._typed(found), _bits_of(shadow)
+        return self._typed(found)
+
+    def _mark_elsewhere(self, batch: Batch, mask: Mask, address: Any, width: int) -> None:
+        batch.wave.shadows.expand()
+        flags = np.ones((*address.shape, width), np.uint8)
+        Facet(batch, mask, self.at, batch.wave.shadows.finder).shared.store_rows(address, flags)
+
+    def _delivered(self, sinks: tuple[Any, ...], found: Any) -> Iterator[tuple[RegisterFile, Any, Any]]:
+        """What goes into which registers, and where those are."""
+        results = found if len(self.sinks) > 1 else [found] * len(self.sinks)
+        yield from zip(self.sinks, sinks, results, strict=True)
+
+    @property
+    def fills_words(self) -> bool:
+        """Do its results go to neighbouring 32-bit registers, and nowhere else?"""
+        return self.result == "void" and all(sink.run and sink.many and sink.width == 4 for sink in self.sinks)
+
+    @cached_property
+    def keywords(self) -> dict[str, Any]:
+        """The modifiers that the meaning gets."""
+        return {name: self.bound.mods[name] for name in self.bound.form.passes}
+
+    @cached_property
+    def _read_kinds(self) -> tuple[tuple[str, bool], ...]:
+        """For each operand that is read: its kind, and whether it is what moves rather than says how."""
+        read = self.bound.read
+        movable = [row.kind == "typed" or row.many for row in read]
+        if not any(movable):
+            movable = [row.kind in ("b16", "b32", "b64") for row in read]
+        return tuple((row.kind, moves) for row, moves in zip(read, movable, strict=True))
+
+    def _sound(self, batch: Batch, mask: Mask, argument: Any, flags: Any) -> Any:
+        if flags is not None:
+            flags = np.bitwise_and.reduce(flags, axis=2) if np.ndim(flags) == 4 else flags  # of a vector
+            use = f"an operand of {self.bound.instruction.name}"
+            batch.wave.shadows.require(batch, mask, flags, use, self.at)
+        return argument
+
+    def _flags(self, argument: Any, flags: Any) -> Any:
+        if flags is None:
+            width = argument.dtype.itemsize
+            return np.broadcast_to(np.full(width, 1, np.uint8).view(UNITS[width])[0], argument.shape)
+        flags = np.atleast_3d(flags)  # those of a value that all lanes share come as one item
+        return flags if flags.shape[-1] == 32 else np.broadcast_to(flags, np.broadcast_shapes(flags.shape, (1, 1, 32)))
+
+    def _run(self, batch: Look, mask: Mask, arguments: tuple[Any, ...], storage: Any, meaning: Any = None) -> Any:
+        form = self.bound.form
+        execute = meaning or form.execute
+        assert execute is not None
+        given = Facet(batch, mask, self.at, storage).given(form.on)
+        return execute(*given, *arguments, **self.keywords)
+
+    def _typed(self, found: Any) -> Any:
+        if found is None or self.result == "void":
+            return None
+        return np.asarray(found).astype(DType(self.result).numpy, copy=False)
+
+
+def _bits_of(shadow: Any) -> Bits:
+    found = np.asarray(shadow)
+    return found.view(UNITS[found.dtype.itemsize])

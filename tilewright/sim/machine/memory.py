@@ -1,0 +1,152 @@
+"""Byte-exact memory: a block of rows of bytes, read and written through a view of the access's width.
+
+Global buffers are blocks of one row; the shared arenas of a wave of CTAs are one block with a row per CTA. A block is
+also what a check uses as the shadow of another one, then often with a single row that stands for all CTAs.
+A misaligned access is an error on hardware, so every access is a gather of whole units: a vector of 16 bytes is one
+item of a void type, which no arithmetic can touch. Addresses are in bounds when they come here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.masks import spread
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Array, Bits
+    from tilewright.sim.machine.batch import Look
+    from tilewright.sim.machine.masks import Mask
+
+__all__ = ["SHIFT", "UNITS", "WIDEST", "Block"]
+
+UNITS: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+    16: np.dtype("V16"),
+    32: np.dtype("V32"),
+    **{width: np.dtype(f"V{width}") for width in (64, 128, 256)},  # no access is that wide, but the tags of one may be
+}
+SHIFT = {width: width.bit_length() - 1 for width in UNITS}
+WIDEST = 256
+
+
+class Block:
+    """Rows of bytes. ``nbytes`` of each row are there; behind them may be padding up to a whole unit."""
+
+    def __init__(self, data: NDArray[np.uint8], nbytes: int) -> None:
+        self.data = data  # (rows, pitch), contiguous
+        self.nbytes = nbytes
+        self.pitch = data.shape[1]
+        self._views: dict[int, Bits] = {}
+
+    @classmethod
+    def zeros(cls, rows: int, nbytes: int) -> Block:
+        """``rows`` rows of so many zero bytes each."""
+        return cls(np.zeros((rows, -(-max(nbytes, 1) // WIDEST) * WIDEST), np.uint8), nbytes)
+
+    @classmethod
+    def of(cls, array: Array) -> Block:
+        """The bytes of a host array, not copied."""
+        flat = array.reshape(-1).view(np.uint8)
+        return cls(flat[None], flat.size)
+
+    @property
+    def rows(self) -> int:
+        """1, or one for each CTA of the wave."""
+        return len(self.data)
+
+    def view(self, width: int) -> Bits:
+        """(rows, units): all whole units of ``width`` bytes."""
+        if width not in self._views:
+            whole = self.pitch // width * width
+            self._views[width] = self.data[:, :whole].view(UNITS[width])
+        return self._views[width]
+
+    def expanded(self, rows: int) -> Block:
+        """A block with ``rows`` copies of this one's single row."""
+        return Block(np.repeat(self.data, rows, axis=0), self.nbytes)
+
+    # Gather
+
+    def load(self, batch: Look, at: Address, width: int, mask: Mask | None = None) -> Bits:
+        """The unit at each address, (CTAs or 1, warps or 1, 32 or 1). May be a view of memory: use it up or copy it.
+
+        mask: given where addresses of inactive lanes may be anywhere.
+        """
+        if mask is not None:
+            at = Address(0, Part(np.where(mask.full, at.full(), 0)))
+        strides = at.strides()
+        if strides is None or at.bits & (width - 1):
+            return self._gathered(batch, at, width)
+        return self._strided(batch, at, width, strides)
+
+    def _gathered(self, batch: Look, at: Address, width: int) -> Bits:
+        view = self.view(width)
+        if self.rows == 1 or not at.varies_by_cta:
+            first, units = at.units(batch, SHIFT[width])
+            if self.rows == 1:
+                return view[0, first:].take(units)
+            found = view[batch.ctas].take(units.reshape(-1) + first, axis=1)  # of rows cut short it would copy all
+            return found.reshape(found.shape[0], *units.shape[1:])
+        first, units = at.units(batch, SHIFT[width], self.pitch // width)
+        return view.reshape(-1)[first:].take(units)
+
+    def _strided(self, batch: Look, at: Address, width: int, strides: tuple[int, ...]) -> Bits:
+        """A window on memory: no index array, nothing moved."""
+        shape = list(at.shape)
+        first = at.first()
+        cta = strides[0]
+        if self.rows > 1:
+            shape[0] = batch.shape[0]
+            first += batch.ctas.start * self.pitch
+            cta += batch.ctas.step * self.pitch
+        return np.ndarray(tuple(shape), UNITS[width], self.data.data, first, (cta, strides[1], strides[2]))
+
+    # Scatter
+
+    def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+        """Write a unit at each active address; of several lanes with one address the last wins."""
+        strides = at.strides()
+        if strides is not None and not at.bits & (width - 1):
+            window = self._window(batch, at, width, strides, mask)
+            if window is not None:
+                if mask.array is None:
+                    window[...] = bits
+                else:
+                    np.copyto(window, bits, where=mask.array)
+                return
+        self._scattered(batch, at, width, bits if bits.ndim == 3 else np.atleast_3d(bits), mask)
+
+    def _window(self, batch: Look, at: Address, width: int, strides: tuple[int, ...], mask: Mask) -> Bits | None:
+        """The places as a strided window where no two lanes share one, and it has the batch's shape; else None."""
+        if self.rows == 1 and batch.shape[0] > 1 and strides[0] == 0:
+            return None
+        reach = width
+        for step, extent in zip(reversed(strides[1:]), (32, batch.shape[1]), strict=True):
+            if extent > 1 and abs(step) < reach:
+                return None
+            reach = abs(step) * (extent - 1) + reach if extent > 1 else reach
+        if strides[0] and batch.shape[0] > 1 and abs(strides[0]) < reach and self.rows == 1:
+            return None
+        if mask.array is not None and not 0 <= at.lo <= at.hi + width <= self.nbytes:
+            return None
+        return self._strided(batch, at, width, strides)
+
+    def _scattered(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+        view = self.view(width)
+        shape = batch.shape
+        first, units = at.units(batch, SHIFT[width], self.pitch // width if self.rows > 1 else 0)
+        if self.rows == 1 and units.shape[0] == 1 and bits.shape[0] == 1 and not mask.varies_by_cta:
+            shape = (1, *shape[1:])  # every CTA writes the same at the same place
+            mask = mask.single
+        where = spread(units, shape).reshape(-1)
+        what = spread(bits, shape).reshape(-1)
+        if mask.array is not None:
+            where, what = where.take(mask.flat), what.take(mask.flat)
+        view.reshape(-1)[first:][where] = what

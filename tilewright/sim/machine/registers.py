@@ -1,0 +1,230 @@
+"""Registers: a local buffer of every thread of a wave, register-major.
+
+Word k of all lanes of a warp lie side by side, so that what a matrix instruction deals out to its registers is stored
+as it comes. The unit that is kept together is a 32-bit word, or as wide as the widest copy in or out of the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.sim.machine.arrays import Bits
+from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.memory import UNITS
+from tilewright.sim.machine.uniform import UniformWarps
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.batch import Look
+    from tilewright.sim.machine.masks import Mask
+
+__all__ = ["Held", "Registers", "Spread"]
+
+LANES = np.arange(32, dtype=np.int64)
+
+
+class Spread:
+    """A matrix in the registers of a warp. spots: for each element its word, see `Registers.flat`."""
+
+    def __init__(self, spots: Ints) -> None:
+        self.spots = spots
+        self._order = np.argsort(spots, axis=None)
+        words = spots.reshape(-1)[self._order]
+        first, last = int(words[0]), int(words[-1]) + 1
+        self._words: Any = slice(first, last) if last - first == words.size else words
+
+    def matrix(self, flat: Bits) -> Bits:
+        """(CTAs, warps, rows, columns), a copy."""
+        return flat.take(self.spots, axis=2)
+
+    def put(self, flat: Bits, matrix: Bits) -> None:
+        """Write a matrix to its words."""
+        flat[:, :, self._words] = matrix.reshape(*matrix.shape[:2], -1).take(self._order, axis=2)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Held:
+    """Registers of some CTAs and warps as a matrix, (CTAs, warps, rows, columns), which is newer than their words.
+
+    numbers: of the registers that these are.
+    """
+
+    ctas: slice
+    warps: slice
+    spread: Spread
+    numbers: frozenset[int]
+    matrix: NDArray[np.float32]
+
+    def meets(self, other: Held) -> bool:
+        """Do both have a register of the same thread?"""
+        pairs = ((self.ctas, other.ctas), (self.warps, other.warps))
+        both = all(mine == theirs or set(numbers(mine)) & set(numbers(theirs)) for mine, theirs in pairs)
+        return both and not self.numbers.isdisjoint(other.numbers)
+
+
+def _fill(place: Bits, words: Bits, alike: UniformWarps | None) -> None:
+    """Write words to all of a place, (CTAs, warps, ...)."""
+    if alike is None:
+        place[...] = words
+    else:
+        alike.spread(place)[...] = words.reshape(len(words), alike.outer, 1, alike.inner, *words.shape[2:])
+
+
+class Registers:
+    """(CTAs, warps, units, 32) of one buffer; ``nbytes`` of each thread, from local address ``start`` on.
+
+    rows: CTAs, or 1 where one stands for all, as a shadow does.
+    """
+
+    def __init__(self, rows: int, warps: int, nbytes: int, unit: int, start: int = 0) -> None:
+        self.unit = unit
+        self.start = start
+        self.nbytes = nbytes
+        self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
+        self._views: dict[int, Bits] = {}
+        self._held: dict[object, Held] = {}
+        self._alike: dict[int, tuple[object, UniformWarps]] = {}  # by register: in which batch, and which of its warps
+
+    @property
+    def rows(self) -> int:
+        """CTAs, or 1 where one stands for all."""
+        return len(self.data)
+
+    def expanded(self, rows: int) -> Registers:
+        """Registers with ``rows`` copies of this one's single row."""
+        made = Registers(0, 0, self.nbytes, self.unit, self.start)
+        made.data = np.repeat(self.data, rows, axis=0)
+        return made
+
+    def view(self, width: int) -> Bits:
+        """(CTAs, warps, units, 32, items of ``width`` in a unit)."""
+        if self._held:
+            self.settle()
+        if width not in self._views:
+            shape = (*self.data.shape[:3], 32, self.unit // width)
+            self._views[width] = self.data.view(UNITS[width]).reshape(shape)
+        return self._views[width]
+
+    def _ctas(self, batch: Look) -> slice:
+        return batch.ctas if self.rows > 1 else slice(0, 1)
+
+    def slot(self, batch: Look, start: int, width: int) -> Bits:
+        """The place ``start`` bytes in, of every lane of the batch: a view."""
+        unit, within = divmod(start - self.start, self.unit)
+        return self.view(width)[self._ctas(batch), batch.warps, unit, :, within // width]
+
+    def load(self, batch: Look, at: Address, width: int, mask: Mask | None = None) -> Bits:
+        """One item of ``width`` bytes per lane. May be a view."""
+        if width > self.unit:
+            parts = [self.load(batch, at.shifted(k), self.unit, mask) for k in range(0, width, self.unit)]
+            return np.stack(parts, axis=-1).view(UNITS[width])[..., 0]
+        if not at.parts and mask is None:
+            return self.slot(batch, at.start, width)
+        own, where = self._indexed(batch, at, width, mask)
+        return np.take_along_axis(own, where, axis=-1)
+
+    def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+        """Write one item of ``width`` bytes per active lane."""
+        self._alike.clear()
+        if width > self.unit:
+            parts = np.ascontiguousarray(bits)[..., None].view(UNITS[self.unit])
+            for k in range(width // self.unit):
+                self.store(batch, at.shifted(k * self.unit), self.unit, parts[..., k], mask)
+        elif not at.parts:
+            place = self.slot(batch, at.start, width)
+            if mask.array is None:
+                place[...] = bits
+            else:
+                np.copyto(place, bits, where=mask.array)
+        else:
+            own, where = self._indexed(batch, at, width, mask)
+            old = np.take_along_axis(own, where, axis=-1)
+            np.put_along_axis(own, where, np.where(mask.full, bits, old), axis=-1)
+
+    def _indexed(self, batch: Look, at: Address, width: int, mask: Mask | None) -> tuple[Bits, Ints]:
+        """The threads' own storage, (CTAs, warps, items), and where in it each lane's item is."""
+        per_unit = self.unit // width
+        view = self.view(width)[self._ctas(batch), batch.warps]
+        own = view.reshape(*view.shape[:2], -1)
+        items = (at.full() - self.start) // width
+        if mask is not None:
+            items = np.where(mask.full, items, 0)
+        where = items // per_unit * (32 * per_unit) + LANES * per_unit + items % per_unit
+        return own, np.broadcast_to(where, (*own.shape[:2], 32))
+
+    def words(self, batch: Look, start: int, count: int) -> Bits:
+        """``count`` neighbouring words of each lane, (CTAs, warps, count, 32): a view where the unit is a word."""
+        if self.unit == 4:
+            first = (start - self.start) // 4
+            view: Bits = self.view(4)[self._ctas(batch), batch.warps, first : first + count, :, 0]
+            return view
+        return np.stack([self.slot(batch, start + 4 * k, 4) for k in range(count)], axis=2)
+
+    def store_words(self, batch: Look, start: int, words: Bits, mask: Mask, alike: UniformWarps | None = None) -> None:
+        """Write (..., count, 32) words to neighbouring registers.
+
+        alike: warps to which the same words go, all lanes of them; they then come once.
+        """
+        first, count = (start - self.start) // 4, words.shape[-2]
+        for number in range(first, first + count):
+            self._alike.pop(number, None)
+            if alike is not None:
+                self._alike[number] = (batch.key, alike)
+        if self.unit == 4 and mask.array is None:
+            place = self.view(4)[self._ctas(batch), batch.warps, first : first + count, :, 0]
+            _fill(place, words, alike)
+            return
+        for k in range(count):
+            place = self.slot(batch, start + 4 * k, 4)
+            if mask.array is None:
+                _fill(place, words[..., k, :], alike)
+            else:
+                np.copyto(place, words[..., k, :], where=mask.array)
+
+    def alike(self, batch: Look, registers: Iterable[int]) -> UniformWarps:
+        """Which warps of the batch surely hold the same in these registers, by their numbers."""
+        nobody = UniformWarps.nobody(batch.shape[1])
+        (key, alike), *others = {self._alike.get(number, (batch.key, nobody)) for number in registers}
+        return nobody if others or key != batch.key else alike
+
+    # Registers that are kept as matrices
+
+    def flat(self, ctas: slice, warps: slice) -> Bits:
+        """(CTAs, warps, words), a view: word k of lane l is number 32 k + l, where the unit is a word."""
+        view = self.view(4)[ctas, warps]
+        return view.reshape(*view.shape[:2], -1)
+
+    def all_set(self, look: Look, numbers: Ints | range) -> bool:
+        """Of a shadow: are these registers, ascending, initialised in all lanes?"""
+        first, last = int(numbers[0]) * 4 // self.unit, int(numbers[-1]) * 4 // self.unit + 1
+        alone = len(numbers) * 4 < (last - first) * self.unit
+        units: Any = np.asarray(numbers) * 4 // self.unit if alone else slice(first, last)
+        return bool(self.data[self._ctas(look), look.warps, units].view(np.bool_).all())
+
+    def held(self, key: object) -> Held | None:
+        """What `hold` was given under this key, unless somebody has looked at one of its registers since."""
+        return self._held.get(key)
+
+    def hold(self, key: object, held: Held) -> None:
+        """From now on this matrix is what the registers hold; it may be changed in place."""
+        for other in [other for other, one in self._held.items() if one.meets(held)]:
+            self._settle(self._held.pop(other))
+        self._held[key] = held
+        for number in held.numbers:
+            self._alike.pop(number, None)
+
+    def settle(self) -> None:
+        """Bring the words up to date, for whoever looks at them."""
+        while self._held:
+            self._settle(self._held.popitem()[1])
+
+    def _settle(self, held: Held) -> None:
+        kept, self._held = self._held, {}
+        held.spread.put(self.flat(held.ctas, held.warps), held.matrix.view(np.uint32))
+        self._held = kept

@@ -1,0 +1,271 @@
+"""A site: one place of a kernel that touches memory. Every load and store goes through one.
+
+It knows the buffer where that is certain before the kernel runs; a pointer that is only known at run time finds its
+buffer by the window it points into. Before memory is touched, bounds are looked at (an address outside is never
+followed), the access is counted, and the hooks of the checks see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.arrays import Bits
+from tilewright.sim.machine.counts import Line, default_phase, wavefronts
+from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.places import WINDOW_BITS, Place
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.batch import Batch
+
+__all__ = ["Hook", "Site", "harmless"]
+
+Hook = Callable[["Batch", Mask, Address], None]
+
+
+@dataclass(eq=False)
+class Site:
+    """op: what the kernel does here. place: None for a pointer of run time. width: bytes.
+
+    lanes: how many lanes' addresses count. aligned: True where elements of a buffer are, by construction. watch: makes
+    the hooks, for each place. escapes: called with lanes outside of the buffer.
+    """
+
+    at: Span | None
+    op: str
+    place: Place | None
+    width: int
+    write: bool
+    atomic: bool = False  # reads and writes, with nobody in between
+    lanes: int = 32
+    phase: int = 0
+    aligned: bool = False
+    collective: bool = False  # of a warp together
+    sem: str = "weak"  # how strong it is, and for whom: see `tilewright.isa.Access`
+    scope: str = ""
+    element: int = 0  # bytes of each operation that a vector consists of
+    is_signal: bool = False  # of an m-barrier
+    observes: bool = True  # does the kernel see what it reads?
+    shifts: bool = False  # copies bits without looking at them
+    watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
+    escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
+    hooks: tuple[Hook, ...] = ()
+    line: Line = field(init=False)
+    pending: Bits | None = None  # what a store is about to write, for the checks
+    _resolved: dict[Place, Site] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.element = self.element or self.width
+        name, space = (self.place.name, self.place.space) if self.place else ("", "")
+        self.line = Line(self.at, self.op, name, space, self.write)
+        if self.place:
+            self.hooks = self.watch(self)
+
+    # Before an access
+
+    def reach(self, batch: Batch, mask: Mask, at: Address) -> tuple[Mask, bool]:
+        """The lanes whose access may go on, and whether the other lanes' addresses may be anywhere."""
+        place = self.place
+        assert place is not None
+        size = self._size(batch)
+        guarded = False
+        if at.lo < place.start or at.hi + self.width > place.start + size:
+            mask, guarded = self._within(batch, mask, at, size), True
+        if self.lanes < 32:
+            mask = mask.narrowed(np.arange(32).reshape(1, 1, 32) < self.lanes) or mask
+        self._count(batch, mask, at)
+        for hook in self.hooks:
+            hook(batch, mask, at)
+        return mask, guarded
+
+    def _size(self, batch: Batch) -> int:
+        """Bytes of the buffer."""
+        assert self.place is not None
+        return self.place.nbytes if self.place.nbytes >= 0 else batch.wave.run.sizes[self.place.name]
+
+    def _within(self, batch: Batch, mask: Mask, at: Address, size: int) -> Mask:
+        """``mask`` without the lanes outside of the buffer; whoever checks bounds hears of them."""
+        assert self.place is not None
+        outside = self._outside(mask, at, size)
+        if not outside.any():
+            return mask
+        if self.escapes is not None:
+            self.escapes(self, batch, outside, at)
+        return Mask(mask.shape, mask.full & ~outside)
+
+    def _outside(self, mask: Mask, at: Address, size: int) -> Bools:
+        """The active lanes that are."""
+        assert self.place is not None
+        full = at.full()
+        found: Bools = mask.full & ((full < self.place.start) | (full + self.width > self.place.start + size))
+        return found & (np.arange(32) < self.lanes) if self.lanes < 32 else found
+
+    def _count(self, batch: Batch, mask: Mask, at: Address) -> None:
+        line = self.line
+        line.accesses += mask.lanes
+        line.warps += mask.warps
+        if line.space == "shared":
+            everyone = mask.array is None or mask.lanes == self.lanes * batch.shape[0] * batch.shape[1]
+            active = None if everyone else mask.array
+            phase, pairs = self.phase or default_phase(self.width), not (self.write or self.phase)
+            passes, ideal = wavefronts(at, self.lanes, self.width, phase, active, pairs=pairs)
+            shape = at.shape if active is None else np.broadcast_shapes(at.shape, active.shape)
+            times = (batch.shape[0] // shape[0]) * (batch.shape[1] // shape[1])
+            line.wavefronts += passes * times
+            line.ideal_wavefronts += ideal * times
+
+    # Accesses
+
+    def load(self, batch: Batch, mask: Mask, at: Address) -> Bits:
+        """What each lane reads; anything in lanes that are not active."""
+        if self.place is None:
+            return self._resolved_load(batch, mask, at)
+        mask, guarded = self.reach(batch, mask, at)
+        return batch.wave.storage(self.place).load(batch, at, self.width, mask if guarded else None)
+
+    def store(self, batch: Batch, mask: Mask, at: Address, bits: Bits) -> None:
+        """Each active lane writes its ``bits``."""
+        if self.place is None:
+            for site, lanes, there in self.resolve(batch, mask, at):
+                site.store(batch, lanes, there, bits)
+            return
+        self.pending = bits
+        mask, guarded = self.reach(batch, mask, at)
+        self.pending = None
+        if guarded and mask.lanes == 0:
+            return
+        batch.wave.storage(self.place).store(batch, harmless(at, mask) if guarded else at, self.width, bits, mask)
+
+    def peek(self, batch: Batch, mask: Mask, at: Address) -> Bits:
+        """What stands at an address that is about to be written; not an access of the kernel's."""
+        return self._joined(
+            (batch.wave.storage(site.place).load(batch, harmless(there, lanes), self.width), lanes)
+            for site, lanes, there in self._everywhere(batch, mask, at)
+            if site.place is not None
+        )
+
+    def _resolved_load(self, batch: Batch, mask: Mask, at: Address) -> Bits:
+        found = [(site.load(batch, lanes, there), lanes) for site, lanes, there in self.resolve(batch, mask, at)]
+        return self._joined(found)
+
+    @staticmethod
+    def _joined(found: Iterable[tuple[Bits, Mask]]) -> Bits:
+        """What each lane found in the buffer that it points into."""
+        (first, _), *others = found
+        bits: Bits = first
+        for more, lanes in others:
+            bits = np.where(lanes.full, more, bits)
+        return bits
+
+    def touch(self, batch: Batch, mask: Mask, at: Address) -> None:
+        """What comes before an access whose meaning moves the bytes itself; lanes outside are an error then."""
+        for site, lanes, there in self._everywhere(batch, mask, at):
+            _, guarded = site.reach(batch, lanes, there)
+            if guarded and site.escapes is None and site._outside(lanes, there, site._size(batch)).any():
+                raise SimulationError(
+                    f"{self.op} outside of {site.line.buffer}", given=f"byte {int(there.full().max())}", at=self.at
+                )
+
+    def _everywhere(self, batch: Batch, mask: Mask, at: Address) -> Iterator[tuple[Site, Mask, Address]]:
+        if self.place is not None:
+            yield self, mask, _in_window(at)
+        else:
+            yield from self.resolve(batch, mask, at)
+
+    # Shadows: one flag per byte, for what has one
+
+    def flags(self, batch: Batch, mask: Mask, at: Address) -> Bits:
+        """The flags of what `load` just read; the address was looked at by it."""
+        return self._joined(
+            (site.shadow_bits(batch, lanes, there), lanes) for site, lanes, there in self._everywhere(batch, mask, at)
+        )
+
+    def shadow_bits(self, batch: Batch, mask: Mask, at: Address) -> Bits:
+        """The flags at addresses of this buffer; arguments of the kernel are initialised."""
+        assert self.place is not None
+        shadows = batch.wave.shadows
+        if self.place.space == "global":
+            return shadows.valid(self.width)
+        look, lanes = shadows.view(batch, mask, at)
+        return shadows.storage(self.place).load(
+            look, harmless(at, lanes) if lanes.array is not None else at, self.width
+        )
+
+    def store_flags(self, batch: Batch, mask: Mask, at: Address, flags: Bits, *origin: Any) -> None:
+        """The flags of what `store` just wrote. An argument takes initialised values only."""
+        for site, lanes, there in self._everywhere(batch, mask, at):
+            assert site.place is not None
+            if site.place.space == "global":
+                use = f"a store to {site.place.name}"
+                batch.wave.shadows.require(batch, lanes, flags, use, self.at, "a value", *origin)
+                continue
+            shadows = batch.wave.shadows
+            look, active, own = shadows.view_to_store(batch, lanes, np.atleast_3d(flags), there)
+            there = harmless(there, active) if active.array is not None else there
+            shadows.storage(site.place).store(look, there, self.width, own, active)
+
+    def mark(self, batch: Batch, mask: Mask, address: Any) -> None:
+        """What an instruction wrote here is initialised."""
+        at = Address(0, Part(np.asarray(address).astype(np.int64)))
+        for site, lanes, there in self._everywhere(batch, mask, at):
+            if site.place is not None and site.place.space != "global":
+                site.store_flags(batch, lanes, there, batch.wave.shadows.valid(self.width))
+
+    # Pointers of run time
+
+    def resolve(self, batch: Batch, mask: Mask, at: Address) -> Iterator[tuple[Site, Mask, Address]]:
+        """For each buffer that lanes point into: a site for it, those lanes, and their addresses in its window."""
+        first, last = at.lo >> WINDOW_BITS, at.hi >> WINDOW_BITS
+        windows = [first]
+        if first != last:
+            windows = np.unique(np.broadcast_to(at.full(), mask.shape)[mask.full] >> WINDOW_BITS).tolist()
+        for window in windows:
+            there = Address(at.start - (window << WINDOW_BITS), *at.parts)
+            lanes = mask if len(windows) == 1 else mask.narrowed(at.full() >> WINDOW_BITS == window)
+            assert lanes is not None
+            yield self.inside(batch, window, there, lanes), lanes, there
+
+    def inside(self, batch: Batch, window: int, at: Address, mask: Mask) -> Site:
+        """This site as it touches the buffer at a window's address."""
+        places = batch.wave.run.places
+        if not places.has_window(window):
+            raise SimulationError(
+                f"{self.op} through a pointer to nowhere",
+                given=f"address {(window << WINDOW_BITS) + at.lo:#x}",
+                allowed="a pointer into a buffer of the kernel",
+                at=self.at,
+            )
+        place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()))
+        if place not in self._resolved:
+            made = replace(self, place=place, hooks=())
+            self._resolved[place] = made
+        return self._resolved[place]
+
+    def lines(self) -> list[Line]:
+        """What was counted here since `reset`."""
+        own = [self.line] if self.place else [site.line for site in self._resolved.values()]
+        return [line for line in own if line.accesses]
+
+    def reset(self) -> None:
+        """Count from zero again: a new run."""
+        for site in (self, *self._resolved.values()):
+            line = site.line
+            line.accesses = line.warps = line.wavefronts = line.ideal_wavefronts = line.nbytes = 0
+
+
+def _in_window(at: Address) -> Address:
+    """A generic address as an offset in its window; one that is in a window already stays."""
+    return at if at.lo >> WINDOW_BITS <= 0 else at.shifted(-(at.lo >> WINDOW_BITS << WINDOW_BITS))
+
+
+def harmless(at: Address, mask: Mask) -> Address:
+    """``at`` with the addresses of inactive lanes brought to that of an active one."""
+    full = np.broadcast_to(at.full(), mask.shape)
+    return Address(0, Part(np.where(mask.full, full, full[mask.full][0])))

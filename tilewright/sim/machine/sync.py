@@ -1,0 +1,274 @@
+"""Where threads meet: the barriers of a wave's CTAs, and what a batch that waits there is waiting for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.isa import Sync
+from tilewright.sim.machine.batch import numbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tilewright.errors import Span
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Value
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.wave import Wave
+
+__all__ = ["BarrierSite", "Barriers", "Crossing", "Polling"]
+
+NAMED = 16  # barriers of a CTA; one more stands for the cluster's
+# What is told at a cluster's barrier is kept under NAMED or NAMED + 1, by turns: who arrived at one meeting may wait
+# for it while others arrive at the next.
+WARP = 32
+
+
+@dataclass(frozen=True, eq=False)
+class BarrierSite:
+    """A statement where lanes wait. sync: None for a collective that only needs the lanes of its warp together."""
+
+    name: str
+    at: Span | None
+    sync: Sync | None
+    axes: dict[str, int] = field(default_factory=dict)  # of the operands that travel with a waiting batch
+
+    @property
+    def is_barrier(self) -> bool:
+        """Do warps meet here, not only the lanes of one?"""
+        return self.sync is not None and self.sync.scope != "warp"
+
+
+@dataclass(eq=False)
+class Crossing:
+    """A batch at a meeting place. barrier, generation: per (CTA, warp) of the batch, once it has arrived."""
+
+    place: BarrierSite
+    barrier: NDArray[np.int64] | None = None
+    generation: NDArray[np.int64] | None = None
+
+    @property
+    def has_arrived(self) -> bool:
+        """Has it been counted at a barrier?"""
+        return self.barrier is not None
+
+
+@dataclass(eq=False)
+class Polling:
+    """A batch at a place where each lane goes on once it gets the answer yes.
+
+    passed: those that have it now. to: the segment that they go on with. mbarrier: shared addresses of the m-barriers
+    that they wait for; None for those who wait for tensor memory. tally: where the call is counted once it is over;
+    None where that is done elsewhere.
+    """
+
+    place: BarrierSite
+    passed: Bools
+    to: int
+    mbarrier: Address | None
+    tally: int | None
+
+    @property
+    def has_arrived(self) -> bool:
+        """Never: who asks is counted nowhere."""
+        return False
+
+
+class Barriers:
+    """The state of the barriers of a wave: one row per CTA (per cluster: its first CTA's)."""
+
+    def __init__(self, wave: Wave) -> None:
+        self.wave = wave
+        size = (wave.ctas, NAMED + 1)
+        self.arrived = np.zeros(size, np.int64)
+        self.expected = np.zeros(size, np.int64)
+        self.generation = np.zeros(size, np.int64)
+        self.waiting = np.zeros((*size, wave.run.warps), np.bool_)  # of the row's own CTA
+        self.between = np.zeros((wave.ctas, wave.run.warps), np.bool_)  # has arrived at the cluster's, and not waited
+        self.arrived_in = np.zeros((wave.ctas, wave.run.warps), np.int64)  # generation of the cluster's barrier
+
+    def arrive(self, batch: Batch, place: BarrierSite, number: Value, count: Value) -> Crossing | None:
+        """The batch, whole warps, arrives. None where it may go on at once."""
+        sync = place.sync
+        assert sync is not None
+        ids, counts = self._ids(sync, number, count)
+        if sync.scope == "cluster":
+            self._take_turns(batch, place, arrives=not sync.wait_only, waits=not sync.arrive_only)
+        if sync.wait_only:
+            return self._arrived_before(batch, place)
+        if self._all_at_once(batch, sync, ids, counts):
+            return None
+        warps = batch.mask.full.any(-1)
+        barrier = np.broadcast_to(ids, warps.shape).astype(np.int64)
+        rows = self._rows(batch, sync)
+        generation = self.generation[rows[:, None], barrier]
+        for one in np.unique(barrier[warps]):
+            here = warps & (barrier == one)
+            wanted = np.unique(np.broadcast_to(counts, warps.shape)[here])
+            self._check(place, int(one), wanted)
+            if sync.scope == "cluster":
+                before = self.arrived_in[batch.ctas, batch.warps]
+                self.arrived_in[batch.ctas, batch.warps] = np.where(here, generation, before)
+            self._count(batch, place, rows, int(one), here, int(wanted[0]))
+        return None if sync.arrive_only else Crossing(place, barrier, generation)
+
+    def _take_turns(self, batch: Batch, place: BarrierSite, *, arrives: bool, waits: bool) -> None:
+        """At the cluster's barrier each warp arrives once, then waits once."""
+        here = batch.mask.full.any(-1)
+        wrong = here & (self.between[batch.ctas, batch.warps] == arrives)
+        if wrong.any():
+            cta, warp = map(int, np.argwhere(wrong)[0])
+            what = "arrives again before it has waited" if arrives else "waits and has not arrived"
+            raise SimulationError(
+                f"{place.name}: a warp {what} at the cluster's barrier",
+                given=f"CTA {self.wave.cta_name(numbers(batch.ctas)[cta])}, warp {numbers(batch.warps)[warp]}",
+                allowed="one arrive and one wait, by turns",
+                at=place.at,
+            )
+        window = self.between[batch.ctas, batch.warps]
+        window[here] = not waits
+
+    def _arrived_before(self, batch: Batch, place: BarrierSite) -> Crossing:
+        """Waiting for the meeting at which these warps have arrived already."""
+        assert place.sync is not None
+        own, rows, warps = np.array(numbers(batch.ctas)), self._rows(batch, place.sync), batch.mask.full.any(-1)
+        generation = self.arrived_in[batch.ctas, batch.warps]
+        complete = self.generation[rows, NAMED][:, None] != generation
+        self.waiting[own, NAMED, batch.warps] |= warps & ~complete
+        for turn in range(2):
+            late = np.zeros((len(own), self.wave.run.warps), np.bool_)
+            late[:, batch.warps] = warps & complete & (generation % 2 == turn)
+            for check in self.wave.run.checks:
+                check.acquired(self.wave, own, late, NAMED + turn, rows)
+        return Crossing(place, np.full(batch.shape[:2], NAMED), generation)
+
+    def _ids(self, sync: Sync, number: Value, count: Value) -> tuple[Any, Any]:
+        """The barrier's number and how many threads meet there, ints or (CTAs or 1, warps or 1)."""
+        threads = self.wave.run.warps * WARP
+        if sync.scope == "cluster":
+            return NAMED, threads * self.wave.run.cluster_ctas
+        if sync.scope == "cta":
+            return 0, threads
+        ids = number if isinstance(number, int) else number[..., 0]
+        if sync.scope == "warpgroup":
+            return ids, 4 * WARP
+        return ids, count if isinstance(count, int) else count[..., 0]
+
+    def _all_at_once(self, batch: Batch, sync: Sync, ids: Any, counts: Any) -> bool:
+        """Are these all threads that meet, with nobody there yet? Then nothing need be kept."""
+        if not isinstance(ids, int) or not isinstance(counts, int) or sync.scope == "cluster":
+            return False
+        whole = batch.mask.warps == batch.shape[0] * self.wave.run.warps and counts == self.wave.run.warps * WARP
+        if not whole or not 0 <= ids < NAMED or self.arrived[batch.ctas, ids].any():
+            return False
+        for check in self.wave.run.checks:
+            check.all_met(self.wave, batch.ctas, None)
+        return True
+
+    def _rows(self, batch: Batch, sync: Sync) -> NDArray[np.int64]:
+        """For each CTA of a batch the row that keeps the barrier: its own, or that of its cluster's first CTA."""
+        rows = np.array(numbers(batch.ctas))
+        if sync.scope == "cluster":
+            rows = rows - self.wave.rank(rows)
+        return rows
+
+    def _check(self, place: BarrierSite, number: int, wanted: NDArray[np.int64]) -> None:
+        if not 0 <= number <= NAMED or (number == NAMED and place.sync and place.sync.scope != "cluster"):
+            raise SimulationError(
+                f"{place.name}: there is no barrier {number}", given=str(number), allowed="0..15", at=place.at
+            )
+        if len(wanted) != 1 or wanted[0] % WARP or wanted[0] <= 0:
+            raise SimulationError(
+                f"{place.name}: barrier {number} is for a whole number of warps",
+                given=", ".join(map(str, wanted)) + " threads",
+                allowed="one positive multiple of 32",
+                at=place.at,
+            )
+
+    def _count(
+        self, batch: Batch, place: BarrierSite, rows: NDArray[np.int64], number: int, here: Bools, wanted: int
+    ) -> None:
+        arriving = here.sum(1) * WARP
+        pending = self.arrived[rows, number] > 0
+        if (pending & (arriving > 0) & (self.expected[rows, number] != wanted)).any():
+            raise SimulationError(
+                f"{place.name}: barrier {number} is expected by two counts",
+                given=f"{wanted} threads here, {self.expected[rows, number][pending][0]} where others wait",
+                allowed="the same count everywhere",
+                at=place.at,
+            )
+        np.add.at(self.arrived[:, number], rows, arriving)
+        self.expected[np.unique(rows[arriving > 0]), number] = wanted
+        own = np.array(numbers(batch.ctas))
+        assert place.sync is not None
+        for barrier, those in self._meetings(number, rows):
+            for check in self.wave.run.checks:
+                check.released(self.wave, own, batch.warps, here & those[:, None], barrier, rows, place)
+        if not place.sync.arrive_only:
+            self.waiting[own, number, batch.warps] |= here
+        touched = np.unique(rows[arriving > 0])
+        if (self.arrived[touched, number] > wanted).any():
+            raise SimulationError(
+                f"{place.name}: more threads than barrier {number} is for",
+                given=f"{int(self.arrived[touched, number].max())} threads arrived",
+                allowed=f"{wanted} threads",
+                at=place.at,
+            )
+        self._complete(touched[self.arrived[touched, number] == wanted], number, place.sync)
+
+    def _complete(self, rows: NDArray[np.int64], number: int, sync: Sync) -> None:
+        if not len(rows):
+            return
+        size = self.wave.run.cluster_ctas if sync.scope == "cluster" else 1
+        for barrier, those in self._meetings(number, rows):
+            first = np.repeat(rows[those], size)
+            members = first + np.tile(np.arange(size), int(those.sum()))
+            # Who has arrived at the cluster's barrier has waited for the meeting before: that one is over for everyone.
+            over = barrier if number < NAMED else 2 * NAMED + 1 - barrier
+            for check in self.wave.run.checks:
+                check.acquired(self.wave, members, self.waiting[members, number], barrier, first)
+                check.forgotten(self.wave, rows[those], over)
+            self.waiting[members, number] = False
+        self.generation[rows, number] += 1
+        self.arrived[rows, number] = 0
+
+    def release_without(self, batch: Batch, ended: Bools) -> bool:
+        """Completes the meeting that a batch waits for where it has no count, and only warps that have ended, (CTAs,
+        warps), have not come; False where others are missing.
+        """
+        crossing: Crossing = batch.meeting
+        sync = crossing.place.sync
+        assert sync is not None
+        if sync.scope not in ("cta", "cluster"):
+            return False
+        number = NAMED if sync.scope == "cluster" else 0
+        size = self.wave.run.cluster_ctas if sync.scope == "cluster" else 1
+        missing = self.expected[:, number] - self.arrived[:, number]
+        gone = WARP * ended.sum(1).reshape(-1, size).sum(1).repeat(size)
+        rows = np.unique(self._rows(batch, sync))
+        rows = rows[(self.arrived[rows, number] > 0) & (gone[rows] >= missing[rows])]
+        self._complete(rows, number, sync)
+        return bool(len(rows))
+
+    def _meetings(self, number: int, rows: NDArray[np.int64]) -> Iterator[tuple[int, Bools]]:
+        """What the running meeting at a barrier is kept under, and for which of the rows."""
+        if number < NAMED:
+            yield number, np.ones(len(rows), np.bool_)
+            return
+        turn = self.generation[rows, number] % 2
+        for one in np.unique(turn):
+            yield NAMED + int(one), turn == one
+
+    def ready(self, batch: Batch) -> Bools:
+        """(CTAs, warps): those of a waiting batch that may go on."""
+        crossing: Crossing = batch.meeting
+        assert crossing.barrier is not None
+        assert crossing.place.sync is not None
+        rows = self._rows(batch, crossing.place.sync)
+        passed: Bools = self.generation[rows[:, None], crossing.barrier] != crossing.generation
+        return passed

@@ -1,0 +1,326 @@
+"""Tensor memory: the cells of a wave's CTAs, and which columns of them are taken.
+
+128 lanes by 512 columns of 32-bit cells for each CTA. Warps take columns, all lanes of them, and give them back; what
+was not taken is not there. Rows count the CTAs of the wave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.errors import SimulationError
+from tilewright.isa import TMEM_COLUMNS, TMEM_LANES
+from tilewright.sim.machine.batch import numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.facets import Facet
+
+__all__ = ["INITIALISED", "Cells", "Columns", "Taken", "TmemFacet", "cell_number", "cells_text", "table_of_cells"]
+
+INITIALISED = np.array(0x01010101, np.uint32)  # the flags of a cell that has been written
+Ints = NDArray[np.int64]
+
+
+def table_of_cells(rows: int, kind: Any) -> NDArray[Any]:
+    """(rows, columns, lanes) zeros: kernels use some columns, all lanes of them, which lie together here."""
+    return np.zeros((rows, TMEM_COLUMNS, TMEM_LANES), kind)
+
+
+def cell_number(row: Ints, lane: Ints, column: Ints) -> Ints:
+    """Where cells are in a table of them."""
+    return (row * TMEM_COLUMNS + column) * TMEM_LANES + lane
+
+
+class Cells:
+    """A uint32 for each cell: tensor memory itself, or the flags of its bytes."""
+
+    def __init__(self, rows: int) -> None:
+        self.words = table_of_cells(rows, np.uint32)
+
+    def load(self, row: Ints, lane: Ints, column: Ints) -> NDArray[np.uint32]:
+        """The words at arrays of places."""
+        return self.words.reshape(-1).take(cell_number(row, lane, column))
+
+    def store(self, row: Ints, lane: Ints, column: Ints, words: NDArray[Any]) -> None:
+        """Write words that broadcast to the places."""
+        self.words.reshape(-1)[cell_number(row, lane, column)] = words
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one `alloc` took: ``columns`` from ``first`` on, of which the kernel wants ``asked``."""
+
+    first: int
+    columns: int
+    asked: int
+    at: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A warp that asks for columns. rows: the CTAs that take them together."""
+
+    row: int
+    warp: int
+    columns: int
+    asked: int
+    rows: tuple[int, ...]
+    at: Span | None
+
+
+@dataclass(eq=False)
+class Columns:
+    """Who has which columns of each CTA. holder: (rows, columns), 1 + the index in ``log`` of what took a column;
+    negative beyond what was asked for, 0 where it is free. given_up: CTAs that may take no more.
+
+    requests: warps that wait for columns, by row and warp; granted: the first column, for those that have got theirs.
+    """
+
+    rows: int
+    log: list[Taken] = field(default_factory=list)
+    requests: dict[tuple[int, int], Request] = field(default_factory=dict)
+    granted: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.holder = np.zeros((self.rows, TMEM_COLUMNS), np.int32)
+        self.given_up = np.zeros(self.rows, np.bool_)
+        self.ended: dict[tuple[int, int], Span | None] = {}  # row and column: where it was given back last
+        self.last = np.full(self.rows, TMEM_COLUMNS)  # columns of the last `alloc`: none may take more than that
+
+    def room(self, rows: Sequence[int], columns: int) -> int | None:
+        """The first of so many columns that are free in all of these CTAs, or None."""
+        used = self.holder[list(rows)].any(0)
+        free = ~used.reshape(-1, columns).any(-1)  # what is a power of two begins at a multiple of itself
+        starts = np.flatnonzero(free)
+        return int(starts[0]) * columns if len(starts) else None
+
+    def grant(self, request: Request) -> list[tuple[Request, int]]:
+        """Gives a warp what it asks for, and its partners in other CTAs; nothing while there is no room, or a partner
+        has not asked. Returns who got columns, and the first of them.
+        """
+        partners = [request]
+        for row in request.rows:
+            if row != request.row:
+                partners += [each for each in self.requests.values() if each.row == row and row in each.rows][:1]
+        if len({each.columns for each in partners}) > 1:
+            columns = " and ".join(str(each.columns) for each in partners)
+            raise SimulationError(
+                "the CTAs of a pair ask for different numbers of columns",
+                given=f"{columns} columns",
+                allowed="the same number",
+                at=request.at,
+            )
+        first = self.room(request.rows, request.columns) if len(partners) == len(request.rows) else None
+        if first is None:
+            return []
+        for each in partners:
+            del self.requests[each.row, each.warp]
+            self.granted[each.row, each.warp] = first
+            self.take(each.row, Taken(first, each.columns, each.asked, each.at))
+        return [(each, first) for each in partners]
+
+    def waited_for(self) -> tuple[str, str]:
+        """What the first warp that waits lacks, and what to do about it."""
+        request = next(iter(self.requests.values()))
+        if self.room(request.rows, request.columns) is not None:
+            return "an alloc by a warp of each CTA of the pair", "the same alloc in both CTAs of the pair"
+        free = int((self.holder[request.row] == 0).sum())
+        held = ", ".join(f"{each.columns} by the alloc at {each.at}" for each in self.held(request.row))
+        text = f"{request.columns} free columns of tensor memory in a row; {free} are free, taken: {held}"
+        return text, "a dealloc of what is no longer used before this alloc, or an alloc of fewer columns"
+
+    def take(self, row: int, taken: Taken) -> None:
+        """Columns of a CTA are no longer free."""
+        self.log.append(taken)
+        own = self.holder[row, taken.first : taken.first + taken.columns]
+        own[: taken.asked] = len(self.log)
+        own[taken.asked :] = -len(self.log)
+        self.last[row] = taken.columns
+
+    def taken_at(self, row: int, first: int) -> Taken | None:
+        """What begins at a column."""
+        found = self.log[abs(number) - 1] if first < TMEM_COLUMNS and (number := int(self.holder[row, first])) else None
+        return found if found is not None and found.first == first else None
+
+    def free(self, row: int, taken: Taken, at: Span | None) -> None:
+        """They are given back by the line ``at``."""
+        self.ended |= {(row, column): at for column in range(taken.first, taken.first + taken.columns)}
+        self.holder[row, taken.first : taken.first + taken.columns] = 0
+
+    def held(self, row: int) -> list[Taken]:
+        """All that a CTA has not given back."""
+        return [self.log[number - 1] for number in np.unique(np.abs(self.holder[row])) if number]
+
+
+class TmemFacet:
+    """`Tensor` of one call."""
+
+    def __init__(self, facet: Facet) -> None:
+        self.facet = facet
+        self.batch = facet.batch
+        self.wave = facet.batch.wave
+
+    # Cells
+
+    def _where(self, lane: Ints, column: Ints) -> tuple[Ints, Ints, Ints, Bools]:
+        """Row, lane and column in the shape (CTAs, warps, ..., 32), and the warps that take part."""
+        inner = np.broadcast_shapes(lane.shape, column.shape)[2:]
+        shape = (*self.batch.shape[:2], *inner)
+        row = np.array(numbers(self.batch.ctas)).reshape(-1, *[1] * (len(shape) - 1))
+        return (
+            np.broadcast_to(row, shape),
+            np.broadcast_to(lane, shape),
+            np.broadcast_to(column, shape),
+            np.asarray(self.facet.active.any(-1)),
+        )
+
+    def cells(self, lane: Ints, column: Ints) -> NDArray[np.uint32]:
+        row, lane, column, warps = self._where(lane, column)
+        where = (row[warps], lane[warps], column[warps])
+        self._check(*where)
+        found = np.zeros(row.shape, np.uint32)
+        found[warps] = self._storage.load(*where)
+        return found
+
+    def store_cells(self, lane: Ints, column: Ints, words: NDArray[Any]) -> None:
+        row, lane, column, warps = self._where(lane, column)
+        where = (row[warps], lane[warps], column[warps])
+        self._check(*where)
+        self._storage.store(*where, np.broadcast_to(words, row.shape)[warps])
+
+    @property
+    def _storage(self) -> Cells:
+        return self.facet.storage(self.batch, self.wave.run.places.tmem)  # type: ignore[return-value]  # cells, here
+
+    def _check(self, row: Ints, lane: Ints, column: Ints) -> None:
+        if trouble := trouble_with(self.facet.batch.wave.columns, row, lane, column, self._looks_at_bounds):
+            self.facet.fault(trouble, self.facet.active)
+
+    @property
+    def _looks_at_bounds(self) -> bool:
+        return "bounds" in self.wave.run.program.checks
+
+    # Columns
+
+    def _each(self, *values: Any) -> list[tuple[int, ...]]:
+        """(row, value, ...) of each active warp; lanes of a warp agree."""
+        active = self.facet.active.any(-1)
+        rows = np.broadcast_to(np.array(numbers(self.batch.ctas))[:, None], active.shape)[active]
+        spread = [np.broadcast_to(value, self.batch.shape)[..., 0][active] for value in values]
+        return [tuple(map(int, each)) for each in zip(rows, *spread, strict=True)]
+
+    def _warps(self) -> list[tuple[int, int]]:
+        """Place in the batch of each active warp, in the order of `_each`."""
+        return [(int(cta), int(warp)) for cta, warp in np.argwhere(self.facet.active.any(-1))]
+
+    def reserve(self, columns: Ints, requested: Ints, pair: bool) -> Bools:
+        """All that wait ask anew, the first first: who asks later may be what an earlier one waited for."""
+        self._check_pair(pair)
+        own = self.wave.columns
+        warps = numbers(self.batch.warps)
+        asking = []
+        for place, (row, wanted, asked) in zip(self._warps(), self._each(columns, requested), strict=True):
+            who = (row, warps[place[1]])
+            asking.append((place, who))
+            if who not in own.granted:
+                self._check_request(row, wanted)
+                own.requests[who] = Request(*who, wanted, asked, self._together(row, pair), self.facet.at)
+        for request in list(own.requests.values()):
+            for each, first in own.grant(request) if (request.row, request.warp) in own.requests else ():
+                self._poison(each.row, first, each.columns)
+        found = np.ones((*self.batch.shape[:2], 1), np.bool_)
+        for place, who in asking:
+            found[place] = who in own.granted
+        return np.broadcast_to(found, self.batch.shape)
+
+    def _together(self, row: int, pair: bool) -> tuple[int, ...]:
+        even = row - self.wave.rank(row) % 2
+        return (even, even + 1) if pair else (row,)
+
+    def _check_request(self, row: int, wanted: int) -> None:
+        own = self.wave.columns
+        if own.given_up[row]:
+            self._fault("tensor memory is asked for after relinquish_alloc_permit")
+        if wanted > own.last[row]:
+            self._fault(
+                f"{wanted} columns of tensor memory after {own.last[row]}: no alloc may take more than the last"
+            )
+
+    def _poison(self, row: int, first: int, columns: int) -> None:
+        if self.wave.run.program.with_shadows:
+            self.wave.shadows.tmem.words[row, first : first + columns] = 0
+
+    def allocate(self, columns: Ints, requested: Ints, pair: bool) -> Ints:
+        """What was reserved."""
+        found = np.zeros((*self.batch.shape[:2], 1), np.int64)
+        for place, (row,) in zip(self._warps(), self._each(), strict=True):
+            found[place] = self.wave.columns.granted.pop((row, numbers(self.batch.warps)[place[1]]))
+        return np.broadcast_to(found, self.batch.shape)
+
+    def free(self, address: Ints, columns: Ints, pair: bool) -> None:
+        self._check_pair(pair)
+        warps = numbers(self.batch.warps)
+        for (_, warp), (row, first, wanted) in zip(self._warps(), self._each(address, columns), strict=True):
+            taken = self.wave.columns.taken_at(row, first) if first >> 16 == 0 else None
+            if taken is None:
+                held = self.wave.columns.held(row)
+                has = ", ".join(f"{each.columns} columns from column {each.first}" for each in held) or "nothing"
+                self._fault(f"dealloc of what no alloc gave: address {first:#x}; the CTA has {has}")
+            elif taken.columns != wanted:
+                self._fault(f"dealloc of {wanted} columns where alloc at {taken.at} took {taken.columns}")
+            else:
+                for check in self.wave.run.checks:
+                    check.freed(self.wave, (row, warps[warp]), taken, self.facet.at)
+                self.wave.columns.free(row, taken, self.facet.at)
+
+    def relinquish(self, pair: bool) -> None:
+        self._check_pair(pair)
+        for (row,) in self._each():
+            self.wave.columns.given_up[row] = True
+
+    def _check_pair(self, pair: bool) -> None:
+        if pair and self.wave.run.cluster_ctas % 2:
+            self._fault("cta_group=2 is for pairs of CTAs: the cluster has an even number of them")
+
+    def _fault(self, what: str) -> None:
+        self.facet.fault(what, self.facet.active)
+
+
+def cells_text(lane: Ints, column: Ints) -> str:
+    """``lanes 0..31, columns 4..7`` of some cells."""
+    spans = []
+    for name, values in (("lane", lane), ("column", column)):
+        low, high = int(values.min()), int(values.max())
+        spans.append(f"{name} {low}" if low == high else f"{name}s {low}..{high}")
+    return ", ".join(spans)
+
+
+def trouble_with(columns: Columns, row: Ints, lane: Ints, column: Ints, bounds: bool) -> str:
+    """Why these cells are none that the kernel may touch; empty where they are."""
+    outside = (lane < 0) | (lane >= TMEM_LANES) | (column < 0) | (column >= TMEM_COLUMNS)
+    if outside.any():
+        where = cells_text(lane[outside], column[outside])
+        return f"outside of tensor memory: {where}; it has {TMEM_LANES} lanes, {TMEM_COLUMNS} columns"
+    if not bounds:
+        return ""
+    holder = columns.holder[row, column]
+    if (holder > 0).all():
+        return ""
+    where = cells_text(lane[holder <= 0], column[holder <= 0])
+    number = int(holder[holder <= 0].min())
+    if number == 0:
+        first = int(np.flatnonzero(holder.reshape(-1) == 0)[0])
+        place = (int(np.broadcast_to(row, holder.shape).reshape(-1)[first]), int(column.reshape(-1)[first]))
+        since = f", given back at {columns.ended[place]}" if place in columns.ended else ""
+        return f"tensor memory that is not allocated: {where}{since}"
+    taken = columns.log[-number - 1]
+    last = taken.first + taken.asked - 1
+    return f"tensor memory beyond the {taken.asked} columns asked for at {taken.at}: {where}; the last is {last}"

@@ -1,0 +1,51 @@
+"""Loops that turn on the spot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.sim.machine.facets import where_text
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+
+__all__ = ["Turns"]
+
+PATIENCE = 1 << 16  # turns between two looks
+
+
+class Turns:
+    """Counts the turns of a loop that nobody else can end: one that changes none of its variables is the last straw.
+
+    leaves: does anything end the loop?
+    """
+
+    def __init__(self, at: Span | None, *, leaves: bool) -> None:
+        self.at = at
+        self.leaves = leaves
+        self.count = 0
+        self.before: tuple[Any, ...] = ()
+
+    def next(self, batch: Batch, mask: Mask, state: tuple[Any, ...]) -> None:
+        """Raises SimulationError where nothing will end the loop: the variables are what they were a turn ago."""
+        if not self.leaves:
+            raise self._livelock(batch, mask, "no condition and no `break` ends it")
+        self.count += 1
+        if self.count % PATIENCE == 0:
+            self.before = state
+        elif self.count % PATIENCE == 1 and self.count > 1 and _equal(self.before, state):
+            raise self._livelock(batch, mask, "a turn changes none of its variables")
+
+    def _livelock(self, batch: Batch, mask: Mask, why: str) -> SimulationError:
+        cta, warp = map(int, np.argwhere(mask.full.any(-1))[0])
+        where = where_text(batch, cta, warp, mask.full[cta, warp])
+        return SimulationError("livelock: a loop goes on for ever", given=f"{where}: {why}", at=self.at)
+
+
+def _equal(before: tuple[Any, ...], state: tuple[Any, ...]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(before, state, strict=True))

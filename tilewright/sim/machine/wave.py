@@ -1,0 +1,105 @@
+"""A wave: the CTAs that run together, with their shared memory and registers."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.sim.machine.memory import Block
+from tilewright.sim.machine.pending import Pending
+from tilewright.sim.machine.registers import Registers
+from tilewright.sim.machine.sync import Barriers
+from tilewright.sim.machine.tmem import Cells, Columns
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Ints, Value
+    from tilewright.sim.machine.device import Device
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.shadows import Shadows
+
+__all__ = ["Storage", "Wave"]
+
+Storage = Block | Registers
+AXES = ("x", "y", "z")
+
+
+class Wave:
+    """CTAs ``first`` to ``first + ctas - 1`` of the grid, in the order in which they are launched.
+
+    unmet: row and shared address of the m-barriers that were found in a running phase in the last round of polls.
+    """
+
+    shadows: Shadows  # where uninitialised values are followed
+
+    def __init__(self, run: Device, first: int, ctas: int) -> None:
+        self.run = run
+        self.first = first
+        self.ctas = ctas
+        self.shared = Block.zeros(ctas, run.shared_bytes)
+        self.registers = {
+            place.name: Registers(ctas, run.warps, place.nbytes, place.unit, place.start) for place in run.places.locals
+        }
+        self.barriers = Barriers(self)
+        self.pending = Pending(self)
+        self.unmet: list[tuple[int, int]] = []
+
+    @cached_property
+    def tmem(self) -> Cells:
+        """Tensor memory; there from its first use on."""
+        return Cells(self.ctas)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Who has taken which columns of tensor memory."""
+        return Columns(self.ctas)
+
+    def close(self) -> None:
+        """Its CTAs have ended: let go of what they held, now, whoever else still knows the wave."""
+        self.shared = Block.zeros(0, 0)
+        self.registers = {}
+        for part in ("barriers", "shadows", "tmem", "pending"):
+            if part in vars(self):  # a cached property that nobody asked for would be made now
+                delattr(self, part)
+
+    def storage(self, place: Place) -> Storage:
+        """What holds the bytes of a place."""
+        if place.space == "global":
+            return self.run.blocks[place.name]
+        if place.space == "tmem":
+            return self.tmem  # type: ignore[return-value]  # who asks for it wants cells
+        return self.shared if place.space == "shared" else self.registers[place.name]
+
+    def rank(self, row: Any) -> Any:
+        """The place in its cluster of the CTA in a row, or of each in an array of rows."""
+        return (row + self.first) % self.run.cluster_ctas
+
+    def coordinates(self) -> dict[str, Ints]:
+        """``ctaid.x`` and the like of all its CTAs; those of one cluster follow each other."""
+        grid, cluster = self.run.grid, self.run.cluster
+        number, rank = divmod(np.arange(self.first, self.first + self.ctas), self.run.cluster_ctas)
+        found = {"cluster_ctarank": rank}
+        for axis, extent, inner in zip(AXES, grid, cluster, strict=True):
+            number, outer_at = divmod(number, extent // inner)
+            rank, inner_at = divmod(rank, inner)
+            found |= {f"clusterid.{axis}": outer_at, f"cluster_ctaid.{axis}": inner_at}
+            found[f"ctaid.{axis}"] = outer_at * inner + inner_at
+        return found
+
+    def special(self, name: str, ctas: slice, warps: slice) -> Value:
+        """A special register in these CTAs and warps, of the smallest shape."""
+        if name.startswith("nctaid."):
+            return self.run.grid[AXES.index(name[-1])]
+        if name == "ntid":
+            return self.run.threads
+        if name in ("laneid", "warpid", "tid"):
+            lane, warp = np.arange(32, dtype=np.int32), np.arange(self.run.warps, dtype=np.int32)[warps]
+            values = {"laneid": lane.reshape(1, 1, 32), "warpid": warp.reshape(1, -1, 1)}
+            return values[name] if name in values else values["warpid"] * np.int32(32) + values["laneid"]
+        return self.coordinates()[name][ctas].astype(np.int32).reshape(-1, 1, 1)
+
+    def cta_name(self, row: int) -> str:
+        """``(3, 0, 0)`` as a kernel counts."""
+        found = self.coordinates()
+        return "(" + ", ".join(str(int(found[f"ctaid.{axis}"][row])) for axis in AXES) + ")"

@@ -1,0 +1,200 @@
+"""One run of a program: its arguments, its waves of CTAs, and what it leaves behind."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+from traceback import walk_stack, walk_tb
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.machine.batch import Batch
+from tilewright.sim.machine.counts import Counts, Line
+from tilewright.sim.machine.device import Device
+from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.precedence import FORWARDS, Precedence
+from tilewright.sim.machine.wave import Wave
+from tilewright.sim.run.limits import Watch
+from tilewright.sim.run.progress import Display
+from tilewright.sim.run.schedule import Scheduler
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tilewright.errors import Span
+    from tilewright.host import Limits
+    from tilewright.ir import Number
+    from tilewright.sim.codegen.compiled import Compiled
+    from tilewright.sim.machine.arrays import Array
+
+__all__ = ["Execution", "Run"]
+
+WAVE_BYTES = 3 << 20  # shared memory, registers and temporaries of the CTAs that run together
+LEAST_LANES = 16384  # fewer, and the cost of a statement is that of Python
+MOST_LANES = 1 << 17
+FEW_BYTES = 1 << 28  # that nobody asks for whether they are there
+LANE_BYTES = 24  # of temporaries, for each lane
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run leaves besides its arrays. output: what ``printf`` wrote, its first MiB."""
+
+    counts: Counts
+    warnings: list[str] = field(default_factory=list)
+    output: str = ""
+
+
+class Execution(Device):
+    """A device while it runs a kernel, a wave of CTAs after the other."""
+
+    def __init__(
+        self,
+        program: Compiled,
+        arrays: Mapping[str, Array],
+        scalars: Mapping[str, Number],
+        limits: Limits,
+        *,
+        precedence: Precedence = FORWARDS,
+    ) -> None:
+        """arrays: by the name of the buffer."""
+        self.scalars = program.bound_scalars(scalars)
+        super().__init__(program, arrays, program.grid(self.scalars), program.own_checks, precedence)
+        self.program: Compiled = program
+        self.watch = Watch(self, limits)
+        self.scheduler = Scheduler(self, program.segments, program.live)
+        self._next = 0
+        self.open: list[Wave] = []  # waves that run
+        self._cta_bytes = self._bytes_of_a_cta()
+
+    @property
+    def ctas_done(self) -> int:
+        """CTAs of the waves that are done."""
+        return self._next - sum(wave.ctas for wave in self.open)
+
+    def line(self, stop: TracebackType | None = None) -> Span | None:
+        """The kernel's line that is running, or was when ``stop`` was raised."""
+        for frame, number in walk_tb(stop) if stop is not None else walk_stack(None):
+            if frame.f_globals is self.program.namespace:
+                return self.program.line(number)
+        batch = self.scheduler.current
+        return self.program.place_of(batch.segment) if batch is not None else None
+
+    # Running
+
+    def run(self, progress: Callable[[int, int], None] | None) -> None:
+        """The whole grid, a wave at a time. On a terminal it shows itself how far it has come, unless it tells
+        ``progress``. Raises SimulationError at a limit; KeyboardInterrupt says where it was.
+        """
+        display = Display(self.program.kernel.name, self.ctas) if progress is None and sys.stderr.isatty() else None
+        self.watch.show = display.show if display else None
+        try:
+            self._run(progress)
+        except KeyboardInterrupt as stop:
+            line = self.line(stop.__traceback__)
+            where = f" at {line}" if line else ""
+            name = self.program.kernel.name
+            raise KeyboardInterrupt(f"{name} was stopped{where}: {self.watch.progress()}") from None
+        finally:
+            if display is not None:
+                display.close()
+
+    def _run(self, progress: Callable[[int, int], None] | None) -> None:
+        for check in self.checks:
+            check.begin(self)
+        while self.admit():
+            self.scheduler.run_all()
+            while self.open:
+                for check in self.checks:
+                    check.ended(self.open[-1])
+                self.open.pop().close()
+            if progress is not None:
+                progress(self._next, self.ctas)
+        for check in self.checks:
+            check.finish(self)
+
+    def admit(self) -> bool:
+        """Starts the next wave; False where no CTA is left. Raises SimulationError where memory is short."""
+        size = min(self._wave_ctas(), self.ctas - self._next)
+        if size <= 0:
+            return False
+        self.watch.look(monotonic())
+        first, size = self.precedence.next_ctas(self._next, size, self.ctas, self.cluster_ctas)
+        wave = Wave(self, first, size)
+        self.open.append(wave)
+        for check in self.checks:
+            check.start(wave)
+        self._next += size
+        shape = (size, self.warps, 32)
+        mask = Mask(shape, None if self.exists.all() else self.exists)
+        self.scheduler.ready.append(Batch(wave, slice(0, size, 1), slice(0, self.warps, 1), mask))
+        return True
+
+    def _wave_ctas(self) -> int:
+        """As many CTAs as cache well, not under `LEAST_LANES` where memory allows, whole clusters."""
+        lanes = self.warps * 32
+        each = self.shared_bytes + lanes * (self._register_bytes + LANE_BYTES)
+        size = max(LEAST_LANES // lanes, min(WAVE_BYTES // each, MOST_LANES // lanes), 1)
+        clusters = -(-size // self.cluster_ctas)
+        return min(clusters, self._clusters_that_fit(clusters)) * self.cluster_ctas
+
+    @property
+    def _register_bytes(self) -> int:
+        """Of a thread."""
+        return sum(place.nbytes for place in self.places.locals)
+
+    def _bytes_of_a_cta(self) -> int:
+        each = self.shared_bytes + self.warps * 32 * self._register_bytes
+        return 2 * each if self.program.with_shadows else each
+
+    def _clusters_that_fit(self, wanted: int) -> int:
+        """How many of ``wanted`` clusters, besides the CTAs that run. Raises SimulationError where there is no room."""
+        each = self._cta_bytes * self.cluster_ctas
+        taken = self._cta_bytes * sum(wave.ctas for wave in self.open)
+        if self.watch.limits.nbytes is None and taken + wanted * each < FEW_BYTES:
+            return wanted
+        place = max(self.places.stored, key=lambda place: place.nbytes, default=None)
+        what = f"{self.cluster_ctas} CTAs" if self.cluster_ctas > 1 else "a CTA"
+        what = f"{what}, most of it for {place.name}" if place else what
+        self.watch.check_room(taken + each, what, self.program.line_of(place))
+        return (self.watch.room() - taken) // max(1, each)
+
+    def fingerprint(self, polling: list[Batch]) -> int:
+        """A number that changes when anything does that a poll could see."""
+        memories = [block.data for block in self.blocks.values()] + [batch.wave.shared.data for batch in polling]
+        values = [batch.env[name] for batch in polling for name in sorted(batch.env)]
+        total = zlib.crc32(repr([(batch.segment, batch.shape) for batch in polling]).encode())
+        for array in (*memories, *values):
+            total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
+        return total
+
+    # Results
+
+    def result(self) -> Run:
+        """What was counted, warned of and printed."""
+        counts = Counts()
+        for name, warps in zip(self.program.tallies, self.tally, strict=True):
+            if warps:
+                counts.instructions[name] = counts.instructions.get(name, 0) + warps
+        rows: dict[tuple[object, ...], Line] = {}  # one for what a line of the kernel does to a buffer, however often
+        for site in self.program.sites:
+            for line in site.lines():
+                line.nbytes = line.accesses * site.width
+                if line.space != "local" or line.op != "register":
+                    key = (str(line.at), line.op, line.buffer, line.space, line.write)
+                    rows[key] = rows[key].joined(line) if key in rows else line
+        counts.lines = list(rows.values())
+        if self.lines:
+            every = (*counts.lines, *self.lines.values())
+            counts.lines = sorted(every, key=lambda line: line.at.line if line.at else 0)
+        for line in counts.lines:
+            into = counts.bytes_written if line.write else counts.bytes_read
+            into[line.space] = into.get(line.space, 0) + line.nbytes
+            if line.op in ("load", "store"):
+                name = f"{line.op} {line.space}"
+                counts.instructions[name] = counts.instructions.get(name, 0) + line.warps
+        return Run(counts, [*self.warnings, *self.printed.warnings()], "".join(self.printed.lines))

@@ -1,0 +1,143 @@
+"""What a run may take: time, steps, memory; looked at between parts of loops, so that it costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, repeat
+from operator import length_hint
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import SimulationError
+from tilewright.host import Limits, available_bytes, bytes_text
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.run.execution import Execution
+
+__all__ = ["Watch"]
+
+FIRST_TURNS = 16  # of a loop before anybody looks at the clock
+INTERVAL = 0.02  # seconds that may pass unseen
+
+
+@dataclass(slots=True)
+class _Loop:
+    """A loop that is under way. turns: of how many, None where nobody knows."""
+
+    turns: int | None
+    done: int = 0
+
+
+class Watch:
+    """Looks at the clock of one run, about every `INTERVAL`. show: told of CTAs done, in parts of one, and the line."""
+
+    def __init__(self, run: Execution, limits: Limits) -> None:
+        self.run = run
+        self.limits = limits
+        self.show: Callable[[float, Span | None], None] | None = None
+        self.started = self.seen = monotonic()
+        self.turns = 0  # of loops inside of segments
+        self.loops: list[_Loop] = []  # that are under way, the outermost first
+        self.next_step = 0  # of the scheduler, before which somebody looks
+        self._stride = 1
+
+    # Inside of segments
+
+    def counted(self, turns: range) -> Iterator[int]:
+        """The numbers of a loop's turns."""
+        return chain.from_iterable(self._parts(len(turns), lambda first, last: turns[first:last]))
+
+    def endless(self) -> Iterator[None]:
+        """Something for each turn of a loop that ends when it breaks."""
+        return chain.from_iterable(self._parts(None, lambda first, last: repeat(None, last - first)))
+
+    def _parts(self, turns: int | None, part: Callable[[int, int], Iterable[Any]]) -> Iterator[Iterable[Any]]:
+        """A loop's turns a part at a time, so that C goes through each; parts grow until one takes `INTERVAL`."""
+        loop, size = _Loop(turns), FIRST_TURNS
+        self.loops.append(loop)
+        under_way: Iterator[Any] = iter(())
+        try:
+            while turns is None or loop.done < turns:
+                began = monotonic()
+                self.look(began)
+                size = min(size, self.left(), size if turns is None else turns - loop.done)
+                under_way = iter(part(loop.done, loop.done + size))
+                loop.done += size
+                self.turns += size
+                yield under_way
+                size = 2 * size if monotonic() - began < INTERVAL else max(1, size // 2)
+        finally:
+            self.turns -= length_hint(under_way)
+            self.loops.remove(loop)
+
+    # Between them
+
+    def stepped(self) -> None:
+        """The scheduler has come to `next_step`."""
+        now = monotonic()
+        self._stride = 2 * self._stride if now - self.seen < INTERVAL / 2 else max(1, self._stride // 4)
+        self.look(now)
+        self.next_step = self.run.steps + min(self._stride, self.left())
+
+    def left(self) -> int:
+        """Steps that are left."""
+        most = self.limits.steps
+        return 1 << 62 if most is None else max(0, most - self.turns - self.run.steps)
+
+    def look(self, now: float) -> None:
+        """Raises SimulationError where a limit is reached; else shows how far the run has come."""
+        self.seen = now
+        if self.limits.seconds is not None and now - self.started > self.limits.seconds:
+            raise self._stopped(f"{self.limits.seconds:g} s", f"limit_s={self.limits.seconds:g}")
+        if self.left() == 0:
+            raise self._stopped(f"{self.limits.steps:,} steps", f"limit_steps={self.limits.steps}")
+        if self.show is not None:
+            self.show(self.done, self.run.line())
+
+    @property
+    def done(self) -> float:
+        """CTAs that are done; those that run count in part where a loop tells how far they are."""
+        run = self.run
+        loop = self.loops[0] if self.loops else None
+        part = loop.done / loop.turns if loop and loop.turns else 0
+        return run.ctas_done + part * sum(wave.ctas for wave in run.open)
+
+    def progress(self) -> str:
+        """How far the run has come, in words."""
+        turns = [f"{loop.done:,}" + (f" of {loop.turns:,}" if loop.turns else "") for loop in self.loops[-1:]]
+        steps = f"{self.turns + self.run.steps:,} steps in {self.seconds:.1f} s"
+        done = f"{self.run.ctas_done:,} of {self.run.ctas:,} CTAs done"
+        return "; ".join([*(f"turn {turn} of the loop" for turn in turns), done, steps])
+
+    @property
+    def seconds(self) -> float:
+        """Since the run began."""
+        return monotonic() - self.started
+
+    def _stopped(self, limit: str, setting: str) -> SimulationError:
+        return SimulationError(
+            f"{self.run.program.kernel.name} is stopped at its limit of {limit}",
+            given=self.progress(),
+            allowed=setting,
+            at=self.run.line(),
+        )
+
+    # Memory
+
+    def room(self) -> int:
+        """Bytes that the CTAs which run together may take."""
+        return available_bytes() if self.limits.nbytes is None else self.limits.nbytes
+
+    def check_room(self, needed: int, what: str, at: Span | None) -> None:
+        """Raises SimulationError where that many bytes are not there."""
+        room = self.room()
+        if needed > room:
+            limit = "that this machine has left" if self.limits.nbytes is None else f"limit_bytes={self.limits.nbytes}"
+            raise SimulationError(
+                f"{self.run.program.kernel.name} needs more memory than there is",
+                given=f"{bytes_text(needed)} for {what}",
+                allowed=f"{bytes_text(room)}, {limit}",
+                at=at,
+            )

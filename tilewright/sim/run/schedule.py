@@ -1,0 +1,367 @@
+"""Who runs next. Batches are plain data here: they go on, wait, split and merge.
+
+The batch at the lowest segment goes first, so that lanes which parted meet again where their ways do; batches that
+arrive at one segment with equal uniform values become one. A batch of which only some warps may pass a barrier stays
+whole while anything else can run. A poll (a loop that reads memory until somebody changes it) yields at each turn; when
+nothing is left but polls and a full round of them changes nothing, nothing ever will.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.machine.batch import Batch, merged, numbers
+from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
+from tilewright.sim.run.stuck import stuck
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Ints, Value
+    from tilewright.sim.run.execution import Execution
+
+__all__ = ["Scheduler"]
+
+AGAIN = "asked before"  # the meeting of a batch that is about to ask once more
+LIVELOCK = "livelock: every thread that is left polls, and nothing changes"
+
+
+class Scheduler:
+    """The batches of a run. segments: the generated functions; live: for each the axes of its live variables."""
+
+    def __init__(
+        self, run: Execution, segments: list[Callable[[Batch], int | None]], live: list[dict[str, int]]
+    ) -> None:
+        self.run = run
+        self.segments = segments
+        self.live = live
+        self.ready: list[Batch] = []
+        self.waiting: list[Batch] = []  # arrived at a barrier
+        self.gathering: list[Batch] = []  # lanes of warps that wait for the rest of their warp
+        self.polling: list[Batch] = []
+        self.asking: list[Batch] = []  # some of their lanes got the answer no
+        self.refused = 0  # answers that changed nothing
+        self.asked_at = -1  # progress when all were asked last
+        self.rounds = 0
+        self.last_round = 0
+        self.current: Batch | None = None  # that runs
+        first = (self._ask_again, self._gather, self._complete, self._split)
+        if run.precedence.patient:
+            first = (self._gather, self._split, self._complete, self._ask_again)
+        self._ways = (
+            self._release, *first, self._split_asking, self._release_without_the_ended, self._poll,
+            self._force_gathering,
+        )  # fmt: skip
+
+    def run_all(self) -> None:
+        """Every batch to its end. Raises SimulationError where nobody can go on."""
+        while True:
+            if self.ready:
+                self._step(self._next())
+            elif not any(way() for way in self._ways):
+                break
+        self._check_finished()
+
+    # Going on
+
+    def _next(self) -> Batch:
+        if len(self.ready) == 1:
+            return self.ready.pop()
+        first = min(self.ready, key=self._rank)
+        self.ready.remove(first)
+        lowest = first.segment
+        for other in [batch for batch in self.ready if batch.segment == lowest]:
+            if other.wave is first.wave and (both := merged(first, other, self.live[lowest])) is not None:
+                self.ready.remove(other)
+                first = both
+        return first
+
+    def _rank(self, batch: Batch) -> int:
+        run = self.run
+        agent = (batch.wave.first + batch.ctas.start) * run.warps + batch.warps.start
+        return run.precedence.key(agent, run.ctas * run.warps, batch.segment)
+
+    def _step(self, batch: Batch) -> None:
+        """Runs segments until the batch waits, parts, ends, or somebody else is further behind."""
+        run, self.current = self.run, batch
+        while True:
+            if run.steps >= run.watch.next_step:
+                run.watch.stepped()
+            run.steps += 1
+            to = self.segments[batch.segment](batch)
+            if to is None:
+                return
+            batch.segment = to
+            if self.ready:
+                self.ready.append(batch)
+                return
+
+    # What segments end with
+
+    def branch(self, batch: Batch, cond: Bools, then: int, orelse: int) -> int | None:
+        """Each lane its way; the batch as a whole where all agree."""
+        holds = batch.mask.narrowed(cond)
+        if holds is None:
+            return orelse
+        fails = batch.mask.narrowed(~cond)
+        if fails is None:
+            return then
+        self.ready += [batch.narrowed(holds, then), batch.narrowed(fails, orelse)]
+        return None
+
+    def poll(self, batch: Batch, to: int) -> int | None:
+        """The back edge of a loop that may be waiting for somebody's store."""
+        batch.segment = to
+        self.polling.append(batch)
+        return None
+
+    def ask(
+        self,
+        batch: Batch,
+        passed: bool | Bools,
+        place: BarrierSite,
+        mbarrier: Address | None,
+        tally: int | None,
+        to: int,
+        again: int,
+    ) -> int | None:
+        """Each lane goes on with segment ``to`` once it gets the answer yes, the others ask again at ``again``; the
+        batch stays whole for as long as that can be. See `Polling` for the rest.
+        """
+        if batch.meeting is not AGAIN and self.run.precedence.patient:
+            passed = False
+        batch.meeting = None
+        yes = batch.mask.narrowed(passed)
+        if yes is not None and yes.lanes == batch.mask.lanes:
+            self._count(tally, yes)
+            return to
+        batch.segment = again
+        batch.meeting = Polling(place, np.broadcast_to(passed, batch.shape), to, mbarrier, tally)
+        self.asking.append(batch)
+        self.refused += 1
+        return None
+
+    def _count(self, tally: int | None, mask: Mask) -> None:
+        if tally is not None:
+            self.run.tally[tally] += mask.warps
+
+    def meet(self, batch: Batch, place: BarrierSite, to: int, *operands: Value) -> int | None:
+        """Arrive where lanes meet, whole warps at a time."""
+        batch.segment = to
+        batch.env |= {f"meeting.{k}": operand for k, operand in enumerate(operands)}
+        batch.meeting = Crossing(place)
+        if batch.has_whole_warps(batch.mask):
+            return self._arrive(batch)
+        self.gathering.append(batch)
+        return None
+
+    def _arrive(self, batch: Batch) -> int | None:
+        place: BarrierSite = batch.meeting.place
+        operands = [batch.env.pop(f"meeting.{k}", 0) for k in range(2)]
+        batch.meeting = None
+        if not place.is_barrier:
+            if place.sync is not None:
+                for check in self.run.checks:
+                    check.warps_met(batch, batch.mask)
+            return batch.segment
+        crossing = batch.wave.barriers.arrive(batch, place, *operands)
+        if crossing is None:
+            return batch.segment
+        batch.meeting = crossing
+        if not batch.wave.barriers.ready(batch)[batch.mask.full.any(-1)].all():
+            self.waiting.append(batch)
+            return None
+        batch.meeting = None
+        return batch.segment
+
+    # When nothing is ready
+
+    def _release(self) -> bool:
+        """Whole batches whose barriers are complete."""
+        passed = [b for b in self.waiting if b.wave.barriers.ready(b)[b.mask.full.any(-1)].all()]
+        for batch in passed:
+            self._go_on(batch)
+        return bool(passed)
+
+    def _go_on(self, batch: Batch) -> None:
+        self.waiting.remove(batch)
+        batch.meeting = None
+        self.ready.append(batch)
+
+    def _ask_again(self) -> bool:
+        """Everyone who got a no, if anything has happened since they were asked."""
+        progress = self.run.steps - self.refused
+        if not self.asking or progress == self.asked_at:
+            return False
+        self.asked_at = progress
+        for batch in self.asking:
+            batch.meeting = AGAIN
+        self.ready += self.asking
+        self.asking = []
+        return True
+
+    def _complete(self) -> bool:
+        """The oldest asynchronous operation of a wave."""
+        for wave in self.run.open:
+            if not wave.pending.queue:
+                continue
+            batches = (*self.waiting, *self.gathering, *self.polling, *self.asking)
+            for check in self.run.checks if all(batch.wave is not wave for batch in batches) else ():
+                check.outlived(wave.pending.queue[0])
+            wave.pending.complete_oldest()
+            self.run.steps += 1
+            return True
+        return False
+
+    def _split_asking(self) -> bool:
+        """The lanes that got a yes, without the others."""
+        for batch in self.asking:
+            answer: Polling = batch.meeting
+            yes = batch.mask.narrowed(answer.passed)
+            if yes is None:
+                continue
+            self.asking.remove(batch)
+            self._count(answer.tally, yes)
+            self.ready.append(batch.narrowed(yes, answer.to))
+            rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~yes.full), batch.segment)
+            rest.meeting = Polling(
+                answer.place, np.zeros(rest.shape, np.bool_), answer.to, answer.mbarrier, answer.tally
+            )
+            self.asking.append(rest)
+            return True
+        return False
+
+    def _gather(self) -> bool:
+        """Lanes at one place that belong together; warps that are whole then go on."""
+        for k, batch in enumerate(self.gathering):
+            for other in self.gathering[k + 1 :]:
+                if other.wave is batch.wave and other.meeting.place is batch.meeting.place:
+                    axes = self.live[batch.segment] | batch.meeting.place.axes
+                    both = merged(batch, other, axes)
+                    if both is not None:
+                        self.gathering.remove(batch)
+                        self.gathering.remove(other)
+                        self._gathered(both)
+                        return True
+        return self._part_whole_warps()
+
+    def _gathered(self, batch: Batch) -> None:
+        if not batch.has_whole_warps(batch.mask):
+            self.gathering.append(batch)
+        elif (to := self._arrive(batch)) is not None:
+            batch.segment = to
+            self.ready.append(batch)
+
+    def _part_whole_warps(self) -> bool:
+        """Of a gathering batch, the warps that are whole need not wait for the others."""
+        for batch in self.gathering:
+            there = self.run.exists[:, batch.warps]
+            active = batch.mask.full
+            whole = (active == there).all(-1, keepdims=True) & active
+            if whole.any():
+                self.gathering.remove(batch)
+                for mask in (whole, active & ~whole):
+                    part = batch.narrowed(Mask(batch.shape, mask), batch.segment)
+                    part.meeting = batch.meeting
+                    self._gathered(part)
+                return True
+        return False
+
+    def _split(self) -> bool:
+        """The warps of a waiting batch that may go on, without the others."""
+        for batch in self.waiting:
+            free = batch.wave.barriers.ready(batch)[..., None] & batch.mask.full
+            if free.any():
+                self.waiting.remove(batch)
+                self.ready.append(batch.narrowed(Mask(batch.shape, free), batch.segment))
+                rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~free), batch.segment)
+                old: Crossing = batch.meeting
+                rest.meeting = Crossing(old.place, *_rest_of(batch, rest, old))
+                self.waiting.append(rest)
+                return True
+        return False
+
+    def _release_without_the_ended(self) -> bool:
+        """Barriers without a count, for which nobody is missing but warps that have ended: PTX ISA, "exit"."""
+        for batch in self.waiting:
+            wave = batch.wave
+            alive = np.zeros((wave.ctas, self.run.warps), np.bool_)
+            for other in (*self.waiting, *self.gathering, *self.polling, *self.asking):
+                if other.wave is wave:
+                    alive[other.ctas, other.warps] |= other.mask.full.any(-1)
+            if wave.barriers.release_without(batch, ~alive):
+                return True
+        return False
+
+    def _poll(self) -> bool:
+        """One round of polls; False where there are none, or where a round changes nothing and only a warp can gather.
+
+        Looking at everything that could change takes time, so that only two rounds in 16 are compared.
+        """
+        if not self.polling:
+            return False
+        self.rounds += 1
+        if self.rounds % 16 == 0:
+            self.last_round = self.run.fingerprint(self.polling)
+        elif self.rounds % 16 == 1 and self.last_round == self.run.fingerprint(self.polling):
+            if self.run.admit():
+                return True
+            if self.gathering:
+                return False
+            self._stuck(LIVELOCK, self.polling)
+        self.ready, self.polling = self.polling, []
+        for wave in self.run.open:
+            wave.unmet.clear()
+        return True
+
+    def _force_gathering(self) -> bool:
+        """Lanes whose warp never becomes whole: a collective by mask may still be right, and says so itself."""
+        for batch in self.gathering:
+            if batch.meeting.place.sync is None:
+                self.gathering.remove(batch)
+                batch.meeting = None
+                self.ready.append(batch)
+                return True
+        return False
+
+    # The end
+
+    def _check_finished(self) -> None:
+        apart = [batch for batch in self.gathering if not self._waits_for_lanes_that_wait(batch)]
+        if apart:
+            self._stuck("divergence: a warp cannot meet, its lanes are apart", [*apart, *self.waiting, *self.polling])
+        if self.waiting or self.asking:
+            self._stuck("deadlock: no thread can go on", [*self.waiting, *self.asking])
+        if self.polling:
+            self._stuck(LIVELOCK, self.polling)
+
+    def _waits_for_lanes_that_wait(self, batch: Batch) -> bool:
+        """Are the other lanes of each of its warps at an m-barrier, or do they poll? They would come otherwise."""
+        coming = np.zeros((batch.wave.ctas, self.run.warps), np.bool_)
+        for other in (*self.asking, *self.polling):
+            if other.wave is batch.wave:
+                coming[other.ctas, other.warps] |= other.mask.full.any(-1)
+        return bool(coming[batch.ctas, batch.warps][batch.mask.full.any(-1)].all())
+
+    def _stuck(self, what: str, batches: list[Batch]) -> None:
+        others = [b for b in (*self.waiting, *self.gathering, *self.polling, *self.asking) if b not in batches]
+        raise stuck(self.run, what, batches, others)
+
+
+def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Ints, Ints]:
+    """The part of a crossing that belongs to a narrowed batch."""
+    ctas = slice(*_index(batch.ctas, rest.ctas))
+    warps = slice(*_index(batch.warps, rest.warps))
+    assert old.barrier is not None
+    assert old.generation is not None
+    return old.barrier[ctas, warps], old.generation[ctas, warps]
+
+
+def _index(outer: slice, inner: slice) -> tuple[int, int, int]:
+    whole, taken = numbers(outer), numbers(inner)
+    step = taken.step // whole.step if len(taken) > 1 else 1
+    return whole.index(taken[0]), whole.index(taken[-1]) + 1, max(step, 1)

@@ -1,0 +1,103 @@
+"""What is told when nobody can go on: who waits where, for what, and what might be missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.isa import phase_state
+from tilewright.sim.machine.batch import lanes_text, numbers
+from tilewright.sim.machine.coordinates import element_text
+from tilewright.sim.machine.sync import Polling
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.run.execution import Execution
+
+__all__ = ["stuck"]
+
+MOST_LINES = 32
+
+
+def stuck(run: Execution, what: str, batches: list[Batch], others: list[Batch]) -> SimulationError:
+    """The error: ``batches`` are to blame, the others wait as well."""
+    lines = [line for batch in (*batches, *others) for line in _places(run, batch)]
+    first = min(batches, key=lambda batch: batch.segment)
+    ordered = [first, *batches]
+    missing, hint = next(filter(None, map(_tmem, ordered)), (_missing(ordered), None))
+    if hint is None:
+        ideas = (check.stuck(batch.wave) for batch in batches for check in run.checks)
+        hint = next(filter(None, ideas), None)
+    return SimulationError(what, given="\n".join(lines[:MOST_LINES]), allowed=missing, hint=hint, at=_at(run, first))
+
+
+def _at(run: Execution, batch: Batch) -> Span | None:
+    return batch.meeting.place.at if batch.meeting else run.program.spans.get(batch.segment)
+
+
+def _places(run: Execution, batch: Batch) -> list[str]:
+    """Where a batch stands: one line for all CTAs that have the same lanes there."""
+    what = batch.meeting.place.name if batch.meeting else "a loop that polls memory"
+    alike: dict[bytes, list[int]] = {}
+    active = batch.mask.full
+    for cta in np.flatnonzero(active.any((1, 2))):
+        alike.setdefault(active[cta].tobytes(), []).append(int(cta))
+    at = _at(run, batch) or "somewhere"
+    return [f"{at}: {what}: {_who(batch, ctas[0], len(ctas))}" for ctas in alike.values()]
+
+
+def _who(batch: Batch, cta: int, ctas: int) -> str:
+    row = numbers(batch.ctas)[cta]
+    active = batch.mask.full[cta]
+    own = np.array(numbers(batch.warps))
+    warps = ", ".join(map(str, own[active.any(-1)]))
+    some = active[active.any(-1)][0]
+    more = f" and {ctas - 1} more CTAs" if ctas > 1 else ""
+    return f"CTA {batch.wave.cta_name(row)}{more}, warp {warps}, {lanes_text(some)}"
+
+
+def _missing(batches: list[Batch]) -> str | None:
+    """What the first that can say so waits for."""
+    for batch in batches:
+        if batch.meeting and batch.meeting.has_arrived:
+            number = int(batch.meeting.barrier[0, 0])
+            row = batch.ctas.start
+            state = batch.wave.barriers
+            expected, arrived = int(state.expected[row, number]), int(state.arrived[row, number])
+            return f"{expected} threads at barrier {number}; {arrived} have arrived"
+        if isinstance(batch.meeting, Polling) and batch.meeting.mbarrier is not None:
+            return _phase_text(batch.wave, *_asked(batch))
+        if batch.wave.unmet:
+            return _phase_text(batch.wave, *batch.wave.unmet[0])
+    return None
+
+
+def _tmem(batch: Batch) -> tuple[str, str] | None:
+    """What a batch that asks for tensor memory waits for, and what to do about it."""
+    if not isinstance(batch.meeting, Polling) or batch.meeting.mbarrier is not None:
+        return None
+    return batch.wave.columns.waited_for()
+
+
+def _asked(batch: Batch) -> tuple[int, int]:
+    """Row and shared address of the m-barrier that the first lane waits for."""
+    cta, warp, lane = np.argwhere(batch.mask.full & ~batch.meeting.passed)[0]
+    address = np.broadcast_to(batch.meeting.mbarrier.full(), batch.shape)[cta, warp, lane]
+    return numbers(batch.ctas)[cta], int(address)
+
+
+def _phase_text(wave: Wave, row: int, address: int) -> str:
+    """What an m-barrier still waits for."""
+    program = wave.run.program
+    name = element_text(program, program.places.shared_at(address), address)
+    state = phase_state(wave.shared.view(8)[row, address >> 3])
+    bytes_too = f", {int(state.tx)} bytes to come" if state.tx else ""
+    return (
+        f"the end of a phase of the m-barrier {name} of CTA {wave.cta_name(row)}: "
+        f"{int(state.pending)} of {int(state.expected)} arrivals are missing"
+        f"{bytes_too}; the running phase has parity {int(state.phase) % 2}"
+    )
