@@ -17,8 +17,8 @@ For ``exe(a, b, 2.0)`` with two tensors of torch and a number it reads
 `TensorGuards` are torch's own: ``alike`` compares type, element type, shape, strides and device of all tensors in one
 call into C++, in a third of the time that Python takes to read them; torch.compile asks it before every call of what it
 compiled. Addresses that are those of the launch before are aligned, and overlap as little as then: ``seen`` has them,
-``fits`` looks at others. A call unlike the last is looked up by those facts (``looked_up``), in a dictionary of what was
-checked.
+``fits`` looks at others. A call unlike the last is looked up by those facts (``looked_up``), in a dictionary of what
+was checked.
 """
 
 from __future__ import annotations
