@@ -132,13 +132,17 @@ def cast(value: Value, kind: DType) -> Expr:
 
 
 def _operands(a: Value, b: Value) -> tuple[Expr, Expr]:
-    """Bring both operands to expressions of one dtype; a Python number takes the other side's."""
+    """Bring both to expressions of one dtype; a Python number takes the other side's, beyond an int32 int64."""
     if not isinstance(a, Expr):
-        a = as_expr(a, b.dtype if isinstance(b, Expr) else INT32)
+        a = as_expr(a, _like(a, b.dtype if isinstance(b, Expr) else INT32))
     if not isinstance(b, Expr):
-        b = as_expr(b, a.dtype)
+        b = as_expr(b, _like(b, a.dtype))
     kind = common_dtype(a.dtype, b.dtype)
     return cast(a, kind), cast(b, kind)
+
+
+def _like(value: Number, kind: DType) -> DType:
+    return INT64 if kind is INT32 and type(value) is int and not -(1 << 31) <= value < 1 << 31 else kind
 
 
 def _counted(*operands: Expr) -> tuple[Expr, ...]:

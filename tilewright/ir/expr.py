@@ -73,7 +73,7 @@ def is_being_parsed() -> bool:
 
 
 class Node:
-    """What passes go over: expressions, buffers and statements. ``_walked`` is what `tilewright.ir.walk` found in it."""
+    """What passes go over: expressions, buffers, statements. ``_walked`` is what `tilewright.ir.walk` found in one."""
 
     __slots__ = ("_walked",)
     _walked: tuple[Expr, ...]

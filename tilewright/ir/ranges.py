@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import gcd, prod
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -18,7 +19,20 @@ from tilewright.dtypes import INT32, DType
 from tilewright.errors import KernelError
 from tilewright.ir.build import as_expr
 from tilewright.ir.conditions import learn
-from tilewright.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Special, Unary, Var
+from tilewright.ir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Reinterpret,
+    Select,
+    Special,
+    Unary,
+    Var,
+    const_value,
+)
 from tilewright.ir.intervals import Interval, domain, limits, point, strided
 from tilewright.ir.launch import launch_of, scope_id_exprs
 from tilewright.ir.operators import transfer
@@ -77,6 +91,12 @@ class RangeFacts:
 
     def with_launch(self, launch: Launch) -> RangeFacts:
         """The facts in a kernel that is launched with this geometry."""
+        grid = tuple(map(const_value, launch.grid))
+        if self.specials is ANY_LAUNCH and None not in grid:
+            return replace(self, specials=_known_launch(grid, launch.threads, launch.cluster))
+        return self._within(launch)
+
+    def _within(self, launch: Launch) -> RangeFacts:
         known = dict(self.specials)
         for row in SPECIALS.values():
             if row.axis is not None:
@@ -321,6 +341,12 @@ class RangeFacts:
                 if helps and self._is_nonnegative(total.minus(order, wanted // times), depth - 1):
                     return True
         return False
+
+
+@lru_cache(maxsize=64)
+def _known_launch(grid: tuple[int, int, int], threads: int, cluster: tuple[int, int, int]) -> Mapping[str, Interval]:
+    """What a launch whose size is known tells of the special registers."""
+    return MappingProxyType(dict(RangeFacts()._within(Launch(grid, threads, cluster)).specials))
 
 
 _AS_AT_MOST = {

@@ -105,7 +105,7 @@ class _Flattener:
             if isinstance(node, Var):
                 return self.ids.get(node.name)
             if isinstance(node, Load | AddressOf):
-                return replace(node, **self.place(node, facts))  # type: ignore[arg-type]  # its own fields
+                return replace(node, **self.place(node, facts))
             if isinstance(node, Cast) and node.dtype == HANDLE and node.a.dtype == INT32 and not facts.exact(node.a):
                 return replace(node, a=widened(node.a, facts))  # bytes to be added to a pointer
             return None
