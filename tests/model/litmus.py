@@ -33,6 +33,8 @@ SPIN = "cas.acq.gpu l=0>1; R x->r; W x=r+1; W.rel.gpu l=0"
 TICKET = "add.rlx.gpu q->r; R.acq.gpu o=r; R x->v; W x=v+1; add.rel.gpu o"
 LAST = "W {}; F.gpu; add.rlx.gpu c->r; ?r=1 F.gpu; ?r=1 R {}"
 
+COPY = "cp t s; commit b; *:wait b=0"
+
 LITMUS = (
     row("mp-rel-acq", "O", "S2", "W x; W.rel.gpu f", "R.acq.gpu f=1; R x"),
     row("mp-fence", "O", "S2", "W x; F.gpu; W.rlx.gpu f", "R.rlx.gpu f=1; F.gpu; R x"),
@@ -108,6 +110,30 @@ LITMUS = (
     row("px-none: one thread", "P", "P3", "W s; cp t s; commit b; *:wait b=0", b=1),
     row("px-none: fence before the store", "P", "P3", "fpa; W s; cp t s; commit b; *:wait b=0", b=1),
     row("px-none: fence of global memory", "P", "P1", "W s; fpag; cp t s; commit b; *:wait b=0", b=1),
+    row("px-cluster", "P", "P2", "W s@1; fpa; arr.cluster ba@1", f"wait.cluster ba=0; {COPY}", b=1, ba=1),
+    row("px-cluster: fence there", "O", "P2", "W s@1; arr.cluster ba@1", f"wait.cluster ba=0; fpa; {COPY}", b=1, ba=1),
+    row("px-pair", "O", "P2", "W s; fpa.rel.cluster; bar 1/2", f"bar 1/2; fpa.acq.cluster; {COPY}", ctas=False, b=1),
+    row("px-pair: no acquire", "P", "P2", "W s; fpa.rel.cluster; bar 1/2", f"bar 1/2; {COPY}", ctas=False, b=1),
+    row("px-pair: no release", "P", "P2", "W s; bar 1/2", f"bar 1/2; fpa.acq.cluster; {COPY}", ctas=False, b=1),
+    row(
+        "px-pair: release before the store",
+        "P",
+        "P2",
+        "fpa.rel.cluster; W s; bar 1/2",
+        f"bar 1/2; fpa.acq.cluster; {COPY}",
+        ctas=False,
+        b=1,
+    ),
+    row(
+        "px-pair: relaxed",
+        "O",
+        "P2",
+        "W s; fpa.rel.cluster; arr.rlx.cluster ba",
+        f"wait.rlx.cluster ba=0; fpa.acq.cluster; {COPY}",
+        ctas=False,
+        b=1,
+        ba=1,
+    ),
     row("tc-commit", "O", "T3", "cp t s; commit b; *:wait b=0", "*:wait b=0; after; tld t; wld; use", ctas=False, b=1),
     row(
         "tc-commit: no after", "R", "T3", "cp t s; commit b; *:wait b=0", "*:wait b=0; tld t; wld; use", ctas=False, b=1

@@ -109,6 +109,8 @@ class Printer:
         yield "    T.ptx.tcgen05.st(addr[0], *[zeros[j] for j in range(4)], shape='32x32b', num=4, row=warp * 32)"
         yield "    T.ptx.tcgen05.wait.st()"
         yield from MEETING
+        if self.program.has_cluster:
+            yield "T.cuda.cluster_sync()"
         yield ('t = T.decl_buffer((32, 16), "uint8", scope="tmem", allocated_addr=addr[0], layout=IN_EVERY_QUARTER)')
 
     def _teardown(self) -> Iterator[str]:
@@ -227,6 +229,12 @@ def _arrive(printer: Printer, op: Op) -> list[str]:
     return [f"T.ptx.mbarrier.arrive({pointer}{order}{space})"]
 
 
+def _proxy_fence(printer: Printer, op: Op) -> list[str]:
+    if op.sem == "weak":
+        return ['T.ptx.fence.proxy_async("shared::cta")']
+    return [f'T.ptx.fence.proxy_async.sync_restrict("{op.sem}")']
+
+
 def _wait(printer: Printer, op: Op) -> list[str]:
     order = f', sem="{op.sem}", scope="{op.scope}"' if (op.sem, op.scope) != ("acquire", "cta") else ""
     return [f"T.ptx.mbarrier.try_wait({op.place}.ptr_to([0]), {op.value}{order})"]
@@ -263,7 +271,7 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
     "inval": _said("T.ptx.mbarrier.inval({op.place}.ptr_to([0]))"),
     "arr": _arrive,
     "wait": _wait,
-    "fpa": _said('T.ptx.fence.proxy_async("shared::cta")'),
+    "fpa": _proxy_fence,
     "fpag": _said('T.ptx.fence.proxy_async("global")'),
     "initf": _said("T.ptx.fence.mbarrier_init()"),
     "cp": _said("Tx.copy_async(t[:, :], {op.source}[:, :], cta_group=1)"),

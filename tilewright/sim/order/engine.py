@@ -129,6 +129,9 @@ class Order(Check):
         places = batch.wave.order.shared
         rows = np.broadcast_to(batch.rows(1), mask.shape)
         home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
+        stores = batch.wave.order.stores
+        if stores is not None and site.write and not site.atomic:
+            stores.stored_far(batch, mask, home, offset)
         self._access(places, site, batch, mask, Address(0, Part(home * places.pitch + offset)))
         signals = Signals(Actors.of(batch, mask), *(home.max(-1)[mask.full.any(-1)],) * 3)
         batch.wave.order.protocol.visited(signals, site.at, arrives=False)
@@ -246,19 +249,23 @@ class Order(Check):
 
     def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
         order, who = batch.wave.order, Actors.of(batch, mask)
-        if isinstance(fence, ProxyFence) and fence.proxy == "tmem":
-            order.clocks.expand()
-            order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[str(fence.side)])
-        elif order.stores is not None:
+        if isinstance(fence, Fence):
+            sem = "" if fence.only == "mbarrier.init" else str(fence.sem)
+            if fence.scope != "cta":
+                order.protocol.fenced(who)
+        else:
+            sem = str(fence.side)  # of a pair: each is a fence of that kind too
+            if fence.proxy == "tmem":
+                order.clocks.expand()
+                order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[sem])
+                return
+        self.locations.awake |= bool(sem)
+        if sem in ACQUIRES:
+            self.locations.fenced(order.clocks, who, str(fence.scope))
+        if order.stores is not None:
             order.stores.fenced(who, fence)
-        if isinstance(fence, Fence) and fence.scope != "cta":
-            order.protocol.fenced(who)
-        if isinstance(fence, Fence) and fence.only != "mbarrier.init":
-            self.locations.awake = True
-            if fence.sem in ACQUIRES:
-                self.locations.fenced(order.clocks, who, str(fence.scope))
-            if fence.sem in RELEASES:
-                order.fences.passed(who, str(fence.scope))
+        if sem in RELEASES:
+            order.fences.passed(who, str(fence.scope))
 
     # m-barriers
 
