@@ -249,6 +249,9 @@ class Order(Check):
 
     def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
         order, who = batch.wave.order, Actors.of(batch, mask)
+        if isinstance(fence, Fence) and fence.scope == "warp":
+            order.clocks.learn(who, order.clocks.published(who))
+            return
         if isinstance(fence, Fence):
             sem = "" if fence.only == "mbarrier.init" else str(fence.sem)
             if fence.scope != "cta":

@@ -151,4 +151,4 @@ class Stores:
         if rank == wave.rank(row):
             return f"warp {warp} without a proxy fence; {fence}() belongs between the stores and the barrier"
         far = wave.cta_name(row - int(wave.rank(row)) + rank)
-        return f"warp {warp} of CTA {far} without a proxy fence; {fence}() belongs after the barrier, in the CTA that reads"
+        return f"warp {warp} of CTA {far} without a proxy fence; {fence}() belongs after the barrier, where it is read"
