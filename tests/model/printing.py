@@ -225,7 +225,7 @@ def _barrier(name: str) -> Callable[[Printer, Op], list[str]]:
 
 def _arrive(printer: Printer, op: Op) -> list[str]:
     pointer, space = printer.pointer(op)
-    order = f', sem="{op.sem}", scope="{op.scope}"' if (op.sem, op.scope) != ("release", "cta") or space else ""
+    order = f', sem="{op.sem}", scope="{op.scope}"' if (op.sem, op.scope) != ("release", "cta") else ""
     return [f"T.ptx.mbarrier.arrive({pointer}{order}{space})"]
 
 

@@ -146,8 +146,7 @@ class Phases:
             far = those[~own]
             if len(far) and state.remote is not None:
                 given = known[far]
-                if wide:
-                    state.remote[0].add(home[~own], given)
+                state.remote[0].add(home[~own], given if wide else self._loosened(given))
                 nothing = np.zeros_like(given.threads)  # completions are handed to everyone
                 state.running.add(home[~own], Known(nothing, given.parts, given.cluster))
         return np.concatenate(early) if early else np.zeros(0, np.int64)
@@ -163,11 +162,17 @@ class Phases:
             state.unseen[home] = False
             self._looked(state, signals.who[those], home)
             known = state.over.of(home)
-            if wide and state.remote is not None:
+            if state.remote is not None:
                 far = state.remote[1].of(home)
+                far = far if wide else self._loosened(far)
                 known.threads = np.maximum(known.threads, far.threads)
                 known.far = known.far or far.far
             yield those, known
+
+    def _loosened(self, known: Known) -> Known:
+        """What is handed on across CTAs where a scope does not hold them: the order of reads, with a warning."""
+        firm, loose = np.split(known.threads, [self.clocks.loose], axis=1)
+        return Known(np.hstack((np.zeros_like(firm), np.maximum(firm, loose))), known.parts, known.cluster)
 
     def _looked(self, state: _Barriers, who: Actors, home: Ints) -> None:
         self.clocks.now += 1

@@ -26,7 +26,7 @@ from tilewright.sim.order.operations import Operations, Stretch
 from tilewright.sim.order.places import Access, Places
 from tilewright.sim.order.protocol import Protocol
 from tilewright.sim.order.proxies import Stores
-from tilewright.sim.order.races import Clash, clash_of, lost_store
+from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.reports import report, warning
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Order(Check):
         if not access.site.write:
             return
         found = places.reads_before(access)
-        self._tell(clash_of(access, found, with_writer=False)[0] if found is not None else None)
+        self._tell(clash_with_reads(access, found) if found is not None else None)
         lost = places.write(access)
         if lost is not None:
             self._tell(lost_store(access, *lost))
@@ -184,10 +184,10 @@ class Order(Check):
             places.mark_many(access, strong.lanes(access))
 
     def _tell(self, clash: Clash | None) -> None:
-        """Raises SimulationError; warns where both wrote the same."""
+        """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
         if clash is None:
             return
-        if not clash.equal_values:
+        if not (clash.equal_values or clash.loose):
             raise report(self.program, clash)
         key = (str(clash.site.at), clash.site.line.buffer)
         if key not in self.warned:

@@ -102,7 +102,7 @@ class Stores:
         if fence.side == "acquire":
             self._acquired(who)
             return
-        until = self.clocks.published(who).threads.reshape(len(who), -1, 32).min(-1)
+        until = self.clocks.published(who).threads.reshape(len(who), -1, 32).min(-1)[:, : self.since.shape[1]]
         until[np.arange(len(who)), self._warp(who.rows, who.warps)] = self.clocks.now
         if fence.side == "release":
             self.clocks.now += 1

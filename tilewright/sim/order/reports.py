@@ -36,8 +36,14 @@ def report(program: Program, clash: Clash) -> SimulationError:
 
 
 def warning(program: Program, clash: Clash) -> str:
-    """The warning that it is where both wrote the same."""
+    """The warning that it is where both wrote the same, or the m-barrier that tells of a read names no wide scope."""
     place = coordinate_text(program, clash.site, clash.access.shown_address(clash.lane))
+    if clash.loose:
+        return (
+            f"{clash.site.at}: {place} is written by {_who(clash, clash.cta, clash.thread)}, and was read by "
+            f"{_other(clash)}, which tells of that at an m-barrier by a scope that does not hold both; "
+            "scope='cluster' belongs to the arrival and to the wait"
+        )
     return (
         f"{clash.site.at}: {place} is written by {_other(clash)} and by "
         f"{_who(clash, clash.cta, clash.thread)}, unordered, with equal values"
