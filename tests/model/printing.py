@@ -286,18 +286,20 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
 }
 
 
-def kernel(program: Program) -> Any:
-    """The program, parsed from its text."""
-    text = Printer(program).text()
-    name = f"<model {next(NUMBERS)}: {program.name}>"
+def kernel(text: str, name: str) -> Any:
+    """A program, parsed from its text."""
+    name = f"<model {next(NUMBERS)}: {name}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     found: dict[str, Any] = {"T": T, "Tx": Tx, "IN_EVERY_QUARTER": IN_EVERY_QUARTER}
     exec(compile(text, name, "exec"), found)  # the printer's own text
     return found["kernel"]
 
 
-def simulated(program: Program) -> Run:
-    """What the simulator says with every check on: "ok", "warned" or the kind of error; its words; final values."""
+def simulated(program: Program, text: str = "") -> Run:
+    """What the simulator says with every check on: "ok", "warned" or the kind of error; its words; final values.
+
+    text: of the kernel, where it is not the printer's.
+    """
     printer = Printer(program)
     arrays = [np.zeros(printer.length(name), printer.kind(name)) for name in printer.globals]
     out = np.zeros(max(1, printer.results), np.uint32)
@@ -305,7 +307,9 @@ def simulated(program: Program) -> Run:
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", TilewrightWarning)
         try:
-            run = tw.compile(kernel(program), target=target).simulate(*arrays, out, check="all")
+            run = tw.compile(kernel(text or printer.text(), program.name), target=target).simulate(
+                *arrays, out, check="all"
+            )
         except SimulationError as error:
             return "error", str(error), {}
     words = [*run.warnings, *(str(each.message) for each in heard)]
