@@ -69,7 +69,7 @@ def lock_advice(program: Program, first: Span | None, then: Span | None) -> str 
 def handover(program: Program, first: Span | None, then: Span | None, scope: str) -> str | None:
     """What threads that tell each other lack; None where they do not, or where it is for a lock's fences to say."""
     before, after = (_way(program.kernel.body, at) if at is not None else () for at in (first, then))
-    if not before or not after:
+    if not before or not after or _lock(before) or _lock(after):
         return None
     return handover_advice(program.axes, before, after, scope)
 
@@ -167,5 +167,6 @@ def _lock(way: tuple[Step, ...]) -> str | None:
 
 
 def _atomic(stmt: Stmt) -> bool:
-    inner = (call for part in statements((stmt,)) for call in calls_of(part))
-    return any(access.rmw for call in inner for access in bind(call).form.accesses)
+    """Has it an atomic that can be given no order of its own?"""
+    inner = [bind(call) for part in statements((stmt,)) for call in calls_of(part)]
+    return any(access.rmw for bound in inner if "sem" not in bound.mods for access in bound.form.accesses)

@@ -236,6 +236,10 @@ class Fences:
             made.append(_Passed(rest, scope, common[np.array([k])], clocks.now))
             self.latest[row, warp] = [passed for passed in (*older, *made) if passed.lanes.any()]
 
+    def before(self, who: Actors, k: int) -> Iterator[Pattern]:
+        """What a relaxed arrival of the warp number k among these publishes."""
+        return self.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
+
     def of(self, row: int, warp: int, lanes: Bools) -> Iterator[Pattern]:
         """What some lanes of a warp publish by a strong write."""
         for passed in self.latest.get((row, warp), ()):

@@ -30,8 +30,6 @@ from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_s
 from tilewright.sim.order.reports import report, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tilewright.errors import Span
     from tilewright.isa import Lanes, Signal
     from tilewright.sim.machine.batch import Batch
@@ -212,13 +210,8 @@ class Order(Check):
         known = order.clocks.published(who)
         order.meetings[barrier].add(rows[which], known if orders else known.of_execution())
         for k in range(len(who)) if not orders else ():
-            for pattern in self._fenced_before(wave, who, k):
+            for pattern in order.fences.before(who, k):
                 order.meetings[barrier].add(rows[which[k : k + 1]], pattern.known)
-
-    @staticmethod
-    def _fenced_before(wave: Wave, who: Actors, k: int) -> Iterator[Pattern]:
-        """What a relaxed arrival publishes."""
-        return wave.order.fences.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
 
     def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
         order = wave.order
@@ -297,9 +290,6 @@ class Order(Check):
             for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
                 self._waited(batch.wave, signals.who[those], known, signal)
 
-    def _mbarrier(self, offset: int) -> str:
-        return element_text(self.program, self.program.places.shared_at(offset), offset)
-
     def _arrived(self, wave: Wave, signals: Signals, signal: Signal, at: Span | None) -> None:
         order = wave.order
         wide = signal.scope != "cta"
@@ -308,7 +298,7 @@ class Order(Check):
         if signal.sem == "relaxed":
             known = known.of_execution()
             for k in range(len(signals.who)):
-                for pattern in self._fenced_before(wave, signals.who, k):
+                for pattern in order.fences.before(signals.who, k):
                     one = np.array([k])
                     order.phases.arrived(signals[one], pattern.known, after, wide=wide and pattern.scope != "cta")
         self._check_seen(wave, signals, order.phases.arrived(signals, known, after, wide=wide), at)
@@ -317,8 +307,9 @@ class Order(Check):
         """A phase is seen over by somebody before anyone arrives for the next."""
         for k in early.tolist():
             offset = int(signals.offset[k])
+            name = element_text(self.program, self.program.places.shared_at(offset), offset)
             raise SimulationError(
-                f"an arrival at {self._mbarrier(offset)} for its next phase, and nobody has seen the last one over",
+                f"an arrival at {name} for its next phase, and nobody has seen the last one over",
                 given=who or f"CTA {wave.cta_name(int(signals.who.rows[k]))}, warp {int(signals.who.warps[k])}",
                 allowed="as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
                 hint="a wait for the last phase before it; or mbarrier.init with the count of all that arrive",
