@@ -25,7 +25,7 @@ from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.operations import Operations, Stretch
 from tilewright.sim.order.places import Access, Places
 from tilewright.sim.order.protocol import Protocol
-from tilewright.sim.order.proxies import Stores
+from tilewright.sim.order.proxies import Stores, overwrites
 from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.reports import report, warning
 
@@ -66,7 +66,7 @@ class WaveOrder:
         self.phases = Phases(self.clocks)
         self.fences = Fences(self.clocks)
         self.operations = Operations(self.clocks) if asynchronous else None
-        self.stores = Stores(self.clocks) if asynchronous else None
+        self.stores = Stores(self.clocks, overwrite=overwrites(wave.run.program)) if asynchronous else None
         self.protocol = Protocol(self.clocks)
 
     def located(self, batch: Batch, at: Address) -> Address:
@@ -112,9 +112,8 @@ class Order(Check):
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
             if not is_global:
                 self._sources(site, batch, mask, at)
-                stores = batch.wave.order.stores
-                if stores is not None and site.write and not site.atomic:
-                    stores.stored(batch, mask, at)
+                if batch.wave.order.stores is not None:
+                    batch.wave.order.stores.accessed(site, batch, mask, at)
                 self._access(batch.wave.order.shared, site, batch, mask, batch.wave.order.located(batch, at))
             elif self.written & {place.window, ANYWHERE}:
                 self._access(self._global(place, batch), site, batch, mask, at)
@@ -127,9 +126,8 @@ class Order(Check):
         places = batch.wave.order.shared
         rows = np.broadcast_to(batch.rows(1), mask.shape)
         home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
-        stores = batch.wave.order.stores
-        if stores is not None and site.write and not site.atomic:
-            stores.stored_far(batch, mask, home, offset)
+        if batch.wave.order.stores is not None:
+            batch.wave.order.stores.reached(site, batch, mask, (home, offset))
         self._access(places, site, batch, mask, Address(0, Part(home * places.pitch + offset)))
         signals = Signals(Actors.of(batch, mask), *(home.max(-1)[mask.full.any(-1)],) * 3)
         batch.wave.order.protocol.visited(signals, site.at, arrives=False)
