@@ -123,7 +123,6 @@ LITMUS = (
     row("px-none: one thread", "P", "P3", "W s; cp t s; commit b; *:wait b=0", b=1),
     row("px-none: fence before the store", "P", "P3", "fpa; W s; cp t s; commit b; *:wait b=0", b=1),
     row("px-none: fence of global memory", "P", "P1", "W s; fpag; cp t s; commit b; *:wait b=0", b=1),
-    row("px-none: an atomic", "P", "P3", "red.rlx.cta s; bar 1/2", f"bar 1/2; {COPY}", ctas=False, b=1),
     row("px-cluster", "P", "P2", "W s@1; fpa; arr.cluster ba@1", f"wait.cluster ba=0; {COPY}", b=1, ba=1),
     row("px-cluster: fence there", "O", "P2", "W s@1; arr.cluster ba@1", f"wait.cluster ba=0; fpa; {COPY}", b=1, ba=1),
     row("px-pair", "O", "P2", "W s; fpa.rel.cluster; bar 1/2", f"bar 1/2; fpa.acq.cluster; {COPY}", ctas=False, b=1),
