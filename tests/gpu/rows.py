@@ -36,6 +36,7 @@ M_BARRIERS = (
 # Random bytes are no input for these: test_rows and test_signals have programs for them.
 IN_PROGRAMS = {
     *("cuda.warp_sync", "cuda.warpgroup_sync", "cuda.cta_sync", "cuda.cluster_sync", "ptx.bar.sync", "ptx.bar.arrive"),
+    "ptx.bar.warp.sync",
     *("ptx.barrier.cluster.arrive", "ptx.barrier.cluster.wait"),
     *(f"ptx.mbarrier.{name}" for name in M_BARRIERS),
     *MAPPING,

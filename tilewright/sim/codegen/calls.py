@@ -46,6 +46,8 @@ class CallEmitter(Addressing):
             self.out.line(f"b.wave.pending.wait(b, {mask}, {form.asynchronous.group!r})")
             return Operand("None")
         if (form.sync is not None and form.execute is None) or form.fence:
+            if form.execute is not None:
+                self._executed(expr, bound, mask)
             what = self.out.constant("X", form.sync or form.fence_of(bound.mods))
             self.out.line(f"run.ordered(b, {mask}, {what}, {self.out.constant('A', self.at)})")
             return Operand("None")

@@ -42,7 +42,9 @@ MOST_LATE = 64  # reads that are not written down yet
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Access:
-    """look, mask: how to look at the tags. at: the bytes. where, width: the tags of each lane. time: of its record."""
+    """look, mask: how to look at the tags. at: the bytes. where, width: the tags of each lane. time: of its record.
+    loosely: is what surely comes first in practice taken for known?
+    """
 
     places: Places
     clocks: Clocks
@@ -54,6 +56,7 @@ class Access:
     where: Address
     width: int
     time: int
+    loosely: bool = False
 
     def tags(self) -> Tags:
         """What each lane leaves behind, (CTAs or 1, warps, 32)."""
