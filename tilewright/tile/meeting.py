@@ -1,0 +1,96 @@
+"""Where the threads of a call meet: scratch in shared memory, and barriers that nobody else uses.
+
+Scratch of CTA-wide calls lies in one place: such a call ends with a barrier, so that the next one may begin to write.
+Warps and warpgroups may be in different calls at a time; each call of theirs has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright import isa
+from tilewright.dtypes import DType
+from tilewright.errors import DispatchError, Span
+from tilewright.ir import AllocBuffer, Body, Buffer, Call, DeviceEntry, Kernel, ScopeId, Value, row_major, statements
+from tilewright.ir.walk import expressions
+from tilewright.ir.special import special
+from tilewright.tile.walks import plus
+
+if TYPE_CHECKING:
+    from tilewright.tile.scope import ControlFlow, ExecScope
+
+__all__ = ["MeetingPlaces", "which_of_its_kind"]
+
+NAMED = range(1, 16)  # barrier 0 is that of the whole CTA
+
+_OF_ITS_KIND: dict[str, Value] = {
+    "warp": special("warpid"),
+    "warpgroup": special("warpid") // 4,
+    "cta": 0,
+    "thread": special("tid"),
+}
+
+
+def which_of_its_kind(scope: ExecScope) -> Value:
+    """The number of the calling warp or warpgroup in its CTA; 0 where there is one."""
+    return _OF_ITS_KIND[scope.kind] if scope.cta_threads > scope.threads else 0
+
+
+class MeetingPlaces:
+    """The scratch memory and the barriers of a kernel's tile calls. (Mutable.)"""
+
+    def __init__(self, kernel: Kernel, control: ControlFlow) -> None:
+        self.kernel, self.control = kernel, control
+        self._scratch: list[AllocBuffer] = []
+
+    def scratch(self, scope: ExecScope, name: str, count: int, kind: DType, turn: int, at: Span | None) -> Buffer:
+        """Shared memory for ``count`` elements of each scope that may be in this call; the turn-th buffer of the call."""
+        shape = (count * (scope.cta_threads // scope.threads),)
+        buffer = Buffer(name, kind, shape, "shared", row_major(shape))
+        self._scratch.append(AllocBuffer(buffer, at=at, lies_with=f"cta {turn}" if scope.kind == "cta" else ""))
+        return buffer
+
+    @cached_property
+    def barrier(self) -> Value:
+        """The number of the calling warpgroup's barrier. Raises DispatchError where the kernel leaves none free."""
+        groups = self.control.threads // 128
+        taken = set(self._taken())
+        free = [number for number in NAMED if not taken & set(range(number, number + groups))]
+        if not free or free[-1] + groups > NAMED.stop:
+            raise DispatchError(
+                "no barriers are left for the warpgroups",
+                given=f"the kernel uses barriers {', '.join(map(str, sorted(taken)))}",
+                allowed=f"{groups} numbers in a row, of 1 to 15, that it does not use",
+            )
+        last = max(number for number in free if number + groups <= NAMED.stop)
+        return plus(_OF_ITS_KIND["warpgroup"], last) if groups > 1 else last
+
+    def _taken(self) -> Iterable[int]:
+        """The barriers that the kernel names. Raises DispatchError where that depends on more than the thread."""
+        for stmt in statements(self.kernel.body):
+            for node in expressions(stmt):
+                if not isinstance(node, Call):
+                    continue
+                bound = isa.bind(node)
+                sync = bound.form.sync
+                if sync is None or not sync.barrier:
+                    continue
+                value = self.control.value(bound.operands[sync.barrier][0])
+                if value is None:
+                    raise DispatchError(
+                        "which barriers are free is not known",
+                        given=f"`{node}`",
+                        allowed="a constant, or arithmetic on scope ids, in barriers of a kernel whose tile calls need one",
+                        at=getattr(stmt, "at", None),
+                    )
+                yield from np.unique(np.asarray(value)).tolist()
+
+    def placed(self, body: Body) -> Body:
+        """``body`` with the scratch memory allocated at its start."""
+        heads = [position for position, stmt in enumerate(body) if isinstance(stmt, (DeviceEntry, ScopeId))]
+        start = heads[-1] + 1 if heads else 0
+        return (*body[:start], *self._scratch, *body[start:])
