@@ -30,6 +30,7 @@ from tilewright.ir import (
     Var,
     as_expr,
     binary,
+    const_value,
     map_body,
     row_major,
     select,
@@ -196,9 +197,9 @@ class Builder:
         self.add(For(var, as_expr(0), as_expr(count), body, kind, at=self.at))
 
     @contextmanager
-    def each(self, name: str, count: int) -> Iterator[Value]:
-        """The same for a number of rounds; one round needs no loop."""
-        if count == 1:
+    def each(self, name: str, count: Value) -> Iterator[Value]:
+        """The same; one round needs no loop."""
+        if const_value(count) == 1:
             yield 0
             return
         with self.loop(name, count) as index:

@@ -7,7 +7,8 @@ or not with the thread that is to have it, the pieces go through scratch memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,8 +24,9 @@ from tilewright.tile.partition import element_numbers, places, tracked
 from tilewright.tile.reductions import Partial, Reduction
 from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
 
-__all__ = ["Delivery", "Lanes", "Pieces", "Store", "delivery", "emit_delivery", "emit_lanes", "joined_by_lanes",
-           "pieces_of", "put_element", "registers_for", "spread", "take_in"]  # fmt: skip
+__all__ = ["Delivery", "Lanes", "Pieces", "Store", "begin_with_nothing", "delivery", "emit_delivery", "emit_lanes", "emit_taking",
+           "joined_by_lanes", "pieces_of", "put", "put_element", "registers_for", "scratch_for", "spread", "take_in",
+           "taken_from_scratch"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +152,7 @@ def delivery(call: TileCall, parts: Pieces) -> Delivery:
     found = None
     if parts.count == 1:
         found = _kept(call, dst, parts, total) if dst.space == "local" else _stored(call, dst, parts, total)
-    return found or _exchanged(call, dst, parts, total)
+    return found or _exchanged(call, parts, total)
 
 
 def _kept(call: TileCall, dst: Side, parts: Pieces, total: int) -> Delivery | None:
@@ -191,23 +193,29 @@ def _stored(call: TileCall, dst: Side, parts: Pieces, total: int) -> Delivery | 
     return taken and Delivery(True, 1, total, guard=guard, rounds=leaders.elements.shape[1], taken=taken)
 
 
-def _exchanged(call: TileCall, dst: Side, parts: Pieces, total: int) -> Delivery:
+def _exchanged(call: TileCall, parts: Pieces, total: int) -> Delivery:
     leaders = _leaders(call, np.where(parts.results < 0, -1, parts.pieces * total + parts.results))
     if leaders.elements.size != total * parts.count:
         raise Decline("threads have some of the same results")
     index = element_numbers(leaders.elements, [leaders.rank])
     if index is None:
         raise Decline("which thread has which result follows no pattern")
-    writers = leaders.guard(storing=False)
+    return replace(
+        taken_from_scratch(call, parts.count, total), writers=leaders.guard(storing=False), index=index
+    )
+
+
+def taken_from_scratch(call: TileCall, pieces: int, total: int) -> Delivery:
+    """How results that lie in scratch get to the destination. Raises Decline where its owners follow no pattern."""
+    dst = call["dst"]
     if dst.space != "local":
-        return Delivery(False, parts.count, total, writers, index, rounds=-(-total // call.scope.threads))
+        return Delivery(False, pieces, total, rounds=-(-total // call.scope.threads))
     held = owners(call, dst, loading=True)
     taken, slots = element_numbers(held.elements, [held.rank]), walk_of(held.slots)
     if taken is None or slots is None:
         raise Decline(f"which thread holds which element of {dst.name} follows no pattern")
-    where = Offset(held.base, ((1, slots),))
-    guard = held.guard(storing=False)
-    return Delivery(False, parts.count, total, writers, index, guard, len(held.slots), None, where, taken)
+    where, guard = Offset(held.base, ((1, slots),)), held.guard(storing=False)
+    return Delivery(False, pieces, total, guard=guard, rounds=len(held.slots), slots=where, taken=taken)
 
 
 # Emitting
@@ -228,14 +236,16 @@ class Store:
             out.store(buffer, plus(self.start, index), value)
 
 
-def registers_for(reduction: Reduction, out: Builder, count: int) -> Store:
-    """Registers for so many partial results, of nothing yet."""
-    names = ("part", "position")
-    buffers = [out.local(name, count, str(kind)).flat() for name, kind in zip(names, reduction.kinds, strict=False)]
-    store = Store(tuple(buffers))
+def registers_for(reduction: Reduction, out: Builder, count: int, name: str = "part") -> Store:
+    """Registers for so many partial results."""
+    kinds = zip((name, "position"), reduction.kinds, strict=False)
+    return Store(tuple(out.local(each, count, str(kind)).flat() for each, kind in kinds))
+
+
+def begin_with_nothing(reduction: Reduction, out: Builder, store: Store, count: int) -> None:
+    """No element has been taken in."""
     with out.each("j", count) as j:
         store.set(out, j, reduction.nothing)
-    return store
 
 
 def take_in(reduction: Reduction, out: Builder, store: Store, index: Value, partial: Partial) -> None:
@@ -271,13 +281,20 @@ def emit_delivery(plan: Delivery, reduction: Reduction, call: TileCall, out: Bui
     """Bring the results to the destination."""
     if plan.direct:
         _emit_direct(plan, reduction, call, out, store)
+        if call["dst"].space == "shared":
+            out.meet(call)
         return
-    scratch = _scratch(plan, reduction, call, out)
+    scratch = scratch_for(plan, reduction, call, out)
     assert plan.index is not None
     with out.when(plan.writers):
         index = out.offsets(plan.index, "s")
         with out.each("j", count) as j:
             scratch.set(out, index(j), store.get(j))
+    emit_taking(plan, reduction, call, out, scratch)
+
+
+def emit_taking(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: Store) -> None:
+    """Bring the results from the scratch, which all have written to, to the destination."""
     out.meet(call)
     if plan.slots is not None:
         _emit_to_owners(plan, reduction, call, out, scratch)
@@ -286,7 +303,8 @@ def emit_delivery(plan: Delivery, reduction: Reduction, call: TileCall, out: Bui
     out.meet(call)
 
 
-def _scratch(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder) -> Store:
+def scratch_for(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder) -> Store:
+    """Scratch memory for all pieces of all results."""
     size = plan.pieces * plan.results
     made = [out.scratch(call, "scratch", size, str(kind)) for kind in reduction.kinds]
     return Store(tuple(buffer.flat() for buffer, _ in made), made[0][1])
@@ -304,7 +322,8 @@ def _emit_direct(plan: Delivery, reduction: Reduction, call: TileCall, out: Buil
             assert plan.taken is not None
             number = out.offsets(plan.taken, "k")
             with out.each("j", plan.rounds) as j:
-                put_element(reduction, call, out, number(j), store.get(j))
+                digits = digits_of(out.let("k", number(j)), call["dst"].extents)
+                put_element(reduction, call, out, digits, store.get(j))
 
 
 def _emit_to_owners(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: Store) -> None:
@@ -322,16 +341,14 @@ def _emit_to_memory(plan: Delivery, reduction: Reduction, call: TileCall, out: B
         number = plus(times(f, threads), call.scope.index)
         with out.when(binary("<", number, plan.results) if plan.results < plan.rounds * threads else None):
             whole = _collected(plan, reduction, out, scratch, number)
-            put_element(reduction, call, out, number, whole)
+            put_element(reduction, call, out, digits_of(number, call["dst"].extents), whole)
 
 
 def _collected(plan: Delivery, reduction: Reduction, out: Builder, scratch: Store, number: Value) -> Partial:
     """A whole result, joined from its pieces in their order."""
     if plan.pieces == 1:
         return scratch.get(number)
-    names = ("whole", "position")
-    kinds = zip(names, reduction.kinds, strict=False)
-    whole = Store(tuple(out.local(name, 1, str(kind)).flat() for name, kind in kinds))
+    whole = registers_for(reduction, out, 1, "whole")
     whole.set(out, 0, scratch.get(number))
     with out.each("w", plan.pieces - 1) as w:
         piece = scratch.get(plus(number, times(plus(w, 1), plan.results)))
@@ -339,10 +356,11 @@ def _collected(plan: Delivery, reduction: Reduction, out: Builder, scratch: Stor
     return whole.get(0)
 
 
-def put_element(reduction: Reduction, call: TileCall, out: Builder, number: Value, partial: Partial) -> None:
+def put_element(
+    reduction: Reduction, call: TileCall, out: Builder, digits: Sequence[Value], partial: Partial
+) -> None:
     """Store a result to an element of a destination in memory, if it is inside of its buffer."""
     dst = call["dst"]
-    digits = digits_of(number, dst.extents)
     with out.when(inside(call, dst, digits)):
         offset = dst.place(digits, call.facts).get("m", 0)
         put(reduction, call, out, dst.buffer.flat(), offset, partial)

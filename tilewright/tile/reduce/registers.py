@@ -15,6 +15,7 @@ from tilewright.tile.owners import owners
 from tilewright.tile.partials import (
     Delivery,
     Lanes,
+    begin_with_nothing,
     delivery,
     emit_delivery,
     emit_lanes,
@@ -100,6 +101,7 @@ def _parts(results: Ints) -> Ints:
 def _(plan: RegisterReduction, call: TileCall, out: Builder) -> None:
     src, reduction = call["src"], reduction_of(call, plan.length)
     parts = registers_for(reduction, out, plan.parts)
+    begin_with_nothing(reduction, out, parts, plan.parts)
     with out.when(plan.guard):
         slot = out.offsets(plan.slots, "r")
         position = None if plan.positions is None else out.offsets(plan.positions, "n")

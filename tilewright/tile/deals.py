@@ -1,0 +1,201 @@
+"""How threads share out a reduction of memory: some along the results, some along the elements of each.
+
+Both are numbers over dimensions of the source, those with larger strides outside. Neighbouring threads go along the
+dimension whose elements are neighbours, in vectors: it is one that is reduced, as in sums of rows, or one that is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.errors import LayoutError
+from tilewright.ir import Expr, Value, binary, const_value
+from tilewright.layout import Iter
+from tilewright.primitives.reduce import axes_of
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.inside import open_dimensions
+from tilewright.tile.partials import Lanes
+from tilewright.tile.partition import storage_start
+from tilewright.tile.walks import digits_of, times
+
+__all__ = ["Along", "Deal", "below", "dealt_along"]
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """Dimensions of the source, numbered together. vector: neighbours of the last one that a thread takes at a time."""
+
+    dims: tuple[int, ...]
+    extents: tuple[Value, ...]
+    vector: int = 1
+
+    @property
+    def count(self) -> Value:
+        """How many vectors there are."""
+        total: Value = 1
+        for extent in self.extents[:-1]:
+            total = total * extent
+        last = self.extents[-1] if self.extents else 1
+        return total * (last // self.vector if self.vector > 1 else last)
+
+    def digits(self, number: Value) -> dict[int, Value]:
+        """The coordinate of a vector's first element, by dimension."""
+        if not self.dims:
+            return {}
+        last = self.extents[-1] // self.vector if self.vector > 1 else self.extents[-1]
+        *outer, inner = digits_of(number, (*self.extents[:-1], last))
+        return dict(zip(self.dims, (*outer, times(inner, self.vector)), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """kept, reduced: the dimensions. across: threads along the results; along: threads along the elements of each.
+    by_rows: neighbouring threads go along the elements. workers: threads that take part.
+    """
+
+    kept: Along
+    reduced: Along
+    across: int
+    along: int
+    by_rows: bool
+    workers: int
+
+    @property
+    def parts(self) -> int:
+        """Partial results of a thread at a time."""
+        return self.kept.vector
+
+    @property
+    def vector(self) -> int:
+        """Elements of an access."""
+        return self.kept.vector * self.reduced.vector
+
+    def column(self, thread: Value) -> Value:
+        """Where a thread is along the results."""
+        return thread // self.along if self.by_rows else thread % self.across
+
+    def row(self, thread: Value) -> Value:
+        """Where a thread is along the elements."""
+        return thread % self.along if self.by_rows else thread // self.across
+
+    @property
+    def together(self) -> int:
+        """Lanes of a warp with pieces of the same results."""
+        lanes = min(self.workers, 32)
+        return min(self.along, lanes) if self.by_rows else max(1, lanes // self.across)
+
+    @property
+    def lanes(self) -> Lanes:
+        """The shuffles that join them."""
+        step = 1 if self.by_rows else self.across
+        masks = [step << bit for bit in range(self.together.bit_length() - 1)]
+        return Lanes(tuple(reversed(masks)), min(self.workers, 32))
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of each result that are left then."""
+        return self.along // self.together
+
+
+def dealt_along(call: TileCall) -> Deal:
+    """How the threads of the call share out its source."""
+    src = call["src"]
+    axes = axes_of(dict(call.config), len(src.extents)) or ()
+    strides = _strides(call, src)
+    order = sorted(range(len(strides)), key=lambda dim: (strides[dim] is not None, -abs(strides[dim] or 0)))
+    long = [dim for dim in order if const_value(src.extents[dim]) != 1]
+    inner = next((dim for dim in reversed(long) if strides[dim] == 1), None)
+    vector = 1 if inner is None else _vector(call, src, inner)
+    kept, reduced = (
+        Along(tuple(dims), tuple(src.extents[dim] for dim in dims), vector if inner in dims else 1)
+        for dims in ([dim for dim in long if dim not in axes], [dim for dim in long if dim in axes])
+    )
+    by_rows = inner in reduced.dims or not kept.dims
+    threads = call.scope.threads
+    workers = threads // 32 * 32 if threads >= 32 else 1 << (threads.bit_length() - 1)
+    columns, rows = _known(kept.count), _known(reduced.count)
+    across, along = (_by_rows if by_rows else _by_columns)(workers, columns, rows)
+    return Deal(kept, reduced, across, along, by_rows, workers)
+
+
+def _known(count: Value) -> int:
+    """The number, or a large one."""
+    known = const_value(count)
+    return 1 << 30 if known is None else int(known)
+
+
+def _power(count: int) -> int:
+    """The smallest power of two that is not below."""
+    return 1 << (count - 1).bit_length()
+
+
+def _by_rows(workers: int, columns: int, rows: int) -> tuple[int, int]:
+    """Threads along the results, threads along the elements: whole warps take one result, all of them if there is one."""
+    lanes, warps = min(workers, 32), max(1, workers // 32)
+    along = min(_power(rows), lanes)
+    if along == 32 and columns < warps:
+        most = max(1, -(-rows // 32))
+        fitting = [each for each in range(1, warps + 1) if warps % each == 0 and each >= columns]
+        along = 32 * max(1, min(warps // fitting[0], _power(most)))
+        along = max(size for size in range(32, along + 1, 32) if workers % size == 0)
+    return workers // along, along
+
+
+def _by_columns(workers: int, columns: int, rows: int) -> tuple[int, int]:
+    """Neighbouring threads take neighbouring results; what is left of the threads shares out the elements."""
+    lanes, warps = min(workers, 32), max(1, workers // 32)
+    if columns < lanes:
+        across = _power(columns)
+    else:
+        wanted = -(-columns // 32)
+        across = lanes * next((each for each in range(1, warps + 1) if warps % each == 0 and each >= wanted), warps)
+    return across, workers // across
+
+
+def _groups(call: TileCall, side: Side) -> list[tuple[Iter, ...]] | None:
+    """The iters of each dimension, those of 1 aside; None where the layout does not part so."""
+    if side.tile is None:
+        return None
+    try:
+        grouped, starts = side.tile.group(side.extents, call.facts)
+    except LayoutError:
+        return None
+    cut = zip(starts, starts[1:], strict=False)
+    return [tuple(it for it in grouped.shard[a:b] if const_value(it.extent) != 1) for a, b in cut]
+
+
+def _strides(call: TileCall, side: Side) -> list[int | None]:
+    """How far neighbours along each dimension are from each other; None where that is not known."""
+    groups = _groups(call, side)
+    if groups is None:
+        return [None] * len(side.extents)
+    strides = [const_value(group[-1].stride) if group else 0 for group in groups]
+    return [None if stride is None else int(stride) for stride in strides]
+
+
+def _vector(call: TileCall, side: Side, inner: int) -> int:
+    """Elements of the widest access along a dimension whose neighbours are contiguous."""
+    bits = side.dtype.bits
+    widths = [8 * nbytes // bits for nbytes in (16, 8, 4, 2, 1)]
+    return next((length for length in widths if length > 1 and _admits(call, side, inner, length)), 1)
+
+
+def _admits(call: TileCall, side: Side, inner: int, length: int) -> bool:
+    """Does every ``length``-th element along ``inner`` begin an aligned run?"""
+    facts, groups = call.facts, _groups(call, side)
+    assert groups is not None and side.tile is not None
+    run = groups[inner][-1]
+    others = [it.stride for group in groups for it in group if it is not run]
+    ends = [side.starts[inner], side.buffer.shape[inner]] if inner in open_dimensions(call, side) else []
+    align, before = storage_start(side.buffer, facts)
+    nbytes = length * side.dtype.bits // 8
+    start = facts.simplify(before + side.tile.offset_on("m") * side.dtype.bits)
+    together = side.swizzle is None or length <= 1 << side.swizzle.per_element
+    aligned = align % nbytes == 0 and facts.divides(8 * nbytes, start)
+    return together and aligned and all(facts.divides(length, value) for value in (run.extent, *others, *ends))
+
+
+def below(number: Value, count: Value, total: Value) -> Expr | None:
+    """Is a number below a count? None where the numbers go up to ``total``, which is the count."""
+    known, most = const_value(count), const_value(total)
+    return None if known is not None and most is not None and known >= most else binary("<", number, count)
