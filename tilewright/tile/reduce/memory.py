@@ -130,7 +130,7 @@ def _kept_in_registers(call: TileCall, dst: Side, deal: Deal, blocks: int) -> tu
         return None
     thread, part = np.arange(deal.workers), np.arange(deal.parts)
     column = np.asarray(deal.column(thread))  # type: ignore[arg-type]  # arrays compute as numbers do
-    number = (np.arange(blocks)[:, None, None] * deal.across + column) * 1
+    number = np.arange(blocks)[:, None] * deal.across + column
     beyond = number >= int(const_value(deal.kept.count) or 0)
     results = _results(deal, np.where(beyond, 0, number), part)
     results = np.where(beyond[..., None], -1, results).transpose(1, 0, 2).reshape(deal.workers, -1)
