@@ -158,14 +158,16 @@ class Builder:
         self.add(AllocBuffer(buffer, at=self.at))
         return buffer
 
-    def scratch(self, call: TileCall, name: str, count: int, kind: str) -> tuple[Buffer, Value]:
+    def scratch(self, call: TileCall, name: str, count: int, kind: str, align: int = 0) -> tuple[Buffer, Value]:
         """Shared memory that the threads of the call have to themselves until they leave it, and where theirs begins.
 
         ``count`` elements. It may be written at once; a `meet` must be between the last access and the call's end.
         """
         assert self._meeting is not None
         turn, self._scratches = self._scratches, self._scratches + 1
-        made = self._meeting.scratch(call.scope, self.names.new(name), count, dtype(kind), turn, self.at)
+        shape = (count * (call.scope.cta_threads // call.scope.threads),)
+        made = Buffer(self.names.new(name), dtype(kind), shape, "shared", row_major(shape), align=align)
+        self._meeting.reserve(made, call.scope, turn, self.at)
         return made, times(which_of_its_kind(call.scope), count)
 
     def meet(self, call: TileCall) -> None:

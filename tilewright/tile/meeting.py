@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright import isa
-from tilewright.dtypes import DType
 from tilewright.errors import DispatchError, Span
-from tilewright.ir import AllocBuffer, Body, Buffer, Call, DeviceEntry, Kernel, ScopeId, Value, row_major, statements
+from tilewright.ir import AllocBuffer, Body, Buffer, Call, DeviceEntry, Kernel, ScopeId, Value, statements
 from tilewright.ir.walk import expressions
 from tilewright.ir.special import special
 from tilewright.tile.walks import plus
@@ -47,27 +46,24 @@ class MeetingPlaces:
         self.kernel, self.control = kernel, control
         self._scratch: list[AllocBuffer] = []
 
-    def scratch(self, scope: ExecScope, name: str, count: int, kind: DType, turn: int, at: Span | None) -> Buffer:
-        """Shared memory for ``count`` elements of each scope that may be in this call; the turn-th buffer of the call."""
-        shape = (count * (scope.cta_threads // scope.threads),)
-        buffer = Buffer(name, kind, shape, "shared", row_major(shape))
+    def reserve(self, buffer: Buffer, scope: ExecScope, turn: int, at: Span | None) -> None:
+        """Allocate shared memory for a call of this scope: the turn-th buffer of the call."""
         self._scratch.append(AllocBuffer(buffer, at=at, lies_with=f"cta {turn}" if scope.kind == "cta" else ""))
-        return buffer
 
     @cached_property
     def barrier(self) -> Value:
         """The number of the calling warpgroup's barrier. Raises DispatchError where the kernel leaves none free."""
         groups = self.control.threads // 128
         taken = set(self._taken())
-        free = [number for number in NAMED if not taken & set(range(number, number + groups))]
-        if not free or free[-1] + groups > NAMED.stop:
+        starts = range(NAMED.start, NAMED.stop - groups + 1)
+        free = [start for start in starts if not taken & set(range(start, start + groups))]
+        if not free:
             raise DispatchError(
                 "no barriers are left for the warpgroups",
-                given=f"the kernel uses barriers {', '.join(map(str, sorted(taken)))}",
+                given=f"the kernel uses {', '.join(map(str, sorted(taken)))}",
                 allowed=f"{groups} numbers in a row, of 1 to 15, that it does not use",
             )
-        last = max(number for number in free if number + groups <= NAMED.stop)
-        return plus(_OF_ITS_KIND["warpgroup"], last) if groups > 1 else last
+        return plus(_OF_ITS_KIND["warpgroup"], free[-1]) if groups > 1 else free[-1]
 
     def _taken(self) -> Iterable[int]:
         """The barriers that the kernel names. Raises DispatchError where that depends on more than the thread."""

@@ -24,7 +24,7 @@ from tilewright.tile.partition import element_numbers, places, tracked
 from tilewright.tile.reductions import Partial, Reduction
 from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
 
-__all__ = ["Delivery", "Lanes", "Pieces", "Store", "begin_with_nothing", "delivery", "emit_delivery", "emit_lanes", "emit_taking",
+__all__ = ["Delivery", "Lanes", "Pieces", "Store", "at_once", "begin_with_nothing", "delivery", "emit_delivery", "emit_lanes", "emit_taking",
            "joined_by_lanes", "pieces_of", "put", "put_element", "registers_for", "scratch_for", "spread", "take_in",
            "taken_from_scratch"]  # fmt: skip
 
@@ -42,10 +42,13 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """masks: of the shuffles, the widest first. members: the lanes of a warp that there are."""
+    """masks: of the shuffles, the widest first. members: the lanes of a warp that there are. instruction: joins the
+    integers of a whole warp at once.
+    """
 
     masks: tuple[int, ...] = ()
     members: int = 32
+    instruction: str = ""
 
     @property
     def mask(self) -> int:
@@ -54,6 +57,8 @@ class Lanes:
 
     def steps(self, parts: int) -> list[str]:
         """In words, for so many parts."""
+        if self.instruction:
+            return [f"{parts} x redux"]
         return [f"{parts * len(self.masks)} shuffles"] if self.masks else []
 
 
@@ -86,6 +91,13 @@ def joined_by_lanes(call: TileCall, parts: Pieces) -> tuple[Lanes, Pieces]:
     if not distinct or count * len(orbits) != parts.count:
         return Lanes((), members), parts
     return Lanes(tuple(masks), members), Pieces(parts.results, merged, count)
+
+
+def at_once(call: TileCall, lanes: Lanes, reduction: Reduction) -> Lanes:
+    """The same by one instruction, where the target has it for such numbers."""
+    kind, name = reduction.kinds[0], reduction.row.warp
+    fits = len(lanes.masks) == 5 and name and kind.bits == 32 and not kind.is_float
+    return replace(lanes, instruction=name) if fits and isa.lookup(name).forms[0].arch.admits(call.arch) else lanes
 
 
 def _numbered(results: Ints, labels: Ints) -> tuple[Ints, int]:
@@ -256,25 +268,17 @@ def take_in(reduction: Reduction, out: Builder, store: Store, index: Value, part
     store.set(out, index, joined)
 
 
-def emit_lanes(reduction: Reduction, lanes: Lanes, out: Builder, store: Store, count: int, arch: isa.Arch) -> None:
-    """The shuffles, or the one instruction for integers of a whole warp."""
-    if _whole_warp(reduction, lanes, arch):
+def emit_lanes(reduction: Reduction, lanes: Lanes, out: Builder, store: Store, count: int) -> None:
+    """Join the pieces of lanes."""
+    if lanes.instruction:
         with out.each("j", count) as j:
             (value,) = store.get(j)
-            store.set(out, j, (isa.call(reduction.row.warp, const(lanes.mask, dtype("uint32")), value),))
+            store.set(out, j, (isa.call(lanes.instruction, const(lanes.mask, dtype("uint32")), value),))
         return
     for mask in lanes.masks:
         with out.each("j", count) as j:
-            mine = store.get(j)
-            names = [isa.call("cuda.shfl_xor_sync", lanes.mask, value, mask) for value in mine]
-            theirs = tuple(out.let("other", value) for value in names)
-            take_in(reduction, out, store, j, theirs)
-
-
-def _whole_warp(reduction: Reduction, lanes: Lanes, arch: isa.Arch) -> bool:
-    kind = reduction.kinds[0]
-    fits = len(lanes.masks) == 5 and reduction.row.warp and kind.bits == 32 and not kind.is_float
-    return bool(fits) and isa.lookup(reduction.row.warp).forms[0].arch.admits(arch)
+            theirs = [isa.call("cuda.shfl_xor_sync", lanes.mask, value, mask) for value in store.get(j)]
+            take_in(reduction, out, store, j, tuple(out.let("other", value) for value in theirs))
 
 
 def emit_delivery(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, store: Store, count: int) -> None:

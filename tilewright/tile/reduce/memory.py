@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold, owners
 from tilewright.tile.partials import (
     Delivery,
+    Lanes,
     Store,
+    at_once,
     begin_with_nothing,
     emit_lanes,
     emit_taking,
@@ -59,18 +61,19 @@ class MemoryReduction:
     blocks: Value
     rounds: Value
     batch: int
-    delivery: Delivery | None
+    lanes: Lanes
+    nbytes: int
+    delivery: Delivery | None = None
     slots: Offset | None = None
     guard: Expr | None = None
-    nbytes: int = 1
 
     def summary(self) -> str:
         """``32 threads along 128 elements by 16 bytes, 4 loads in flight, 5 shuffles``."""
         deal = self.deal
         what = "each row" if deal.by_rows else "the columns"
         threads = deal.along if deal.by_rows else deal.across
-        steps = [f"{threads} threads along {what} by {self.nbytes} bytes, {self.batch} loads at a time"]
-        steps += deal.lanes.steps(deal.parts)
+        steps = [f"{threads} threads along {what} by {self.nbytes} bytes, {_counted(self.batch, 'load')} at a time"]
+        steps += self.lanes.steps(deal.parts)
         steps += self.delivery.steps() if self.delivery else []
         return ", ".join(steps)
 
@@ -84,7 +87,8 @@ def memory(call: TileCall) -> MemoryReduction:
     batch = _batch(turns)
     rounds = facts.simplify(_ceiling(turns, batch))
     nbytes = max(1, deal.vector * call["src"].dtype.bits // 8)
-    plan = MemoryReduction(deal, blocks, rounds, batch, None, nbytes=nbytes)
+    lanes = at_once(call, deal.lanes, reduction_of(call, 1))
+    plan = MemoryReduction(deal, blocks, rounds, batch, lanes, nbytes)
     dst = call["dst"]
     apart = deal.pieces == 1 and not _one_storage(call)
     if apart and dst.space != "local":
@@ -93,8 +97,12 @@ def memory(call: TileCall) -> MemoryReduction:
     if total is None or total * deal.pieces > MOST_RESULTS:
         raise Decline(f"{total or 'any number of'} results would go through scratch memory, at most {MOST_RESULTS} may")
     if apart and (kept := _kept_in_registers(call, dst, deal, int(const_value(blocks) or 0))):
-        return MemoryReduction(deal, blocks, rounds, batch, None, *kept, nbytes)
-    return MemoryReduction(deal, blocks, rounds, batch, taken_from_scratch(call, deal.pieces, total), nbytes=nbytes)
+        return replace(plan, slots=kept[0], guard=kept[1])
+    return replace(plan, delivery=taken_from_scratch(call, deal.pieces, total))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count > 1 else ''}"
 
 
 def _ceiling(count: Value, by: int) -> Value:
@@ -216,7 +224,7 @@ def _(plan: MemoryReduction, call: TileCall, out: Builder) -> None:
             begin_with_nothing(reduction, out, parts, deal.parts)
             with out.when(exists):
                 _take_in_all(emission, column)
-            emit_lanes(reduction, deal.lanes, out, parts, deal.parts, call.arch)
+            emit_lanes(reduction, plan.lanes, out, parts, deal.parts)
             _hand_on(emission, block, column, exists, scratch)
     if plan.delivery and scratch:
         emit_taking(plan.delivery, reduction, call, out, scratch)

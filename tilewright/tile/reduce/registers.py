@@ -15,6 +15,7 @@ from tilewright.tile.owners import owners
 from tilewright.tile.partials import (
     Delivery,
     Lanes,
+    at_once,
     begin_with_nothing,
     delivery,
     emit_delivery,
@@ -77,7 +78,7 @@ def registers(call: TileCall) -> RegisterReduction:
     if walk is None or counted is None:
         raise Decline(f"the slots of {src.name} that make a result follow no pattern")
     slots, finds = Offset(held.base, ((1, walk),)), OPERATIONS[call.stmt.primitive].finds
-    guard = held.guard(storing=False)
+    guard, lanes = held.guard(storing=False), at_once(call, lanes, reduction_of(call, order.shape[1]))
     return RegisterReduction(
         *order.shape, slots, counted if finds else None, guard, lanes, delivery(call, joined)
     )
@@ -110,5 +111,5 @@ def _(plan: RegisterReduction, call: TileCall, out: Builder) -> None:
             value = Load(src.buffer.flat(), (as_expr(slot(number)),))
             at = None if position is None else as_expr(position(number))
             take_in(reduction, out, parts, j, reduction.of_element(value, at))
-    emit_lanes(reduction, plan.lanes, out, parts, plan.parts, call.arch)
+    emit_lanes(reduction, plan.lanes, out, parts, plan.parts)
     emit_delivery(plan.delivery, reduction, call, out, parts, plan.parts)
