@@ -6,12 +6,12 @@ dimension whose elements are neighbours, in vectors: it is one that is reduced, 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from tilewright.errors import LayoutError
 from tilewright.ir import Expr, Value, binary, const_value
 from tilewright.layout import Iter
-from tilewright.primitives.reduce import axes_of
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.inside import open_dimensions
 from tilewright.tile.partials import Lanes
@@ -97,23 +97,28 @@ class Deal:
         return self.along // self.together
 
 
-def dealt_along(call: TileCall) -> Deal:
-    """How the threads of the call share out its source."""
+def dealt_along(call: TileCall, axes: Collection[int], *, in_order: bool = False) -> Deal:
+    """How the threads of the call share out its source, reduced over these axes.
+
+    in_order: each of a line's threads takes elements before those of the next one, so that no column is split.
+    """
     src = call["src"]
-    axes = axes_of(dict(call.config), len(src.extents)) or ()
     strides = _strides(call, src)
     order = sorted(range(len(strides)), key=lambda dim: (strides[dim] is not None, -abs(strides[dim] or 0)))
     long = [dim for dim in order if const_value(src.extents[dim]) != 1]
     inner = next((dim for dim in reversed(long) if strides[dim] == 1), None)
-    vector = 1 if inner is None else _vector(call, src, inner)
+    vector = 1 if inner is None or (in_order and inner not in axes) else _vector(call, src, inner)
     kept, reduced = (
         Along(tuple(dims), tuple(src.extents[dim] for dim in dims), vector if inner in dims else 1)
         for dims in ([dim for dim in long if dim not in axes], [dim for dim in long if dim in axes])
     )
-    by_rows = inner in reduced.dims or not kept.dims
     threads = call.scope.threads
     workers = threads // 32 * 32 if threads >= 32 else 1 << (threads.bit_length() - 1)
     columns, rows = _known(kept.count), _known(reduced.count)
+    by_rows = inner in reduced.dims or not kept.dims
+    if in_order and not by_rows and columns >= workers:
+        return Deal(kept, reduced, workers, 1, False, workers)
+    by_rows = by_rows or in_order
     across, along = (_by_rows if by_rows else _by_columns)(workers, columns, rows)
     return Deal(kept, reduced, across, along, by_rows, workers)
 

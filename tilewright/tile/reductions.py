@@ -86,7 +86,7 @@ class Reduction:
     @property
     def nothing(self) -> Partial:
         """The partial result of no elements."""
-        first = const(self.row.identity(self.kinds[0]), self.kinds[0])
+        first = const(self.row.identity(self.src if self.row.ordered or self.row.finds else self.kinds[0]), self.kinds[0])
         return (first,) if not self.row.finds else (first, const(np.iinfo(self.kinds[1].numpy).max, self.kinds[1]))
 
     @property
@@ -135,7 +135,8 @@ class Reduction:
 
 def reduction_of(call: TileCall, count: int | None) -> Reduction:
     """What a call computes, over ``count`` elements each; None where only the run knows how many."""
-    name, src, dst = call.stmt.primitive, call["src"].dtype, call["dst"].dtype
+    name, src, dst = str(call.option("op", call.stmt.primitive)), call["src"].dtype, call["dst"].dtype
+    name = "sum" if name == "scan" else name
     row = OPERATIONS[name]
     nan = call.option("nan", "propagate") == "propagate"
     value = INT32 if row.truth else _computed_in(src, src if row.ordered or row.finds else dst)

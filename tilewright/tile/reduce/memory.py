@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, const_value, select
+from tilewright.primitives.reduce import axes_of
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.deals import Along, Deal, below, dealt_along
@@ -30,6 +31,7 @@ from tilewright.tile.partials import (
     take_in,
     taken_from_scratch,
 )
+from tilewright.tile.partition import one_storage
 from tilewright.tile.reductions import OPERATIONS, Reduction, reduction_of
 from tilewright.tile.walks import Offset, plus, times, walk_of
 
@@ -81,7 +83,8 @@ class MemoryReduction:
 @variant(*OPERATIONS, priority=10, keywords=("axes", "accum", "nan"), when=[from_memory, whole_bytes])
 def memory(call: TileCall) -> MemoryReduction:
     """The threads read neighbouring runs of up to 128 bits; lanes join by shuffles, warps through shared memory."""
-    deal, facts = dealt_along(call), call.facts
+    axes = axes_of(dict(call.config), len(call["src"].extents)) or ()
+    deal, facts = dealt_along(call, axes), call.facts
     blocks = facts.simplify(_ceiling(deal.kept.count, deal.across))
     turns = facts.simplify(_ceiling(deal.reduced.count, deal.along))
     batch = _batch(turns)
@@ -90,7 +93,7 @@ def memory(call: TileCall) -> MemoryReduction:
     lanes = at_once(call, deal.lanes, reduction_of(call, 1))
     plan = MemoryReduction(deal, blocks, rounds, batch, lanes, nbytes)
     dst = call["dst"]
-    apart = deal.pieces == 1 and not _one_storage(call)
+    apart = deal.pieces == 1 and not one_storage(call)
     if apart and dst.space != "local":
         return plan
     total = dst.size
@@ -116,18 +119,6 @@ def _batch(turns: Value) -> int:
         fitting = [size for size in range(4, IN_FLIGHT + 1) if known is not None and known % size == 0]
         return max(fitting, default=IN_FLIGHT // 2)
     return max(1, int(known))
-
-
-def _one_storage(call: TileCall) -> bool:
-    """May a result be stored to where others still read?"""
-    roots = [_root(call[name].buffer) for name in ("dst", "src")]
-    return roots[0] == roots[1]
-
-
-def _root(buffer: Buffer) -> object:
-    while isinstance(buffer.data, AddressOf):
-        buffer = buffer.data.buffer
-    return buffer.name if buffer.data is None else buffer.data
 
 
 def _kept_in_registers(call: TileCall, dst: Side, deal: Deal, blocks: int) -> tuple[Offset, Expr | None] | None:
