@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +46,8 @@ def run(
         exe = tw.compile(made, target=arch)
         named = {buffer.name: name for name, buffer in (("A", given), ("B", taken))}
         exe.simulate(*[arrays[named[buffer.name]] for buffer in made.buffers], check="all")
-    entry = next(each for each in exe.report.entries if each.primitive == primitive and each.scope == scope)
+    names = [f"{part.buffer.name}[" for part in (into, source)]
+    entry = next(each for each in exe.report.entries if all(name in each.call for name in names))
     return arrays["B"], entry
 
 
@@ -81,6 +81,3 @@ def meant(primitive: str, dst: Region, src: Region, data: Array, before: Array, 
         PRIMITIVES[primitive].meaning(part, data[source], **config)
     after[into] = part
     return after
-
-
-Draw = Callable[[object], object]

@@ -55,10 +55,23 @@ def _row(name: str, execute: Callable[[Machine, Lanes, Lanes], Lanes], doc: str,
     )
 
 
-_BITS = {"uint32": "unsigned int", "int32": "int"}
+def _all_bits(kind: np.dtype[np.generic]) -> int:
+    return (1 << 32) - 1 if kind.kind == "u" else -1
+
+
 _row("add", reduced_by(np.add, lambda _: 0), "The sum, modulo 2^32, over the lanes of ``mask``.", NUMBERS)
-_row("min", reduced_by(np.minimum, lambda kind: int(np.iinfo(kind).max)), "The smallest of the lanes of ``mask``.", NUMBERS)
-_row("max", reduced_by(np.maximum, lambda kind: int(np.iinfo(kind).min)), "The largest of the lanes of ``mask``.", NUMBERS)
-_row("and", reduced_by(np.bitwise_and, lambda _: -1), "The bits that all lanes of ``mask`` have.", _BITS)
-_row("or", reduced_by(np.bitwise_or, lambda _: 0), "The bits that some lane of ``mask`` has.", _BITS)
-_row("xor", reduced_by(np.bitwise_xor, lambda _: 0), "The bits that an odd number of lanes of ``mask`` have.", _BITS)
+_row(
+    "min",
+    reduced_by(np.minimum, lambda kind: _all_bits(kind) if kind.kind == "u" else (1 << 31) - 1),
+    "The smallest of the lanes of ``mask``.",
+    NUMBERS,
+)
+_row(
+    "max",
+    reduced_by(np.maximum, lambda kind: 0 if kind.kind == "u" else -(1 << 31)),
+    "The largest of the lanes of ``mask``.",
+    NUMBERS,
+)
+_row("and", reduced_by(np.bitwise_and, _all_bits), "The bits that all lanes of ``mask`` have.", NUMBERS)
+_row("or", reduced_by(np.bitwise_or, lambda _: 0), "The bits that some lane of ``mask`` has.", NUMBERS)
+_row("xor", reduced_by(np.bitwise_xor, lambda _: 0), "The bits that an odd number of lanes of ``mask`` have.", NUMBERS)

@@ -11,5 +11,5 @@ __all__ = ["permute_layout"]
 
 @primitive(shapes=equal_extents, elements=one_dtype)
 def permute_layout(dst: Out, src: In) -> None:
-    """`dst` gets the elements of `src`, in its own layout; all are read before any is written, so both may share memory."""
+    """`dst` gets the elements of `src`, in its own layout. All are read before any is written."""
     dst[...] = src.reshape(dst.shape).copy()

@@ -15,7 +15,7 @@ __all__ = ["all", "any", "argmax", "argmin", "axes_of", "max", "min", "prod", "s
 
 
 def axes_of(keywords: Mapping[str, object], rank: int) -> tuple[int, ...] | None:
-    """The dimensions that ``axes=`` names, ascending, counted from 0; None where it names none of so many, or one twice."""
+    """The dimensions that ``axes=`` names, ascending, from 0 on; None where it names none or one twice."""
     asked = keywords.get("axes", -1)
     listed = asked if isinstance(asked, tuple) else (asked,)
     numbers = [axis for axis in listed if isinstance(axis, int) and -rank <= axis < rank]
@@ -24,7 +24,7 @@ def axes_of(keywords: Mapping[str, object], rank: int) -> tuple[int, ...] | None
 
 
 def reduced(tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]) -> Mapping[str, Shape] | Mismatch:
-    """`dst` has the dimensions of `src` that are kept, in their order, those of 1 aside; or 1 in place of the others."""
+    """`dst` has the dimensions of `src` that are kept, in their order; dimensions of 1 may be there or not."""
     dst, src = tiles["dst"], tiles["src"]
     rank = len(src.extents)
     axes = axes_of(keywords, rank)

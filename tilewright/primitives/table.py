@@ -73,7 +73,7 @@ class Mismatch:
 
 ElementRule = Callable[[Mapping[str, Tile], Mapping[str, object]], "Mismatch | None"]
 ShapeRule = Callable[[Mapping[str, Tile], Facts, Mapping[str, object]], "Mapping[str, Shape] | Mismatch"]
-"""The shapes of the tiles by name, with numbers where another operand knows them; the last argument has the keywords."""
+"""The shapes of the tiles by name, with numbers where another operand knows them. The last argument: the keywords."""
 
 
 @dataclass(frozen=True, slots=True)

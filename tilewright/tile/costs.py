@@ -7,7 +7,7 @@ lanes in a cycle; an access to shared memory is as many as it needs wavefronts, 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -15,17 +15,19 @@ from tilewright.tile.call import TileCall
 from tilewright.tile.dispatch import VARIANTS, Decline
 from tilewright.tile.walks import Ints
 
-__all__ = ["SHUFFLE", "Costed", "cheapest", "matrix_wavefronts", "meeting_cost", "vector_wavefronts"]
+__all__ = ["SHUFFLE", "Costed", "cheapest", "matrix_wavefronts", "meeting_cost", "told", "vector_wavefronts"]
 
 SHUFFLE = 2
 BANKS, BANK_BYTES = 32, 4
 
 
 class Costed(Protocol):
-    """A plan that says what it costs."""
+    """A plan that says what it costs, and what other variants would."""
 
     @property
     def cost(self) -> int: ...
+    @property
+    def others(self) -> tuple[tuple[str, int], ...]: ...
 
 
 Made = TypeVar("Made", bound=Costed)
@@ -37,22 +39,29 @@ def meeting_cost(call: TileCall) -> int:
 
 
 def cheapest(call: TileCall, name: str, plan: Made) -> Made:
-    """The plan, if no other variant of the primitive costs less. Raises Decline with both costs.
+    """The plan, which then knows what other variants of the primitive cost. Raises Decline if one of them costs less.
 
     A call that names its variant has no other.
     """
     if call.stmt.dispatch is not None:
         return plan
+    others: list[tuple[str, int]] = []
     for other in VARIANTS[call.stmt.primitive].variants:
         if other.name == name:
             continue
         try:
-            cost = getattr(other.plan(replace(call, stmt=replace(call.stmt, dispatch=other.name))), "cost", None)
+            rival = other.plan(replace(call, stmt=replace(call.stmt, dispatch=other.name)))
         except Decline:
             continue
-        if cost is not None and cost < plan.cost:
-            raise Decline(f"it costs {plan.cost} issue slots of a warp, {other.name} {cost}")
-    return plan
+        others.append((other.name, cast(Costed, rival).cost))
+    if (least := min(others, key=lambda pair: pair[1], default=None)) is not None and least[1] < plan.cost:
+        raise Decline(f"it costs {plan.cost} issue slots of a warp, {least[0]} {least[1]}")
+    return replace(plan, others=tuple(others))  # type: ignore[type-var]  # a dataclass
+
+
+def told(plan: Costed) -> str:
+    """``cost 3, scratch 12, shuffles 22``."""
+    return ", ".join([f"cost {plan.cost}", *(f"{name} {cost}" for name, cost in plan.others)])
 
 
 def wavefronts(addresses: Ints, nbytes: int, lanes: int) -> int:
@@ -74,7 +83,7 @@ def vector_wavefronts(addresses: Ints, nbytes: int) -> int:
 
 
 def matrix_wavefronts(addresses: Ints, elements: int) -> int:
-    """Of matrices: so many elements of each lane make a register, and the registers of all lanes a matrix of 128 bytes."""
+    """Of matrices of 128 bytes: so many elements of each lane make a register, and those of all lanes a matrix."""
     threads, count = addresses.shape
     each = addresses.reshape(-1, 32, count // elements, elements).swapaxes(1, 2)
     return -(-sum(_busiest(np.unique(one // BANK_BYTES)) for one in each.reshape(-1, 32 * elements)) * 32 // threads)
@@ -82,4 +91,5 @@ def matrix_wavefronts(addresses: Ints, elements: int) -> int:
 
 def _busiest(words: Ints) -> int:
     """How many of the words the busiest bank has."""
-    return int(np.bincount(words % BANKS).max())
+    most: int = np.bincount(words % BANKS).max().item()
+    return most

@@ -6,6 +6,7 @@ dimension whose elements are neighbours, in vectors: it is one that is reduced, 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -135,7 +136,7 @@ def _power(count: int) -> int:
 
 
 def _by_rows(workers: int, columns: int, rows: int) -> tuple[int, int]:
-    """Threads along the results, threads along the elements: whole warps take one result, all of them if there is one."""
+    """Threads along the results and along the elements: a warp takes one result, all warps if there is one alone."""
     lanes, warps = min(workers, 32), max(1, workers // 32)
     along = min(_power(rows), lanes)
     if along == 32 and columns < warps:
@@ -165,7 +166,7 @@ def _groups(call: TileCall, side: Side) -> list[tuple[Iter, ...]] | None:
         grouped, starts = side.tile.group(side.extents, call.facts)
     except LayoutError:
         return None
-    cut = zip(starts, starts[1:], strict=False)
+    cut = itertools.pairwise(starts)
     return [tuple(it for it in grouped.shard[a:b] if const_value(it.extent) != 1) for a, b in cut]
 
 
@@ -188,7 +189,8 @@ def _vector(call: TileCall, side: Side, inner: int) -> int:
 def _admits(call: TileCall, side: Side, inner: int, length: int) -> bool:
     """Does every ``length``-th element along ``inner`` begin an aligned run?"""
     facts, groups = call.facts, _groups(call, side)
-    assert groups is not None and side.tile is not None
+    assert groups is not None
+    assert side.tile is not None
     run = groups[inner][-1]
     others = [it.stride for group in groups for it in group if it is not run]
     ends = [side.starts[inner], side.buffer.shape[inner]] if inner in open_dimensions(call, side) else []

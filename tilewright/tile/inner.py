@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilewright.dtypes import DType
-from tilewright.ir import AddressOf, Argument, Buffer, DeclBuffer, Region, as_expr, row_major
+from tilewright.errors import DispatchError
+from tilewright.ir import AddressOf, Argument, Buffer, DeclBuffer, as_expr, row_major
 from tilewright.layout import Layout
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Chosen, Decline, choose
 from tilewright.tile.meeting import which_of_its_kind
 from tilewright.tile.walks import times
-from tilewright.errors import DispatchError
 
 __all__ = ["Staging", "inner_call", "planned", "staging"]
 
@@ -53,15 +53,13 @@ class Staging:
     def allocated(self, call: TileCall, out: Builder) -> Side:
         """The same tile in memory that the call has to itself."""
         base, start = out.scratch(call, "scratch", self.count, str(self.dtype), align=APART)
-        view = replace(
-            self.side.buffer, name=out.names.new("staged"), data=AddressOf(base, (as_expr(start),)), align=0
-        )
+        view = replace(self.side.buffer, name=out.names.new("staged"), data=AddressOf(base, (as_expr(start),)), align=0)
         out.add(DeclBuffer(view, at=out.at))
         return side_of(view.region(), call.facts)
 
 
 def staging(call: TileCall, shape: tuple[int, ...], kind: DType, layout: Layout | None = None) -> Staging:
-    """Scratch memory for a tile of this shape, row-major if no layout is given. Raises Decline where it is too large."""
+    """Scratch memory for a tile of this shape, row-major unless a layout is given. Raises Decline if too large."""
     made = layout or row_major(shape)
     buffer = Buffer("scratch", kind, shape, "shared", made)
     unit = max(1, APART * 8 // kind.bits)

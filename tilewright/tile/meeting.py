@@ -15,8 +15,8 @@ import numpy as np
 from tilewright import isa
 from tilewright.errors import DispatchError, Span
 from tilewright.ir import AllocBuffer, Body, Buffer, Call, DeviceEntry, Kernel, ScopeId, Value, statements
-from tilewright.ir.walk import expressions
 from tilewright.ir.special import special
+from tilewright.ir.walk import expressions
 from tilewright.tile.walks import plus
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class MeetingPlaces:
                     raise DispatchError(
                         "which barriers are free is not known",
                         given=f"`{node}`",
-                        allowed="a constant, or arithmetic on scope ids, in barriers of a kernel whose tile calls need one",
+                        allowed="constants or arithmetic on scope ids, where tile calls need barriers of their own",
                         at=getattr(stmt, "at", None),
                     )
                 yield from np.unique(np.asarray(value)).tolist()

@@ -20,13 +20,13 @@ from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import Owners, owners
-from tilewright.tile.partition import element_numbers, places, tracked
+from tilewright.tile.partition import element_numbers
 from tilewright.tile.reductions import Partial, Reduction
 from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
 
-__all__ = ["Delivery", "Lanes", "Pieces", "Store", "at_once", "begin_with_nothing", "delivery", "emit_delivery", "emit_lanes", "emit_taking",
-           "joined_by_lanes", "pieces_of", "put", "put_element", "registers_for", "scratch_for", "spread", "take_in",
-           "taken_from_scratch"]  # fmt: skip
+__all__ = ["Delivery", "Lanes", "Pieces", "Store", "at_once", "begin_with_nothing", "delivery", "emit_delivery",
+           "emit_lanes", "emit_taking", "joined_by_lanes", "pieces_of", "put", "put_element", "registers_for",
+           "scratch_for", "spread", "take_in", "taken_from_scratch"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,9 +135,8 @@ def pieces_of(results: Ints, elements: Ints, each: int) -> Pieces:
 class Delivery:
     """How results get to the destination. direct: they are where they are needed; else through scratch.
 
-    pieces, results: of the scratch memory. writers: condition for those that write. index: where a thread writes each
-    part. takers: threads that take results from the scratch: 0 where the owners of a register tile do.
-    parts: of a register destination, the part that each slot gets. slots: its slots. taken: which result each slot gets.
+    pieces, results: of the scratch memory. writers: who writes to it, and index, where each part goes. parts: of a
+    register destination, the part that each slot gets; slots: its slots; taken: the result that each slot gets.
     rounds: of stores to the destination. guard: who has something to store.
     """
 
@@ -202,7 +201,9 @@ def _stored(call: TileCall, dst: Side, parts: Pieces, total: int) -> Delivery | 
         guard = leaders.guard(storing=False)
     except Decline:
         return None
-    return taken and Delivery(True, 1, total, guard=guard, rounds=leaders.elements.shape[1], taken=taken)
+    if taken is None:
+        return None
+    return Delivery(True, 1, total, guard=guard, rounds=leaders.elements.shape[1], taken=taken)
 
 
 def _exchanged(call: TileCall, parts: Pieces, total: int) -> Delivery:
@@ -212,9 +213,7 @@ def _exchanged(call: TileCall, parts: Pieces, total: int) -> Delivery:
     index = element_numbers(leaders.elements, [leaders.rank])
     if index is None:
         raise Decline("which thread has which result follows no pattern")
-    return replace(
-        taken_from_scratch(call, parts.count, total), writers=leaders.guard(storing=False), index=index
-    )
+    return replace(taken_from_scratch(call, parts.count, total), writers=leaders.guard(storing=False), index=index)
 
 
 def taken_from_scratch(call: TileCall, pieces: int, total: int) -> Delivery:
@@ -331,7 +330,8 @@ def _emit_direct(plan: Delivery, reduction: Reduction, call: TileCall, out: Buil
 
 
 def _emit_to_owners(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: Store) -> None:
-    assert plan.slots is not None and plan.taken is not None
+    assert plan.slots is not None
+    assert plan.taken is not None
     with out.when(plan.guard):
         slot, number = out.offsets(plan.slots, "r"), out.offsets(plan.taken, "k")
         with out.each("j", plan.rounds) as j:
@@ -360,9 +360,7 @@ def _collected(plan: Delivery, reduction: Reduction, out: Builder, scratch: Stor
     return whole.get(0)
 
 
-def put_element(
-    reduction: Reduction, call: TileCall, out: Builder, digits: Sequence[Value], partial: Partial
-) -> None:
+def put_element(reduction: Reduction, call: TileCall, out: Builder, digits: Sequence[Value], partial: Partial) -> None:
     """Store a result to an element of a destination in memory, if it is inside of its buffer."""
     dst = call["dst"]
     with out.when(inside(call, dst, digits)):
@@ -370,9 +368,7 @@ def put_element(
         put(reduction, call, out, dst.buffer.flat(), offset, partial)
 
 
-def put(
-    reduction: Reduction, call: TileCall, out: Builder, flat: Buffer, offset: Value, partial: Partial
-) -> None:
+def put(reduction: Reduction, call: TileCall, out: Builder, flat: Buffer, offset: Value, partial: Partial) -> None:
     """Store a result, joined with what is there where the call accumulates."""
     if call.option("accum", False):
         before = Load(flat, (as_expr(offset),))

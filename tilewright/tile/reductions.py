@@ -27,8 +27,8 @@ Partial = tuple[Expr, ...]
 def limit_of(kind: DType, *, largest: bool) -> float:
     """The largest or smallest value of a dtype: infinite where it has infinities."""
     if not kind.is_float:
-        bounds = np.iinfo(kind.numpy)
-        return int(bounds.max if largest else bounds.min)
+        lowest = -(1 << kind.bits - 1) if kind.kind == "int" else 0
+        return lowest + (1 << kind.bits) - 1 if largest else lowest
     has_infinity = bool(np.isinf(np.array(inf).astype(kind.numpy).astype(np.float64)))
     bounds = ml_dtypes.finfo(kind.numpy)  # type: ignore[no-untyped-call]  # of a library without types
     limit = inf if has_infinity else float(bounds.max)
@@ -86,8 +86,10 @@ class Reduction:
     @property
     def nothing(self) -> Partial:
         """The partial result of no elements."""
-        first = const(self.row.identity(self.src if self.row.ordered or self.row.finds else self.kinds[0]), self.kinds[0])
-        return (first,) if not self.row.finds else (first, const(np.iinfo(self.kinds[1].numpy).max, self.kinds[1]))
+        first = const(
+            self.row.identity(self.src if self.row.ordered or self.row.finds else self.kinds[0]), self.kinds[0]
+        )
+        return (first,) if not self.row.finds else (first, const(limit_of(self.kinds[1], largest=True), self.kinds[1]))
 
     @property
     def padding(self) -> Expr:
@@ -138,11 +140,11 @@ def reduction_of(call: TileCall, count: int | None) -> Reduction:
     name, src, dst = str(call.option("op", call.stmt.primitive)), call["src"].dtype, call["dst"].dtype
     name = "sum" if name == "scan" else name
     row = OPERATIONS[name]
-    nan = call.option("nan", "propagate") == "propagate"
+    nan = str(call.option("nan", "propagate")) == "propagate"
     value = INT32 if row.truth else _computed_in(src, src if row.ordered or row.finds else dst)
     if not row.finds:
         return Reduction(name, src, dst, (value,), row.ordered and nan)
-    wide = count is None and dst.bits == 64 or (count or 0) >= 1 << 31
+    wide = dst.bits == 64 if count is None else count >= 1 << 31
     return Reduction(name, src, dst, (value, INT64 if wide else INT32))
 
 

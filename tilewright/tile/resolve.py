@@ -36,7 +36,9 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
         return kernel, Report()
     resolver = _Resolver(kernel, target)
     body = resolver.body(kernel.body, resolver.control.everyone(), RangeFacts.of_kernel(kernel))
-    return replace(kernel, body=resolver.meeting.placed(resolver.preparations.placed(body))), Report(tuple(resolver.entries))
+    return replace(kernel, body=resolver.meeting.placed(resolver.preparations.placed(body))), Report(
+        tuple(resolver.entries)
+    )
 
 
 class _Resolver:

@@ -8,7 +8,7 @@ from tilewright.ir import AddressOf, as_expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, one_place_each, only_in
-from tilewright.tile.costs import meeting_cost, vector_wavefronts
+from tilewright.tile.costs import meeting_cost, told, vector_wavefronts
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.partition import one_storage, places
 from tilewright.tile.shares import Share, dealt_out, emit_copies, in_memory_order
@@ -26,10 +26,11 @@ class ReadAndWrite:
     share: Share
     cost: int
     at_once: bool
+    others: tuple[tuple[str, int], ...] = ()
 
     def summary(self) -> str:
         """``2 x 16 bytes ..., all read before any is written; cost 20``."""
-        return f"{self.share.summary()}{', all read before any is written' if self.at_once else ''}; cost {self.cost}"
+        return f"{self.share.summary()}{', all read before any is written' if self.at_once else ''}; {told(self)}"
 
 
 @variant("permute_layout", priority=10, when=[only_in("shared", "global"), constant_extents, one_place_each])
@@ -49,7 +50,7 @@ def memory(call: TileCall) -> ReadAndWrite:
 
 
 def _cost(call: TileCall, share: Share, order: Ints) -> int:
-    """Accesses of a warp with the turns that banks need for them; those to global memory take one turn for 128 bytes."""
+    """Accesses of a warp with the turns that banks need for them; global memory is counted as if it had banks, too."""
     total, threads = 2 * share.rounds + 2 * meeting_cost(call), call.scope.threads
     for side in call.tiles:
         first = places(side, call.facts).seen[0][order][:: share.vector] * side.dtype.bits // 8

@@ -8,7 +8,7 @@ from tilewright.ir import Expr, Load, as_expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, only_in
-from tilewright.tile.costs import cheapest
+from tilewright.tile.costs import cheapest, told
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import owners
 from tilewright.tile.partials import spread
@@ -25,6 +25,7 @@ class Moves:
     dst: Offset
     src: Offset
     guard: Expr | None
+    others: tuple[tuple[str, int], ...] = ()
 
     @property
     def cost(self) -> int:
@@ -33,7 +34,7 @@ class Moves:
 
     def summary(self) -> str:
         """``8 moves per thread``."""
-        return f"{self.count} moves per thread; cost {self.cost}"
+        return f"{self.count} moves per thread; {told(self)}"
 
 
 @variant("permute_layout", priority=10, when=[only_in("local"), constant_extents])

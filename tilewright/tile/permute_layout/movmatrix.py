@@ -10,7 +10,7 @@ from tilewright.ir import Load, as_expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, element_bits, only_in, whole_warps
-from tilewright.tile.costs import SHUFFLE, cheapest
+from tilewright.tile.costs import SHUFFLE, cheapest, told
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import owners, registers_of
 from tilewright.tile.walks import Offset, plus, walk_of
@@ -25,6 +25,7 @@ class Transposes:
     count: int
     dst: Offset
     src: Offset
+    others: tuple[tuple[str, int], ...] = ()
 
     @property
     def cost(self) -> int:
@@ -33,7 +34,7 @@ class Transposes:
 
     def summary(self) -> str:
         """``4 movmatrix; cost 12``."""
-        return f"{self.count} movmatrix; cost {self.cost}"
+        return f"{self.count} movmatrix; {told(self)}"
 
 
 @variant("permute_layout", priority=10, when=[only_in("local"), whole_warps, element_bits(16), constant_extents])
@@ -42,7 +43,11 @@ def movmatrix(call: TileCall) -> Transposes:
     dst, src = call["dst"], call["src"]
     into, held = owners(call, dst, loading=True), owners(call, src, loading=True)
     wanted, has = registers_of(call, dst, into, 16), registers_of(call, src, held, 16)
-    if len(wanted) != len(has) or not np.array_equal(into.threads, held.threads) or len(into.threads) < call.scope.threads:
+    if (
+        len(wanted) != len(has)
+        or not np.array_equal(into.threads, held.threads)
+        or len(into.threads) < call.scope.threads
+    ):
         raise Decline(f"{dst.name} and {src.name} are held by different warps")
     warps, _, registers, _ = has.shape
     turned = has.reshape(warps, 8, 4, registers, 2).transpose(0, 3, 1, 2, 4).reshape(warps, registers, 8, 8)

@@ -15,7 +15,7 @@ from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, Til
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import constant_extents, only_in
-from tilewright.tile.costs import cheapest, matrix_wavefronts, meeting_cost, vector_wavefronts
+from tilewright.tile.costs import cheapest, matrix_wavefronts, meeting_cost, told, vector_wavefronts
 from tilewright.tile.dispatch import Chosen, Decline, condition, variant
 from tilewright.tile.inner import Staging, inner_call, planned, staging
 from tilewright.tile.matrices import MatrixPlan
@@ -39,11 +39,12 @@ class ThroughScratch:
     store: Chosen
     load: Chosen
     cost: int
+    others: tuple[tuple[str, int], ...] = ()
 
     def summary(self) -> str:
         """``through shared memory as S[...]: ...; cost 40``."""
         ways = f"{_way(self.store)}, then {_way(self.load)}"
-        return f"through shared memory as {self.staging.layout}: {ways}; cost {self.cost}"
+        return f"through shared memory as {self.staging.layout}: {ways}; {told(self)}"
 
 
 def _way(chosen: Chosen) -> str:

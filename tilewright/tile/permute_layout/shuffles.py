@@ -12,7 +12,7 @@ from tilewright.isa import ALL_LANES
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, only_in, whole_warps
-from tilewright.tile.costs import SHUFFLE, cheapest
+from tilewright.tile.costs import SHUFFLE, cheapest, told
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import owners
 from tilewright.tile.partials import spread
@@ -40,6 +40,7 @@ class Shuffles:
     fetches: tuple[Fetch, ...]
     bases: tuple[Value, Value]
     guard: Expr | None
+    others: tuple[tuple[str, int], ...] = ()
 
     @property
     def count(self) -> int:
@@ -53,7 +54,7 @@ class Shuffles:
 
     def summary(self) -> str:
         """``8 shuffles; cost 24``."""
-        return f"{self.count} shuffles; cost {self.cost}"
+        return f"{self.count} shuffles; {told(self)}"
 
 
 @variant("permute_layout", priority=10, when=[only_in("local"), whole_warps, constant_extents])

@@ -33,7 +33,7 @@ from tilewright.tile.partials import (
 )
 from tilewright.tile.partition import one_storage
 from tilewright.tile.reductions import OPERATIONS, Reduction, reduction_of
-from tilewright.tile.walks import Offset, plus, times, walk_of
+from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
 
 __all__ = ["memory"]
 
@@ -140,14 +140,14 @@ def _kept_in_registers(call: TileCall, dst: Side, deal: Deal, blocks: int) -> tu
     return None if walk is None else (Offset(held.base, ((1, walk),)), held.guard(storing=False))
 
 
-def _results(deal: Deal, number: object, part: object) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """The number of the result that a part of a vector is; of arrays."""
-    digits = deal.kept.digits(number[..., None])  # type: ignore[index, call-overload]  # an array
+def _results(deal: Deal, number: Ints, part: Ints) -> Ints:
+    """The number of the result that each part of a vector is: (.., parts)."""
+    digits = deal.kept.digits(number[..., None])  # type: ignore[arg-type]  # arrays compute as numbers do
     total = np.zeros(1, np.int64)
-    for dim, extent in sorted(zip(deal.kept.dims, deal.kept.extents, strict=True)):
+    for dim, extent in sorted(zip(deal.kept.dims, deal.kept.extents, strict=True), key=lambda pair: pair[0]):
         inside_vector = part if deal.kept.vector > 1 and dim == deal.kept.dims[-1] else 0
         total = total * int(const_value(extent) or 0) + np.asarray(digits[dim]) + inside_vector
-    return np.broadcast_to(total, (*np.shape(number), deal.parts))
+    return np.broadcast_to(total, (*number.shape, deal.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,9 @@ class _Emission:
 
     @property
     def thread(self) -> Value:
-        return self.call.scope.index
+        """The number of the calling thread."""
+        index: Value = self.call.scope.index
+        return index
 
     @property
     def source(self) -> Buffer:
@@ -208,15 +210,15 @@ def _(plan: MemoryReduction, call: TileCall, out: Builder) -> None:
     run = out.local("run", plan.batch * deal.vector, str(call["src"].dtype)).flat()
     emission = _Emission(plan, call, out, reduction, parts, run)
     scratch = scratch_for(plan.delivery, reduction, call, out) if plan.delivery else None
-    with out.when(None if deal.workers == call.scope.threads else binary("<", call.scope.index, deal.workers)):
-        with out.each("b", plan.blocks) as block:
-            column = plus(times(block, deal.across), deal.column(emission.thread))
-            exists = below(column, deal.kept.count, plan.blocks * deal.across)
-            begin_with_nothing(reduction, out, parts, deal.parts)
-            with out.when(exists):
-                _take_in_all(emission, column)
-            emit_lanes(reduction, plan.lanes, out, parts, deal.parts)
-            _hand_on(emission, block, column, exists, scratch)
+    workers = None if deal.workers == call.scope.threads else binary("<", call.scope.index, deal.workers)
+    with out.when(workers), out.each("b", plan.blocks) as block:
+        column = plus(times(block, deal.across), deal.column(emission.thread))
+        exists = below(column, deal.kept.count, plan.blocks * deal.across)
+        begin_with_nothing(reduction, out, parts, deal.parts)
+        with out.when(exists):
+            _take_in_all(emission, column)
+        emit_lanes(reduction, plan.lanes, out, parts, deal.parts)
+        _hand_on(emission, block, column, exists, scratch)
     if plan.delivery and scratch:
         emit_taking(plan.delivery, reduction, call, out, scratch)
     elif call["dst"].space == "shared":

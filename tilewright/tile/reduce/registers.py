@@ -79,9 +79,8 @@ def registers(call: TileCall) -> RegisterReduction:
         raise Decline(f"the slots of {src.name} that make a result follow no pattern")
     slots, finds = Offset(held.base, ((1, walk),)), OPERATIONS[call.stmt.primitive].finds
     guard, lanes = held.guard(storing=False), at_once(call, lanes, reduction_of(call, order.shape[1]))
-    return RegisterReduction(
-        *order.shape, slots, counted if finds else None, guard, lanes, delivery(call, joined)
-    )
+    parts, length = order.shape
+    return RegisterReduction(parts, length, slots, counted if finds else None, guard, lanes, delivery(call, joined))
 
 
 def _parts(results: Ints) -> Ints:

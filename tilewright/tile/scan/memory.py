@@ -70,7 +70,7 @@ def _ceiling(count: Value, by: int) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Emission:
-    """What the pieces of the emitted code share. run: elements as they are in memory; sums: as they are computed with."""
+    """What the pieces of the emitted code share. run: elements as they are in memory; sums: what they come to."""
 
     plan: MemoryScan
     call: TileCall

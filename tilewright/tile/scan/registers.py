@@ -64,7 +64,8 @@ def registers(call: TileCall) -> RegisterScan:
     if slots is None or to is None or numbers is None:
         raise Decline(f"the slots of {src.name} follow no pattern")
     ends = (Offset(into.base, ((1, to),)), Offset(held.base, ((1, slots),)))
-    return RegisterScan(*order.shape, *ends, held.guard(storing=False), line, numbers)
+    parts, length = order.shape
+    return RegisterScan(parts, length, *ends, held.guard(storing=False), line, numbers)
 
 
 def _numbers(call: TileCall) -> tuple[Ints, Ints, int]:
@@ -143,7 +144,9 @@ def _is_whole(which: Ints, lines: Ints, count: int) -> bool:
 def _(plan: RegisterScan, call: TileCall, out: Builder) -> None:
     dst, src, reduction = call["dst"].buffer.flat(), call["src"].buffer.flat(), reduction_of(call, None)
     count = plan.parts * plan.length
-    sums, totals = (registers_for(reduction, out, size, name) for size, name in ((count, "sums"), (plan.parts, "total")))
+    sums, totals = (
+        registers_for(reduction, out, size, name) for size, name in ((count, "sums"), (plan.parts, "total"))
+    )
     slot = out.offsets(plan.src, "r")
     with out.each("j", count) as j:
         sums.set(out, j, reduction.nothing if plan.guard is not None else _element(reduction, src, slot(j)))

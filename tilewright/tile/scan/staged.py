@@ -39,8 +39,8 @@ def staged(call: TileCall) -> StagedScan:
         shape = tuple(int(const_value(extent) or 0) for extent in side.extents)
         made.append(staging(call, shape, side.dtype) if side.space == "local" else None)
     before, after = made
-    steps = tuple(planned(each) for each in _steps(call, *(each and each.side for each in made)))
-    return StagedScan((before, after), steps)
+    inner = _steps(call, before.side if before else None, after.side if after else None)
+    return StagedScan((before, after), tuple(map(planned, inner)))
 
 
 def _steps(call: TileCall, before: Side | None, after: Side | None) -> list[TileCall]:
@@ -54,7 +54,7 @@ def _steps(call: TileCall, before: Side | None, after: Side | None) -> list[Tile
 
 @staged.emit
 def _(plan: StagedScan, call: TileCall, out: Builder) -> None:
-    before, after = (each and each.allocated(call, out) for each in plan.staging)
+    before, after = (None if each is None else each.allocated(call, out) for each in plan.staging)
     for step, inner in zip(plan.steps, _steps(call, before, after), strict=True):
         step.variant.emitter(step.plan, inner, out)
         out.meet(call)
