@@ -86,7 +86,8 @@ def matrix_wavefronts(addresses: Ints, elements: int) -> int:
     """Of matrices of 128 bytes: so many elements of each lane make a register, and those of all lanes a matrix."""
     threads, count = addresses.shape
     each = addresses.reshape(-1, 32, count // elements, elements).swapaxes(1, 2)
-    return -(-sum(_busiest(np.unique(one // BANK_BYTES)) for one in each.reshape(-1, 32 * elements)) * 32 // threads)
+    total = sum(_busiest(np.unique(one // BANK_BYTES)) for one in each.reshape(-1, 32 * elements))
+    return -(-total * 32 // int(threads))
 
 
 def _busiest(words: Ints) -> int:

@@ -19,7 +19,7 @@ from tilewright.tile.partials import Lanes
 from tilewright.tile.partition import storage_start
 from tilewright.tile.walks import digits_of, times
 
-__all__ = ["Along", "Deal", "below", "dealt_along"]
+__all__ = ["Along", "Deal", "below", "ceiling", "dealt_along"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +200,11 @@ def _admits(call: TileCall, side: Side, inner: int, length: int) -> bool:
     together = side.swizzle is None or length <= 1 << side.swizzle.per_element
     aligned = align % nbytes == 0 and facts.divides(8 * nbytes, start)
     return together and aligned and all(facts.divides(length, value) for value in (run.extent, *others, *ends))
+
+
+def ceiling(count: Value, by: int) -> Value:
+    """How many groups of so many there are, the last one perhaps smaller."""
+    return count if by == 1 else (count + (by - 1)) // by
 
 
 def below(number: Value, count: Value, total: Value) -> Expr | None:

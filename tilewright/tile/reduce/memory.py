@@ -11,7 +11,7 @@ from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary,
 from tilewright.primitives.reduce import axes_of
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.deals import Along, Deal, below, dealt_along
+from tilewright.tile.deals import Along, Deal, below, ceiling, dealt_along
 from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold, owners
@@ -85,10 +85,10 @@ def memory(call: TileCall) -> MemoryReduction:
     """The threads read neighbouring runs of up to 128 bits; lanes join by shuffles, warps through shared memory."""
     axes = axes_of(dict(call.config), len(call["src"].extents)) or ()
     deal, facts = dealt_along(call, axes), call.facts
-    blocks = facts.simplify(_ceiling(deal.kept.count, deal.across))
-    turns = facts.simplify(_ceiling(deal.reduced.count, deal.along))
+    blocks = facts.simplify(ceiling(deal.kept.count, deal.across))
+    turns = facts.simplify(ceiling(deal.reduced.count, deal.along))
     batch = _batch(turns)
-    rounds = facts.simplify(_ceiling(turns, batch))
+    rounds = facts.simplify(ceiling(turns, batch))
     nbytes = max(1, deal.vector * call["src"].dtype.bits // 8)
     lanes = at_once(call, deal.lanes, reduction_of(call, 1))
     plan = MemoryReduction(deal, blocks, rounds, batch, lanes, nbytes)
@@ -106,10 +106,6 @@ def memory(call: TileCall) -> MemoryReduction:
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'s' if count > 1 else ''}"
-
-
-def _ceiling(count: Value, by: int) -> Value:
-    return count if by == 1 else (count + (by - 1)) // by
 
 
 def _batch(turns: Value) -> int:
@@ -174,7 +170,8 @@ class _Emission:
     def turn(self, round: Value, load: Value) -> Value:
         """The number of a thread's load along the elements."""
         deal = self.plan.deal
-        return plus(times(plus(times(round, self.plan.batch), load), deal.along), deal.row(self.thread))
+        number: Value = plus(times(plus(times(round, self.plan.batch), load), deal.along), deal.row(self.thread))
+        return number
 
     def digits(self, column: Value, turn: Value) -> list[Value]:
         """The coordinates of a vector in the source."""

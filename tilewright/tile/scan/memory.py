@@ -9,7 +9,7 @@ from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary,
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import only_in
-from tilewright.tile.deals import Deal, below, dealt_along
+from tilewright.tile.deals import Deal, below, ceiling, dealt_along
 from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold
@@ -59,13 +59,9 @@ def memory(call: TileCall) -> MemoryScan:
     members = min(deal.workers, 32)
     lane = special("laneid") % deal.together if deal.together < members else special("laneid")
     line = Line(deal.together, 1, lane, members, deal.pieces, row // 32 if deal.pieces > 1 else 0, deal.across)
-    blocks = facts.simplify(_ceiling(deal.kept.count, deal.across))
-    rounds = facts.simplify(_ceiling(deal.reduced.count, deal.along))
+    blocks = facts.simplify(ceiling(deal.kept.count, deal.across))
+    rounds = facts.simplify(ceiling(deal.reduced.count, deal.along))
     return MemoryScan(deal, line, blocks, rounds, max(1, deal.vector * src.dtype.bits // 8))
-
-
-def _ceiling(count: Value, by: int) -> Value:
-    return count if by == 1 else (count + (by - 1)) // by
 
 
 @dataclass(frozen=True, slots=True)
