@@ -39,7 +39,7 @@ class TileFunctions:
         axes: int | tuple[int, ...] = -1,
         workspace: object = None,
     ) -> None:
-        """`dst` gets the position of the first largest element of `src` along `axes`; a NaN is larger than any number."""
+        """`dst` gets the position of the first largest element of `src` along `axes`; a NaN is the largest."""
     @staticmethod
     def argmin(
         dst: Tile,
@@ -49,7 +49,7 @@ class TileFunctions:
         axes: int | tuple[int, ...] = -1,
         workspace: object = None,
     ) -> None:
-        """`dst` gets the position of the first smallest element of `src` along `axes`; a NaN is smaller than any number."""
+        """`dst` gets the position of the first smallest element of `src` along `axes`; a NaN is the smallest."""
     @staticmethod
     def copy(
         dst: Tile,

@@ -155,7 +155,7 @@ def all(dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1, accum: boo
 
 @primitive(shapes=reduced, elements=positions)
 def argmax(dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1) -> None:
-    """`dst` gets the position of the first largest element of `src` along `axes`; a NaN is larger than any number.
+    """`dst` gets the position of the first largest element of `src` along `axes`; a NaN is the largest.
 
     axes: one dimension or several, also counted from the end; of several, elements are counted in row-major order.
     """
@@ -164,7 +164,7 @@ def argmax(dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1) -> None
 
 @primitive(shapes=reduced, elements=positions)
 def argmin(dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1) -> None:
-    """`dst` gets the position of the first smallest element of `src` along `axes`; a NaN is smaller than any number.
+    """`dst` gets the position of the first smallest element of `src` along `axes`; a NaN is the smallest.
 
     axes: one dimension or several, also counted from the end; of several, elements are counted in row-major order.
     """
