@@ -21,6 +21,17 @@ def row_sums(A_ptr: T.handle, B_ptr: T.handle):  # rows of any number and any le
 
 
 @T.prim_func
+def row_sums_of_fours(A_ptr: T.handle, B_ptr: T.handle):
+    m, n = T.int32(), T.int32()
+    A = T.match_buffer(A_ptr, (m, n), "float32")
+    B = T.match_buffer(B_ptr, (m,), "float32")
+    T.assume(n % 4 == 0)
+    row = T.cta_id([m])
+    T.thread_id([128])
+    Tx.cta.sum(B[row : row + 1], A[row : row + 1, :])
+
+
+@T.prim_func
 def column_maxima(A_ptr: T.handle, B_ptr: T.handle):  # 64 columns at a time, fewer at the end
     m, n = T.int32(), T.int32()
     A = T.match_buffer(A_ptr, (m, n), "float32")
@@ -40,6 +51,14 @@ def running_sums(A_ptr: T.handle, B_ptr: T.handle):
     row = T.cta_id([m])
     T.thread_id([128])
     Tx.cta.scan(B[row : row + 1, :], A[row : row + 1, :])
+
+
+def test_a_hint_names_the_fact_that_makes_loads_wider() -> None:
+    hint = "T.assume(n % 4 == 0)"
+
+    for made in (row_sums, running_sums):
+        assert tw.compile(made, target="sm_90a").report.entries[0].hints == (hint,)
+    assert "by 16 bytes" in tw.compile(row_sums_of_fours, target="sm_90a").report.entries[0].plan
 
 
 SHAPES = [(3, 1), (2, 37), (3, 64), (2, 257), (1, 1000)]

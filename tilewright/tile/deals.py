@@ -7,19 +7,20 @@ dimension whose elements are neighbours, in vectors: it is one that is reduced, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 
 from tilewright.errors import LayoutError
 from tilewright.ir import Expr, Value, binary, const_value
 from tilewright.layout import Iter
 from tilewright.tile.call import Side, TileCall
+from tilewright.tile.hints import stated
 from tilewright.tile.inside import open_dimensions
 from tilewright.tile.partials import Lanes
-from tilewright.tile.partition import storage_start
+from tilewright.tile.partition import missing_fact, storage_start
 from tilewright.tile.walks import digits_of, times
 
-__all__ = ["Along", "Deal", "below", "ceiling", "dealt_along"]
+__all__ = ["Along", "Deal", "below", "ceiling", "dealt_along", "wider_runs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def dealt_along(call: TileCall, axes: Collection[int], *, in_order: bool = False
     strides = _strides(call, src)
     order = sorted(range(len(strides)), key=lambda dim: (strides[dim] is not None, -abs(strides[dim] or 0)))
     long = [dim for dim in order if const_value(src.extents[dim]) != 1]
-    inner = next((dim for dim in reversed(long) if strides[dim] == 1), None)
+    inner = _inner(call, src)
     vector = 1 if inner is None or (in_order and inner not in axes) else _vector(call, src, inner)
     kept, reduced = (
         Along(tuple(dims), tuple(src.extents[dim] for dim in dims), vector if inner in dims else 1)
@@ -179,15 +180,28 @@ def _strides(call: TileCall, side: Side) -> list[int | None]:
     return [None if stride is None else int(stride) for stride in strides]
 
 
+def _inner(call: TileCall, side: Side) -> int | None:
+    """The dimension whose neighbours are contiguous."""
+    strides = _strides(call, side)
+    return next(
+        (dim for dim, stride in enumerate(strides) if stride == 1 and const_value(side.extents[dim]) != 1), None
+    )
+
+
 def _vector(call: TileCall, side: Side, inner: int) -> int:
     """Elements of the widest access along a dimension whose neighbours are contiguous."""
-    bits = side.dtype.bits
-    widths = [8 * nbytes // bits for nbytes in (16, 8, 4, 2, 1)]
-    return next((length for length in widths if length > 1 and _admits(call, side, inner, length)), 1)
+    return next((length for length in _lengths(side) if not _lacking(call, side, inner, length)), 1)
 
 
-def _admits(call: TileCall, side: Side, inner: int, length: int) -> bool:
-    """Does every ``length``-th element along ``inner`` begin an aligned run?"""
+def _lengths(side: Side) -> list[int]:
+    """Elements of vectors, the widest first."""
+    return [length for nbytes in (16, 8, 4, 2, 1) if (length := 8 * nbytes // side.dtype.bits) > 1]
+
+
+def _lacking(call: TileCall, side: Side, inner: int, length: int) -> list[Expr | int]:
+    """What is not known though every ``length``-th element along ``inner`` must begin an aligned run: facts that may be
+    promised, and remainders, which nothing helps.
+    """
     facts, groups = call.facts, _groups(call, side)
     assert groups is not None
     assert side.tile is not None
@@ -195,11 +209,36 @@ def _admits(call: TileCall, side: Side, inner: int, length: int) -> bool:
     others = [it.stride for group in groups for it in group if it is not run]
     ends = [side.starts[inner], side.buffer.shape[inner]] if inner in open_dimensions(call, side) else []
     align, before = storage_start(side.buffer, facts)
-    nbytes = length * side.dtype.bits // 8
     start = facts.simplify(before + side.tile.offset_on("m") * side.dtype.bits)
+    asked = [(value, length) for value in (run.extent, *others, *ends)]
+    asked.append((start, length * side.dtype.bits))
+    lacking = [missing_fact(facts, value, factor) for value, factor in asked if not facts.divides(factor, value)]
     together = side.swizzle is None or length <= 1 << side.swizzle.per_element
-    aligned = align % nbytes == 0 and facts.divides(8 * nbytes, start)
-    return together and aligned and all(facts.divides(length, value) for value in (run.extent, *others, *ends))
+    return lacking if together and align * 8 % (length * side.dtype.bits) == 0 else [0, *lacking]
+
+
+def wider_runs(call: TileCall, deal: Deal, plan: Callable[[TileCall], Deal]) -> str | None:
+    """What the kernel might say for wider accesses to the source."""
+    inner = _inner(call, call["src"])
+    for length in _lengths(call["src"]) if inner is not None else []:
+        if length <= deal.vector:
+            continue
+        promised, promises = _promised(call, inner or 0, length)
+        if promises and plan(promised).vector >= length:
+            return " and ".join(stated(call, fact) for fact in promises)
+    return None
+
+
+def _promised(call: TileCall, inner: int, length: int) -> tuple[TileCall, list[Expr]]:
+    """The call where runs of ``length`` elements are known to be aligned, by these facts; by none if nothing helps."""
+    promises: list[Expr] = []
+    while lacking := _lacking(call, call["src"], inner, length):
+        fact = lacking[0]
+        if not isinstance(fact, Expr) or not call.scope.keeps_together(fact) or fact in promises:
+            return call, []
+        promises.append(fact)
+        call = replace(call, facts=call.facts.with_condition(fact))
+    return call, promises
 
 
 def ceiling(count: Value, by: int) -> Value:

@@ -11,7 +11,7 @@ from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary,
 from tilewright.primitives.reduce import axes_of
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.deals import Along, Deal, below, ceiling, dealt_along
+from tilewright.tile.deals import Along, Deal, below, ceiling, dealt_along, wider_runs
 from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold, owners
@@ -57,6 +57,7 @@ def whole_bytes(call: TileCall) -> str | None:
 class MemoryReduction:
     """blocks: of results, one after the other. rounds: of ``batch`` loads each. delivery: from scratch; None where each
     result is stored by a thread that has it, to ``slots`` where the destination is in registers. guard: who has any.
+    widened: what would make the loads wider.
     """
 
     deal: Deal
@@ -68,6 +69,7 @@ class MemoryReduction:
     delivery: Delivery | None = None
     slots: Offset | None = None
     guard: Expr | None = None
+    widened: str | None = None
 
     def summary(self) -> str:
         """``32 threads along 128 elements by 16 bytes, 4 loads in flight, 5 shuffles``."""
@@ -91,7 +93,8 @@ def memory(call: TileCall) -> MemoryReduction:
     rounds = facts.simplify(ceiling(turns, batch))
     nbytes = max(1, deal.vector * call["src"].dtype.bits // 8)
     lanes = at_once(call, deal.lanes, reduction_of(call, 1))
-    plan = MemoryReduction(deal, blocks, rounds, batch, lanes, nbytes)
+    widened = wider_runs(call, deal, lambda other: dealt_along(other, axes))
+    plan = MemoryReduction(deal, blocks, rounds, batch, lanes, nbytes, widened=widened)
     dst = call["dst"]
     apart = deal.pieces == 1 and not one_storage(call)
     if apart and dst.space != "local":

@@ -9,7 +9,7 @@ from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary,
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import only_in
-from tilewright.tile.deals import Deal, below, ceiling, dealt_along
+from tilewright.tile.deals import Deal, below, ceiling, dealt_along, wider_runs
 from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold
@@ -29,13 +29,16 @@ def whole_bytes(call: TileCall) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class MemoryScan:
-    """blocks: of lines, one after the other. rounds: of a line's threads along it."""
+    """blocks: of lines, one after the other. rounds: of a line's threads along it. widened: what
+    would make the accesses wider.
+    """
 
     deal: Deal
     line: Line
     blocks: Value
     rounds: Value
     nbytes: int
+    widened: str | None = None
 
     def summary(self) -> str:
         """``32 threads along each line by 16 bytes, 6 shuffles``."""
@@ -61,7 +64,8 @@ def memory(call: TileCall) -> MemoryScan:
     line = Line(deal.together, 1, lane, members, deal.pieces, row // 32 if deal.pieces > 1 else 0, deal.across)
     blocks = facts.simplify(ceiling(deal.kept.count, deal.across))
     rounds = facts.simplify(ceiling(deal.reduced.count, deal.along))
-    return MemoryScan(deal, line, blocks, rounds, max(1, deal.vector * src.dtype.bits // 8))
+    widened = wider_runs(call, deal, lambda other: dealt_along(other, (axis,), in_order=True))
+    return MemoryScan(deal, line, blocks, rounds, max(1, deal.vector * src.dtype.bits // 8), widened)
 
 
 @dataclass(frozen=True, slots=True)
