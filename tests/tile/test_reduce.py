@@ -88,6 +88,15 @@ def test_lanes_of_a_fragments_row_join_by_shuffles_and_all_have_the_result() -> 
     assert (said.variant, said.plan) == ("registers", "2 x 2 elements per thread, 4 shuffles")
 
 
+def test_several_elements_along_an_axis_all_get_the_result_where_the_call_says_so() -> None:
+    dst = buffer("D", "local", (16, 4), S[(8, 2, 4) : (4 @ laneid, 1, 1 @ laneid)], "float32")
+
+    said = held("sum", dst, buffer("S", "local", (16, 8), ROWS, "float32"), "warp", 32, thread_reduce=True)
+
+    assert said.plan == "2 x 2 elements per thread, 4 shuffles"
+    held("max", dst, buffer("S", "shared", (16, 8), None, "float32"), "warp", 32, thread_reduce=True)
+
+
 def test_warps_of_a_cta_exchange_once_through_shared_memory() -> None:
     src = buffer("S", "local", (256, 4), S[(256, 4) : (1 @ tx, 1)], "float32")
 

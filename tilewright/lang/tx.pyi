@@ -90,6 +90,7 @@ class TileFunctions:
         axes: int | tuple[int, ...] = -1,
         accum: bool = False,
         nan: Literal["propagate", "number"] = "propagate",
+        thread_reduce: bool = False,
         workspace: object = None,
     ) -> None:
         """`dst` gets the largest elements of `src` along `axes`; what is outside of its buffer counts nothing."""
@@ -102,6 +103,7 @@ class TileFunctions:
         axes: int | tuple[int, ...] = -1,
         accum: bool = False,
         nan: Literal["propagate", "number"] = "propagate",
+        thread_reduce: bool = False,
         workspace: object = None,
     ) -> None:
         """`dst` gets the smallest elements of `src` along `axes`; what is outside of its buffer counts nothing."""
@@ -145,6 +147,7 @@ class TileFunctions:
         dispatch: str | None = None,
         axes: int | tuple[int, ...] = -1,
         accum: bool = False,
+        thread_reduce: bool = False,
         workspace: object = None,
     ) -> None:
         """`dst` gets the sums of `src` along `axes`; what is outside of its buffer counts nothing."""

@@ -32,7 +32,9 @@ def reduced(tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, obje
         given, allowed = f"axes={keywords.get('axes')!r}", f"numbers from {-rank} to {rank - 1}, each dimension once"
         return Mismatch(f"{shown(src)} has {rank} dimensions", given, allowed)
     kept = [extent for dim, extent in enumerate(src.extents) if dim not in axes and as_int(extent) != 1]
-    into = [extent for extent in dst.extents if as_int(extent) != 1]
+    shared = keywords.get("thread_reduce") and len(dst.extents) == rank
+    own = [extent for dim, extent in enumerate(dst.extents) if not (shared and dim in axes)]
+    into = [extent for extent in own if as_int(extent) != 1]
     if len(kept) == len(into) and np.all([equal(a, b, facts) for a, b in zip(kept, into, strict=True)]):
         return {"dst": dst.extents, "src": src.extents}
     wanted = f"({', '.join(map(str, kept)) or 1}), the dimensions that are kept; those of 1 may be there or not"
@@ -66,11 +68,12 @@ def positions(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | 
     return Mismatch("the result is an index", f"{dst.name} is {dst.dtype}", "int32, uint32, int64, uint64")
 
 
-def _reduce(meaning: Any, dst: Array, src: Array, axes: object, accum: bool = False) -> None:
+def _reduce(meaning: Any, dst: Array, src: Array, axes: object, accum: bool = False, spread: bool = False) -> None:
     """``meaning`` over the axes, in float32 at least, rounded once into ``dst``; joined with what is there."""
     wide = src.astype(np.float64) if src.dtype.kind not in "iub" else src
     numbers = axes_of({"axes": axes}, src.ndim) or ()
-    result = meaning.reduce(wide, axis=numbers).reshape(dst.shape)
+    result = meaning.reduce(wide, axis=numbers, keepdims=spread and dst.ndim == src.ndim)
+    result = np.broadcast_to(result, dst.shape) if spread and dst.ndim == src.ndim else result.reshape(dst.shape)
     if accum:
         result = meaning(dst.astype(result.dtype), result)
     dst[...] = result.astype(dst.dtype)
@@ -84,12 +87,20 @@ def _find(meaning: Any, dst: Array, src: Array, axes: object) -> None:
 
 
 @primitive(shapes=reduced, elements=of_one_kind)
-def sum(dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1, accum: bool = False) -> None:
+def sum(
+    dst: Clipped,
+    src: Seen,
+    *,
+    axes: int | tuple[int, ...] = -1,
+    accum: bool = False,
+    thread_reduce: bool = False,
+) -> None:
     """`dst` gets the sums of `src` along `axes`; what is outside of its buffer counts nothing.
 
-    axes: one dimension or several, also counted from the end. accum: the sum is added to what `dst` has.
+    axes: one dimension or several, also counted from the end. accum: the sum is added to what `dst` has. thread_reduce:
+    `dst` may have several elements along `axes`, and all of them get the sum.
     """
-    _reduce(np.add, dst, src, axes, accum)
+    _reduce(np.add, dst, src, axes, accum, thread_reduce)
 
 
 @primitive(shapes=reduced, elements=of_one_kind)
@@ -109,13 +120,15 @@ def max(
     axes: int | tuple[int, ...] = -1,
     accum: bool = False,
     nan: Literal["propagate", "number"] = "propagate",
+    thread_reduce: bool = False,
 ) -> None:
     """`dst` gets the largest elements of `src` along `axes`; what is outside of its buffer counts nothing.
 
     axes: one dimension or several, also counted from the end. accum: what `dst` has counts, too. nan: what wins where
-    there is a NaN, it or the number.
+    there is a NaN, it or the number. thread_reduce: `dst` may have several elements along
+    `axes`, and all of them get the result.
     """
-    _reduce(np.maximum if nan == "propagate" else np.fmax, dst, src, axes, accum)
+    _reduce(np.maximum if nan == "propagate" else np.fmax, dst, src, axes, accum, thread_reduce)
 
 
 @primitive(shapes=reduced, elements=of_one_kind)
@@ -126,13 +139,15 @@ def min(
     axes: int | tuple[int, ...] = -1,
     accum: bool = False,
     nan: Literal["propagate", "number"] = "propagate",
+    thread_reduce: bool = False,
 ) -> None:
     """`dst` gets the smallest elements of `src` along `axes`; what is outside of its buffer counts nothing.
 
     axes: one dimension or several, also counted from the end. accum: what `dst` has counts, too. nan: what wins where
-    there is a NaN, it or the number.
+    there is a NaN, it or the number. thread_reduce: `dst` may have several elements along
+    `axes`, and all of them get the result.
     """
-    _reduce(np.minimum if nan == "propagate" else np.fmin, dst, src, axes, accum)
+    _reduce(np.minimum if nan == "propagate" else np.fmin, dst, src, axes, accum, thread_reduce)
 
 
 @primitive(shapes=reduced, elements=truths)

@@ -21,7 +21,7 @@ from tilewright.tile.dispatch import Decline
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import Owners, owners
 from tilewright.tile.partition import element_numbers
-from tilewright.tile.reductions import Partial, Reduction
+from tilewright.tile.reductions import Partial, Reduction, wanted
 from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
 
 __all__ = ["Delivery", "Lanes", "Pieces", "Store", "at_once", "begin_with_nothing", "delivery", "emit_delivery",
@@ -159,7 +159,7 @@ class Delivery:
 def delivery(call: TileCall, parts: Pieces) -> Delivery:
     """How the results get to the destination. Raises Decline where the threads follow no pattern."""
     dst = call["dst"]
-    total = int(dst.size or 0)
+    total = int(parts.results.max()) + 1
     found = None
     if parts.count == 1:
         found = _kept(call, dst, parts, total) if dst.space == "local" else _stored(call, dst, parts, total)
@@ -169,9 +169,9 @@ def delivery(call: TileCall, parts: Pieces) -> Delivery:
 def _kept(call: TileCall, dst: Side, parts: Pieces, total: int) -> Delivery | None:
     """Every register of the destination gets a part of its own thread; None where others have it."""
     held = owners(call, dst, loading=True)
-    wanted = spread(call, held, held.elements)
-    takes = wanted[:, :, None] == parts.results[:, None, :]
-    whole = (takes | (wanted < 0)[:, :, None]).all(axis=0)
+    asked = spread(call, held, wanted(call)[held.elements])
+    takes = asked[:, :, None] == parts.results[:, None, :]
+    whole = (takes | (asked < 0)[:, :, None]).all(axis=0)
     slots = walk_of(held.slots)
     if not whole.any(axis=1).all() or slots is None:
         return None
@@ -193,6 +193,7 @@ def _leaders(call: TileCall, keys: Ints) -> Owners:
 
 def _stored(call: TileCall, dst: Side, parts: Pieces, total: int) -> Delivery | None:
     """The first thread that has a result stores it; None where such threads follow no pattern."""
+    _check_single(dst, total)
     leaders = _leaders(call, parts.results)
     if leaders.elements.size != total or len(np.unique(leaders.elements)) != total:
         return None
@@ -220,13 +221,20 @@ def taken_from_scratch(call: TileCall, pieces: int, total: int) -> Delivery:
     """How results that lie in scratch get to the destination. Raises Decline where its owners follow no pattern."""
     dst = call["dst"]
     if dst.space != "local":
+        _check_single(dst, total)
         return Delivery(False, pieces, total, rounds=-(-total // call.scope.threads))
     held = owners(call, dst, loading=True)
-    taken, slots = element_numbers(held.elements, [held.rank]), walk_of(held.slots)
+    taken, slots = element_numbers(wanted(call)[held.elements], [held.rank]), walk_of(held.slots)
     if taken is None or slots is None:
         raise Decline(f"which thread holds which element of {dst.name} follows no pattern")
     where, guard = Offset(held.base, ((1, slots),)), held.guard(storing=False)
     return Delivery(False, pieces, total, guard=guard, rounds=len(held.slots), slots=where, taken=taken)
+
+
+def _check_single(dst: Side, total: int) -> None:
+    """Raises Decline where a result goes to several elements of a memory."""
+    if dst.size != total:
+        raise Decline(f"{dst.name} has {dst.size} elements for {total} results; in memory each has one")
 
 
 # Emitting

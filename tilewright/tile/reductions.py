@@ -19,7 +19,7 @@ from tilewright.primitives.reduce import axes_of
 from tilewright.tile.call import TileCall
 from tilewright.tile.walks import Ints
 
-__all__ = ["OPERATIONS", "Reduction", "limit_of", "numbered", "reduction_of"]
+__all__ = ["OPERATIONS", "Reduction", "limit_of", "numbered", "reduction_of", "wanted"]
 
 Partial = tuple[Expr, ...]
 
@@ -155,6 +155,15 @@ def numbered(call: TileCall) -> tuple[Ints, Ints]:
     kept = [dim for dim in range(len(extents)) if dim not in axes]
     coordinates = np.indices(extents).reshape(len(extents), -1)
     return _row_major(coordinates, extents, kept), _row_major(coordinates, extents, axes)
+
+
+def wanted(call: TileCall) -> Ints:
+    """For each element of the destination, in row-major order, the number of the result that it gets."""
+    extents = [int(const_value(extent) or 0) for extent in call["dst"].extents]
+    rank = len(call["src"].extents)
+    axes = axes_of(dict(call.config), rank) or ()
+    kept = [dim for dim in range(len(extents)) if not (len(extents) == rank and dim in axes)]
+    return _row_major(np.indices(extents).reshape(len(extents), -1), extents, kept)
 
 
 def _row_major(coordinates: Ints, extents: Sequence[int], dims: Sequence[int]) -> Ints:

@@ -32,7 +32,7 @@ from tilewright.tile.partials import (
     taken_from_scratch,
 )
 from tilewright.tile.partition import one_storage
-from tilewright.tile.reductions import OPERATIONS, Reduction, reduction_of
+from tilewright.tile.reductions import OPERATIONS, Reduction, reduction_of, wanted
 from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
 
 __all__ = ["memory"]
@@ -82,7 +82,7 @@ class MemoryReduction:
         return ", ".join(steps)
 
 
-@variant(*OPERATIONS, priority=10, keywords=("axes", "accum", "nan"), when=[from_memory, whole_bytes])
+@variant(*OPERATIONS, priority=10, keywords=("axes", "accum", "nan", "thread_reduce"), when=[from_memory, whole_bytes])
 def memory(call: TileCall) -> MemoryReduction:
     """The threads read neighbouring runs of up to 128 bits; lanes join by shuffles, warps through shared memory."""
     axes = axes_of(dict(call.config), len(call["src"].extents)) or ()
@@ -97,9 +97,11 @@ def memory(call: TileCall) -> MemoryReduction:
     plan = MemoryReduction(deal, blocks, rounds, batch, lanes, nbytes, widened=widened)
     dst = call["dst"]
     apart = deal.pieces == 1 and not one_storage(call)
-    if apart and dst.space != "local":
+    if dst.size is None and call.option("thread_reduce", False):
+        raise Decline(f"the size of {dst.name} is not known, where thread_reduce= asks for all of its elements")
+    total = None if dst.size is None else int(wanted(call).max()) + 1
+    if apart and dst.space != "local" and dst.size == total:
         return plan
-    total = dst.size
     if total is None or total * deal.pieces > MOST_RESULTS:
         raise Decline(f"{total or 'any number of'} results would go through scratch memory, at most {MOST_RESULTS} may")
     if apart and (kept := _kept_in_registers(call, dst, deal, int(const_value(blocks) or 0))):
@@ -123,8 +125,8 @@ def _batch(turns: Value) -> int:
 def _kept_in_registers(call: TileCall, dst: Side, deal: Deal, blocks: int) -> tuple[Offset, Expr | None] | None:
     """The slots that the blocks of results go to, and who has them, if each thread computes those that it holds."""
     held = owners(call, dst, loading=True)
-    wanted = spread(call, held, held.elements)
-    if wanted.shape[1] != blocks * deal.parts or call.scope.threads != deal.workers:
+    asked = spread(call, held, wanted(call)[held.elements])
+    if asked.shape[1] != blocks * deal.parts or call.scope.threads != deal.workers:
         return None
     thread, part = np.arange(deal.workers), np.arange(deal.parts)
     column = np.asarray(deal.column(thread))  # type: ignore[arg-type]  # arrays compute as numbers do
@@ -132,7 +134,7 @@ def _kept_in_registers(call: TileCall, dst: Side, deal: Deal, blocks: int) -> tu
     beyond = number >= int(const_value(deal.kept.count) or 0)
     results = _results(deal, np.where(beyond, 0, number), part)
     results = np.where(beyond[..., None], -1, results).transpose(1, 0, 2).reshape(deal.workers, -1)
-    fits = ((wanted[:, None, :] == results[:, :, None]) | (wanted[:, None, :] < 0)).all(axis=0)
+    fits = ((asked[:, None, :] == results[:, :, None]) | (asked[:, None, :] < 0)).all(axis=0)
     if not fits.any(axis=1).all() or len(set(order := fits.argmax(axis=1).tolist())) != len(order):
         return None
     walk = walk_of(held.slots[order])

@@ -61,7 +61,10 @@ class RegisterReduction:
 
 
 @variant(
-    *OPERATIONS, priority=10, keywords=("axes", "accum", "nan"), when=[from_registers, constant_extents, kept_inside]
+    *OPERATIONS,
+    priority=10,
+    keywords=("axes", "accum", "nan", "thread_reduce"),
+    when=[from_registers, constant_extents, kept_inside],
 )
 def registers(call: TileCall) -> RegisterReduction:
     """Each thread joins the registers that it holds; lanes join by shuffles, warps through shared memory."""

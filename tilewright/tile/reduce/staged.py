@@ -39,7 +39,7 @@ class StagedReduction:
 @variant(
     *OPERATIONS,
     priority=5,
-    keywords=("axes", "accum", "nan"),
+    keywords=("axes", "accum", "nan", "thread_reduce"),
     when=[from_shared_out_registers, constant_extents, kept_inside],
 )
 def staged(call: TileCall) -> StagedReduction:
