@@ -210,6 +210,45 @@ def ballot(warp: Warp, mask: Words, cond: list[bool]) -> Words:
     return [sum(1 << i for i in warp.lanes if mask[i] >> i & 1 and cond[i])] * 32
 
 
+def _reduced(warp: Warp, values: Words, join: Callable[[int, int], int]) -> Words:
+    total: int | None = None
+    for lane in warp.lanes:
+        total = int(values[lane]) if total is None else join(total, int(values[lane]))
+    return [total or 0] * 32
+
+
+@oracle("cuda.reduce_add_sync")
+def reduce_add(warp: Warp, mask: Words, value: Words) -> Words:
+    wrapped = _reduced(warp, value, lambda a, b: a + b)[0] & 0xFFFFFFFF
+    signed = any(int(each) < 0 for each in value) or wrapped < 1 << 31
+    return [wrapped if not signed or wrapped < 1 << 31 else wrapped - (1 << 32)] * 32
+
+
+@oracle("cuda.reduce_min_sync")
+def reduce_min(warp: Warp, mask: Words, value: Words) -> Words:
+    return _reduced(warp, value, lambda a, b: a if a < b else b)
+
+
+@oracle("cuda.reduce_max_sync")
+def reduce_max(warp: Warp, mask: Words, value: Words) -> Words:
+    return _reduced(warp, value, lambda a, b: a if a > b else b)
+
+
+@oracle("cuda.reduce_and_sync")
+def reduce_and(warp: Warp, mask: Words, value: Words) -> Words:
+    return _reduced(warp, value, lambda a, b: a & b)
+
+
+@oracle("cuda.reduce_or_sync")
+def reduce_or(warp: Warp, mask: Words, value: Words) -> Words:
+    return _reduced(warp, value, lambda a, b: a | b)
+
+
+@oracle("cuda.reduce_xor_sync")
+def reduce_xor(warp: Warp, mask: Words, value: Words) -> Words:
+    return _reduced(warp, value, lambda a, b: a ^ b)
+
+
 @oracle("cuda.any_sync")
 def any_sync(warp: Warp, mask: Words, cond: list[bool]) -> list[bool]:
     return [any(cond[i] for i in warp.lanes)] * 32

@@ -211,12 +211,12 @@ def checked(call: TileCall) -> TileCall:
         side = call[operand.name]
         _check_filled(call, side)
         if operand.role.clipped:
-            call = call.with_side(side, _clipped(side, call.facts))
+            call = call if row.shapes else call.with_side(side, _clipped(side, call.facts))
         else:
             _check_inside(call, side)
     if row.shapes is None:
         return call
-    shapes = row.shapes(call.sides, call.facts)
+    shapes = row.shapes(call.sides, call.facts, dict(call.config))
     if isinstance(shapes, Mismatch):
         raise call.invalid(shapes)
     changed = {name: replace(side, extents=shapes[name]) for name, side in call.sides.items()
