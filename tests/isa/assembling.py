@@ -110,7 +110,7 @@ def _expression(bound: Bound) -> str:
             values[operand.name] = f"({kind.cuda or kind.storage}){'real' if kind.is_float else 'address'}"
         elif operand.written:
             values[operand.name] = "wide"
-        elif operand.kind != "text":
+        elif operand.name not in bound.texts:
             values[operand.name] = texts[operand.kind]
     code = bound.code(values)
     kind = result_dtype(bound)

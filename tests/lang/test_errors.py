@@ -12,7 +12,7 @@ from tilewright.errors import TilewrightError
 from tilewright.lang import T, Tx
 
 CASES: dict[str, tuple[str, str]] = {
-    "a statement that kernels lack": ("with open('x'):  # here\n    pass", "a kernel has no `with` statement"),
+    "a with of no context manager": ("with A[0]:  # here\n    pass", "`A\\[0\\]` is no context manager"),
     "a try": ("try:  # here\n    pass\nfinally:\n    pass", "a kernel has no `try` statement"),
     "an import": ("import math  # here", "a kernel has no `import` statement"),
     "a deletion": ("x = 1\ndel x  # here", "a kernel has no `delete` statement"),
@@ -83,7 +83,7 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "a layout that is none": ("B = T.alloc_shared((4,), layout=(4,))  # here", "the layout of B"),
     "a layout of another size": (
-        "B = T.alloc_shared((4,), layout=T.S[(4, 2) : (2, 1)])  # here",
+        "B = T.alloc_shared((4,), layout=T.S[(1, 2) : (2, 1)])  # here",
         "the layout of B does not fit its shape",
     ),
     "a view of nothing": ("B = T.decl_buffer((4,), 'float32')  # here", "T.decl_buffer views memory that exists"),

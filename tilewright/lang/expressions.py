@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tilewright.errors import KernelError, TilewrightError, choices
-from tilewright.ir import Buffer, Const, Expr, Load, binary, component, unary
+from tilewright.ir import Buffer, Const, Expr, Load, Region, binary, component, unary
 from tilewright.lang.calls import call
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.values import MetaValue
@@ -172,6 +172,9 @@ def subscript(parser: Parser, node: ast.Subscript) -> object:
     value, index = parser.eval(node.value), parser.eval(node.slice)
     if isinstance(value, Buffer):
         return element(value, index)
+    if isinstance(value, Region):
+        raise KernelError(f"`{value}` is a region, it has no index", given=f"[{ast.unparse(node.slice)}]",
+                          hint=f"all indices at once: {value.buffer.name}[i, j]")  # fmt: skip
     if isinstance(value, Expr) and value.dtype.lanes > 1:
         return component(value, index)
     if isinstance(value, Load):
@@ -185,7 +188,7 @@ def element(buffer: Buffer, index: object) -> Load | object:
     """``buffer[index]``: an element or a region, with what is known about the index checked."""
     indices = index if isinstance(index, tuple) else (index,)
     made = buffer[indices]
-    for dim, (part, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
+    for dim, (part, extent) in enumerate(zip(indices, buffer.shape, strict=False)):  # the rest is whole
         for value, past in _bounds(part):
             _check_index(buffer, dim, value, extent, past=past)
     return made
