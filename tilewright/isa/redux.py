@@ -59,13 +59,13 @@ _BITS = {"uint32": "unsigned int", "int32": "int"}
 _row("add", reduced_by(np.add, lambda _: 0), "The sum, modulo 2^32, over the lanes of ``mask``.", NUMBERS)
 _row(
     "min",
-    reduced_by(np.minimum, lambda kind: int(np.iinfo(kind).max)),
+    reduced_by(np.minimum, lambda kind: int(np.iinfo(kind).max)),  # type: ignore[type-var]  # an integer
     "The smallest of the lanes of ``mask``.",
     NUMBERS,
 )
 _row(
     "max",
-    reduced_by(np.maximum, lambda kind: int(np.iinfo(kind).min)),
+    reduced_by(np.maximum, lambda kind: int(np.iinfo(kind).min)),  # type: ignore[type-var]  # an integer
     "The largest of the lanes of ``mask``.",
     NUMBERS,
 )
