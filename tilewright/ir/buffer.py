@@ -371,7 +371,7 @@ def reached(name: str, shape: Sequence[Value], layout: Layout) -> Layout:
     if count is None or size is None or not 0 < count < size:
         return layout
     try:
-        return layout.slice((size,), [(0, count)])
+        return layout.part((size,), [(0, count)])
     except LayoutError as error:
         raise KernelError(
             f"the layout of {name} is larger than its shape, and cut within an iter",
