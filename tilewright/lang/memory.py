@@ -180,6 +180,11 @@ def alloc_buffer(
     if offset is not None and not made.is_shared:
         raise KernelError(f"{made.name} has no offset", given=f"offset={offset}, scope={scope!r}",
                           allowed="on shared memory, in bytes")  # fmt: skip
+    _check_constant(made)
+    return builder.allocate(made, offset)
+
+
+def _check_constant(made: Buffer) -> None:
     for extent in made.shape:
         if isinstance(extent, Expr):
             raise KernelError(
@@ -188,7 +193,6 @@ def alloc_buffer(
                 allowed="Python ints, known while the kernel is parsed",
                 hint="a name assigned in the kernel is a scalar of run time; T.meta_var(16) keeps a Python value",
             )
-    return builder.allocate(made, offset)
 
 
 def alloc_shared(shape: object, dtype: str = "float32", *, layout: Layout | None = None, align: int = 0) -> Buffer:

@@ -101,7 +101,7 @@ def var_type(name: str = "", dtype: object = None, ty: object = None) -> VarType
     return VarType(name, HANDLE if isinstance(kind, PointerType) else _dtype(kind, f"the variable {name}"))
 
 
-def number_of(kind: str, value: float) -> Expr:
+def constant(kind: str, value: float) -> Expr:
     """``T.FloatImm("float32", 1.0)``, ``T.IntImm("int32", 1)``: a constant of a dtype."""
     made = cast(value, _dtype(kind, "a constant"))
     if const_value(made) is None:
@@ -182,7 +182,7 @@ EXPORTS: dict[str, object] = {
     "PointerType": PointerType,
     "PrimType": prim_type,
     "Var": var_type,
-    "FloatImm": number_of,
-    "IntImm": number_of,
+    "FloatImm": constant,
+    "IntImm": constant,
 }
 """What ``T`` has of this file, by its name there."""
