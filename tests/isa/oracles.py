@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -490,3 +491,17 @@ def on_pairs(warp: Warp, *registers: Words) -> Words:
 def of_three(warp: Warp, *values: list[float]) -> list[float]:
     choose = max if "max" in warp.mods["name"] else min
     return [choose(three) for three in zip(*values, strict=True)]
+
+
+@oracle(*(f"cuda.reduce_{name}_sync" for name in ("add", "min", "max", "and", "or", "xor")))
+def redux(warp: Warp, mask: Words, value: list[int]) -> list[int]:
+    joins: dict[str, Callable[[int, int], int]] = {
+        "add": lambda a, b: a + b,
+        "min": min,
+        "max": max,
+        "and": lambda a, b: a & b,
+        "or": lambda a, b: a | b,
+        "xor": lambda a, b: a ^ b,
+    }
+    join = joins[warp.mods["name"].split("_")[1]]
+    return [reduce(join, (value[lane] for lane in warp.lanes))] * 32

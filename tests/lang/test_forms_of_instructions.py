@@ -282,3 +282,24 @@ def test_a_function_of_cuda_has_one_source() -> None:
 
     with pytest.raises(InstructionError, match=r"two texts for the C\+\+ function f"):
         tw.compile(k, target="sm_90a").source("cuda")
+
+
+def test_a_pointer_into_another_cta_leads_to_its_barrier() -> None:
+    @T.prim_func
+    def k(A: T.Buffer((2,), "int32")):
+        r = T.cta_id_in_cluster([2])
+        T.thread_id([1])
+        bar = T.alloc_shared((1,), "uint64")
+        T.ptx.mbarrier.init(bar.data, 1)
+        T.ptx.fence.mbarrier_init()
+        T.cuda.cluster_sync()
+        far = T.reinterpret("handle", T.ptx.map_shared_rank(bar.data, 1 - r))
+        T.ptx.mbarrier.arrive(far, space="shared::cluster")
+        T.ptx.mbarrier.try_wait_acquire_cluster(bar.data, 0)
+        A[r] = 1
+        T.cuda.cluster_sync()
+
+    a = np.zeros(2, np.int32)
+    run(k, a)
+
+    assert a.tolist() == [1, 1]
