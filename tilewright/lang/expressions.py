@@ -14,6 +14,7 @@ from dataclasses import replace
 from tilewright.errors import KernelError, TilewrightError, choices
 from tilewright.ir import Buffer, Const, Expr, Load, Region, binary, component, unary
 from tilewright.lang.calls import call
+from tilewright.lang.elsewhere import hint_for
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.values import MetaValue
 
@@ -88,7 +89,11 @@ def name(parser: Parser, node: ast.Name) -> object:
 
 @expression(ast.Attribute)
 def attribute(parser: Parser, node: ast.Attribute) -> object:
-    value = parser.eval(node.value)
+    try:
+        value = parser.eval(node.value)
+    except KernelError as error:  # perhaps a name of another language: tl.load
+        error.hint = error.hint or hint_for(ast.unparse(node))
+        raise
     if isinstance(value, Buffer) and node.attr in _BUFFER_ATTRIBUTES:
         return _BUFFER_ATTRIBUTES[node.attr](value)
     try:

@@ -15,6 +15,7 @@ from tilewright.errors import choices
 from tilewright.ir import Call, Expr
 from tilewright.isa import INSTRUCTIONS, REQUIRED, bind, call, lookup, usage
 from tilewright.lang.builder import building
+from tilewright.lang.elsewhere import hint_for
 from tilewright.lang.types import UnknownInstruction
 
 __all__ = ["FORMS", "Instructions", "form", "instructions", "is_name", "row_call"]
@@ -101,10 +102,12 @@ def instructions(name: str) -> Instructions:
         return Instructions(name)
     space, _, last = name.rpartition(".")
     known = dir(Instructions(space)) or [row for row in _names() if row.rpartition(".")[2] == last]
+    hint = hint_for(name)
     raise UnknownInstruction(
         f"T.{name} is not an instruction",
         given=f"T.{name}",
-        allowed=choices(last, known) or usage(lookup(space)),
+        allowed=None if hint else choices(last, known) or usage(lookup(space)),
+        hint=hint,
     )
 
 

@@ -29,6 +29,7 @@ from tilewright.lang import (
     types,
     values,
 )
+from tilewright.lang.elsewhere import hint_for
 from tilewright.lang.instructions import instructions, is_name
 from tilewright.lang.public import public
 from tilewright.lang.types import ALIASES, TypeName, UnknownName
@@ -69,7 +70,9 @@ class KernelLanguage:
             raise AttributeError(name)
         found = self._find(name)
         if found is None:
-            raise UnknownName(f"T.{name} is not in the language", given=f"T.{name}", allowed=_near(name))
+            hint = hint_for(name)
+            allowed = None if hint else _near(name)
+            raise UnknownName(f"T.{name} is not in the language", given=f"T.{name}", allowed=allowed, hint=hint)
         setattr(self, name, found)  # found directly from now on
         return found
 
