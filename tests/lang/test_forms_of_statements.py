@@ -272,3 +272,43 @@ def test_a_descriptor_moves_by_units_of_16_bytes() -> None:
 
     assert int(a[1]) - int(a[0]) == 2
     assert tw.compile(k).source("cuda")
+
+
+@T.inline
+def clamped(A, i, x, low):
+    if x < low:
+        x = low
+    for _ in range(2):
+        x += 1
+        low = low + 1
+    A[i] = x + low
+
+
+def test_a_parameter_of_an_inline_function_may_change_under_control_flow() -> None:
+    @T.prim_func
+    def k(A: T.Buffer((32,), "int32")):
+        T.cta_id([1])
+        tx = T.thread_id([32])
+        clamped(A, tx, tx, 5)
+        y = tx * 2
+        clamped(A, tx, y, 5)
+        A[tx] = A[tx] + y
+
+    a = np.zeros(32, np.int32)
+    run(k, a)
+
+    assert (a == np.maximum(2 * np.arange(32), 5) + 2 + 7 + 2 * np.arange(32)).all()
+
+
+def test_a_buffer_that_is_a_parameter_does_not_become_a_number() -> None:
+    @T.inline
+    def wrong(A, c):
+        if c:
+            A = 3
+
+    with pytest.raises(KernelError, match="A"):
+
+        @T.prim_func
+        def k(A: T.Buffer((2,), "int32")):
+            tx = T.thread_id([32])
+            wrong(A, tx < 3)

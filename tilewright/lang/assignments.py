@@ -37,7 +37,7 @@ from tilewright.lang.parser import Parser, statement
 from tilewright.lang.types import ArrayType, LetType, TypeName
 from tilewright.lang.values import MetaValue
 
-__all__ = ["assigned", "is_scalar"]
+__all__ = ["assigned", "define_scalar", "is_scalar"]
 
 FLOAT32 = dtype("float32")
 
