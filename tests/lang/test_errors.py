@@ -161,7 +161,10 @@ CASES: dict[str, tuple[str, str]] = {
         "for i in (1, 2):\n    if A[i] > 0:\n        break  # here",
         "`break` under a condition of run time",
     ),
-    "a return under a condition": ("if A[0] > 0:\n    return  # here", "`return` under run-time control flow"),
+    "a return in a loop of run time": (
+        "for i in range(4):\n    if A[0] < i:\n        return  # here",
+        "`return` under run-time control flow",
+    ),
     "a function inside": ("def f(): pass  # here", "f is a function inside a kernel"),
     "a call of nothing": ("A(1)  # here", "`A\\(1\\)` fails: 'Buffer' object is not callable"),
     "an error of Python": ("x = 3 // 0  # here", "`3 // 0` fails: integer division or modulo by zero"),

@@ -312,3 +312,32 @@ def test_a_buffer_that_is_a_parameter_does_not_become_a_number() -> None:
         def k(A: T.Buffer((2,), "int32")):
             tx = T.thread_id([32])
             wrong(A, tx < 3)
+
+
+def test_a_kernel_may_return_early() -> None:
+    @T.prim_func
+    def k(A: T.Buffer((40,), "int32")):
+        T.cta_id([1])
+        tx = T.thread_id([64])
+        if tx >= 40:
+            return
+        x = tx * 2
+        if tx < 4:
+            A[tx] = -1
+            return
+        A[tx] = x
+
+    a = np.zeros(40, np.int32)
+    run(k, a)
+
+    assert a.tolist() == [-1] * 4 + [2 * i for i in range(4, 40)]
+
+
+def test_a_return_within_a_loop_of_run_time_is_refused() -> None:
+    with pytest.raises(KernelError, match="under run-time control flow"):
+
+        @T.prim_func
+        def k(A: T.Buffer((40,), "int32")):
+            for i in range(4):
+                if A[i] == 0:
+                    return

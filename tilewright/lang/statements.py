@@ -57,7 +57,7 @@ def check(parser: Parser, node: ast.Assert) -> None:
         raise KernelError(
             "`assert` checks while the kernel is parsed",
             given=f"`{ast.unparse(node.test)}`, known at run time only",
-            hint="T.assume states a fact about the arguments",
+            hint=f"T.cuda.device_assert({ast.unparse(node.test)}), or T.assume for a fact about the arguments",
         )
     if not known:
         message = "" if node.msg is None else f": {parser.eval(node.msg)}"
