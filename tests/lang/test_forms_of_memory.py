@@ -90,6 +90,15 @@ def test_an_element_that_is_a_region_is_no_number() -> None:
             A[0, 0] = A[1]
 
 
+def test_a_region_has_no_sum() -> None:
+    with pytest.raises(KernelError, match="is a region, no number"):
+
+        @T.prim_func
+        def k(A: T.Buffer((4, 8), "float32")):
+            T.cta_id([1])
+            x = A[1] + 1.0
+
+
 def test_scalars_in_memory_are_read_and_assigned_by_name() -> None:
     @T.prim_func
     def k(A: T.Buffer((8,), "int32"), B: T.Buffer((4,), "uint32")):

@@ -136,8 +136,22 @@ def arithmetic(parser: Parser, node: ast.BinOp) -> object:
         except TilewrightError as error:
             raise error.located(parser.source.span(step)) from None
         except Exception as error:  # an operator that the values lack
-            raise parser.failed(step, error) from error
+            raise _region_refused(parser, step, value, right) or parser.failed(step, error) from error
     return value
+
+
+def _region_refused(parser: Parser, node: ast.BinOp, *values: object) -> KernelError | None:
+    """A tile where a number is asked for: it has fewer indices than dimensions."""
+    found = next((value for value in values if isinstance(value, Region)), None)
+    if found is None:
+        return None
+    shape = ", ".join(map(str, found.buffer.shape))
+    return KernelError(
+        f"{found} is a region, no number",
+        given=ast.unparse(node),
+        allowed=f"one element of {found.buffer.name}: an index for each dimension of ({shape})",
+        at=parser.source.span(node),
+    )
 
 
 @expression(ast.UnaryOp)

@@ -6,6 +6,7 @@ of the row. `tilewright.lang.reductions` has what is more than one instruction.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 
 from tilewright.dtypes import BOOL, DType, dtype
@@ -49,6 +50,16 @@ def ptx_type(kind: str | None, what: str) -> DType | None:
     return dtype(PTX_TYPES[kind.lstrip(".")])
 
 
+def _taken(name: str, function: Callable[..., Expr], *args: object, **keywords: object) -> Expr:
+    """A form that shares its name with the row's own. Raises InstructionError for arguments that it does not take."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        raise InstructionError(f"T.{name}: {error}", allowed=", ".join(signature.parameters)) from None
+    return function(*args, **keywords)
+
+
 # Matrix products.
 
 
@@ -59,7 +70,7 @@ def mma(shape: str, layout: str, *rest: object, **keywords: object) -> Expr:
     """
     if layout not in ("row", "col"):
         return row_call("ptx.mma", shape, layout, *rest, **keywords)
-    return _typed_mma(shape, layout, *rest, **keywords)  # type: ignore[arg-type]  # it says what it takes
+    return _taken("ptx.mma", _typed_mma, shape, layout, *rest, **keywords)
 
 
 def _typed_mma(
@@ -145,7 +156,7 @@ def load(ptr: object, *how: object, **keywords: object) -> Expr:
     """The element that ``ptr`` points to: ``ld(p, "float32", "f32", space="global")`` or, strong, with ``sem=``."""
     if len(how) < 2 and not {"ret", "type"} & keywords.keys():
         return row_call("ptx.ld", ptr, *how, **keywords)
-    return _typed_load(ptr, *how, **keywords)  # type: ignore[arg-type]  # it says what it takes
+    return _taken("ptx.ld", _typed_load, ptr, *how, **keywords)
 
 
 def _typed_load(ptr: object, ret: str, type: str, space: str = "global", **keywords: object) -> Expr:
