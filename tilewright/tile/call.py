@@ -95,7 +95,7 @@ def side_of(region: Region, facts: RangeFacts) -> Side:
         return replace(side, problem=f"{region.buffer.name} has no layout")
     everything = all(const_value(start) == 0 for start, _ in box) and side.extents == region.buffer.shape
     try:
-        layout = region.buffer.layout if everything else region.buffer.layout.slice(region.buffer.shape, box, facts)
+        layout = region.buffer.layout if everything else region.buffer.layout.part(region.buffer.shape, box, facts)
     except LayoutError as error:
         allowed = f"; needed: {error.allowed}" if error.allowed else ""
         return replace(side, problem=f"{region.buffer.name}: {error.what}{allowed}")

@@ -99,7 +99,7 @@ class CallEmitter(Addressing):
         sinks: list[tuple[RegisterFile, str]] = []
         for row in bound.given:
             given = bound.operands.get(row.name, ())
-            if row.kind == "text":
+            if row.name in bound.texts:
                 values.append(repr(bound.texts[row.name]))
                 flags.append("None")
             elif row.written:
