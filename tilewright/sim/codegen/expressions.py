@@ -120,13 +120,10 @@ class Expressions(CallEmitter):
     def _const(self, expr: Const, mask: str) -> Operand:
         if is_number(expr.dtype):
             return Operand(repr(expr.value) if expr.value >= 0 else f"({expr.value!r})")
-        number = np.float64(expr.value) if expr.dtype.is_float else expr.value
-        made = (
-            caster(DType("float64"), expr.dtype.element)(number)
-            if expr.dtype.is_float
-            else expr.dtype.numpy.type(number)
-        )
-        return Operand(self.out.constant("K", np.asarray(made)[()]))
+        if not expr.dtype.is_float:
+            return Operand(self.out.constant("K", expr.dtype.numpy.type(expr.value)))
+        made = caster(DType("float64"), expr.dtype.element)(np.array(expr.value, np.float64))
+        return Operand(self.out.constant("K", made[()]))
 
     def _var(self, expr: Var, mask: str) -> Operand:
         name = self.variable(expr)

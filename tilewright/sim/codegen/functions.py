@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -52,17 +52,18 @@ from tilewright.sim.machine.turns import Turns
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.compiled import Compiled
+    from tilewright.sim.machine.arrays import Array, Ints
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
 
 ENDLESS = "for _ in run.watch.endless():"  # `while True`, watched
 
 
-def _int64(value: Any) -> Any:
+def _int64(value: Array) -> Ints:
     return value.astype(np.int64)
 
 
-NAMESPACE: dict[str, Any] = {
+NAMESPACE: dict[str, object] = {
     "np": np,
     "Address": Address,
     "Part": Part,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.ir.fold import DIVIDED_BY_ZERO
+from tilewright.sim.machine.arrays import Array, Value
 from tilewright.sim.machine.floats import float_max, float_min, quotient, to_float
 
 __all__ = [
@@ -29,8 +29,6 @@ __all__ = [
     "trunc_mod",
     "wrapper",
 ]
-
-Value = Any  # a Python number or an array
 
 
 @cache
@@ -50,7 +48,8 @@ def _defined(divide: Callable[[Value, Value], Value]) -> Callable[[Value, Value]
     def divided(a: Value, b: Value) -> Value:
         if isinstance(a, int) and isinstance(b, int):
             return divide(a, b) if b else DIVIDED_BY_ZERO
-        found, zero = divide(a, b), np.equal(b, 0)
+        found: Array = np.asarray(divide(a, b))
+        zero = np.equal(b, 0)
         if not zero.any() or found.dtype.kind not in "iu":
             return found
         return np.where(zero, np.array(DIVIDED_BY_ZERO).astype(found.dtype), found)
@@ -76,8 +75,8 @@ def trunc_div(a: Value, b: Value) -> Value:
     if isinstance(a, int) and isinstance(b, int):
         return (abs(a) // abs(b)) * (-1 if (a < 0) != (b < 0) else 1)
     whole, rest = np.floor_divide(a, b), np.mod(a, b)
-    kind = np.asarray(whole).dtype
-    return whole + ((rest != 0) & ((np.less(a, 0)) != (np.less(b, 0)))).astype(kind)
+    up: Array = ((rest != 0) & (np.less(a, 0) != np.less(b, 0))).astype(np.asarray(whole).dtype)
+    return np.add(whole, up)
 
 
 @_defined
@@ -96,13 +95,13 @@ def shift_right(a: Value, b: Value) -> Value:
     return a >> (b if 0 <= b < 64 else 64)
 
 
-def _to_integer(kind: DType) -> Callable[[Value], Value]:
+def _to_integer(kind: DType) -> Callable[[Array], Array]:
     """float -> integer: towards zero, saturating, NaN is 0."""
     low, high = (-(1 << kind.bits - 1), (1 << kind.bits - 1) - 1) if kind.is_signed else (0, (1 << kind.bits) - 1)
 
     lowest, highest, zero = (kind.numpy.type(number) for number in (low, high, 0))
 
-    def convert(value: Value) -> Value:
+    def convert(value: Array) -> Array:
         wide = np.trunc(np.asarray(value).astype(np.float64))
         inside = (wide > low) & (wide < high)
         found = np.where(inside, wide, 0).astype(kind.numpy)
@@ -113,7 +112,7 @@ def _to_integer(kind: DType) -> Callable[[Value], Value]:
 
 
 @cache
-def caster(source: DType, kind: DType) -> Callable[[Value], Value]:
+def caster(source: DType, kind: DType) -> Callable[[Array], Array]:
     """The conversion of an array from one element dtype to another. Uniform integers come as arrays of one element."""
     if kind.kind == "bool":
         return lambda value: np.asarray(value) != 0

@@ -150,7 +150,7 @@ class Scheduler:
         return None
 
     def _arrive(self, batch: Batch) -> int | None:
-        place: BarrierSite = batch.meeting.place
+        place = batch.place
         operands = [batch.env.pop(f"meeting.{k}", 0) for k in range(2)]
         batch.meeting = None
         if not place.is_barrier:
@@ -209,7 +209,8 @@ class Scheduler:
     def _split_asking(self) -> bool:
         """The lanes that got a yes, without the others."""
         for batch in self.asking:
-            answer: Polling = batch.meeting
+            answer = batch.meeting
+            assert isinstance(answer, Polling)
             yes = batch.mask.narrowed(answer.passed)
             if yes is None:
                 continue
@@ -228,8 +229,8 @@ class Scheduler:
         """Lanes at one place that belong together; warps that are whole then go on."""
         for k, batch in enumerate(self.gathering):
             for other in self.gathering[k + 1 :]:
-                if other.wave is batch.wave and other.meeting.place is batch.meeting.place:
-                    axes = self.live[batch.segment] | batch.meeting.place.axes
+                if other.wave is batch.wave and other.place is batch.place:
+                    axes = self.live[batch.segment] | batch.place.axes
                     both = merged(batch, other, axes)
                     if both is not None:
                         self.gathering.remove(batch)
@@ -268,8 +269,8 @@ class Scheduler:
                 self.waiting.remove(batch)
                 self.ready.append(batch.narrowed(Mask(batch.shape, free), batch.segment))
                 rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~free), batch.segment)
-                old: Crossing = batch.meeting
-                rest.meeting = Crossing(old.place, *_rest_of(batch, rest, old))
+                assert isinstance(batch.meeting, Crossing)
+                rest.meeting = Crossing(batch.place, *_rest_of(batch, rest, batch.meeting))
                 self.waiting.append(rest)
                 return True
         return False
@@ -298,7 +299,7 @@ class Scheduler:
     def _force_gathering(self) -> bool:
         """Lanes whose warp never becomes whole: a collective by mask may still be right, and says so itself."""
         for batch in self.gathering:
-            if batch.meeting.place.sync is None:
+            if batch.place.sync is None:
                 self.gathering.remove(batch)
                 batch.meeting = None
                 self.ready.append(batch)
