@@ -4,7 +4,7 @@ A place is as wide as the narrowest access of the kernel there, and has two tags
 read since. A tag is a number: time, CTA of the grid (where memory is global), whether several threads did so that do
 not know each other, and the thread. An access at a time that everyone knows cannot race; most are waved through by
 comparing one number per buffer. An access is written down late, when somebody has to look at it: where barriers stand
-between them, that is never.
+between them, or nobody comes to the same place, that is never. Until then one byte for each place says that it is late.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.masks import spread
-from tilewright.sim.machine.memory import Block
+from tilewright.sim.machine.memory import UNITS, WIDEST, Block
 from tilewright.sim.machine.sites import harmless
 from tilewright.sim.order.clocks import Clocks, Times
 from tilewright.sim.order.records import Log, Record
@@ -38,11 +38,12 @@ __all__ = ["CTA", "MANY", "THREAD", "Access", "Candidates", "Places"]
 THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; did several; bits below the CTA
 CTA_BITS = 23
 MOST_LATE = 64  # reads that are not written down yet
+NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Access:
-    """look, mask: how to look at the tags. at: the bytes. where, width: the tags of each lane. time: of its record."""
+    """look, mask: how to look at the tags. at: the bytes. time: of its record."""
 
     places: Places
     clocks: Clocks
@@ -51,8 +52,6 @@ class Access:
     look: Look
     mask: Mask
     at: Address
-    where: Address
-    width: int
     time: int
 
     def tags(self) -> Tags:
@@ -76,17 +75,43 @@ class Access:
 
     def store(self, block: Block, tags: Tags, mask: Mask | None = None) -> None:
         """One tag for each lane, everywhere in what it touches."""
-        count = self.width // self.places.tag.itemsize
-        if count > 1:
-            wide = np.ascontiguousarray(np.broadcast_to(tags[..., None], (*tags.shape, count)))
+        if self.grains > 1:
+            wide = np.ascontiguousarray(np.broadcast_to(tags[..., None], (*tags.shape, self.grains)))
             tags = wide.view(block.view(self.width).dtype)[..., 0]
         where = self.where if mask is None else harmless(self.where, mask)
         block.store(self.look, where, self.width, tags, mask or self.mask)
 
+    @property
+    def grains(self) -> int:
+        """Places that each lane touches."""
+        return self.site.width // self.places.grain
+
+    @property
+    def where(self) -> Address:
+        """The tags of each lane."""
+        return _scaled(self.at, self.places.grain, self.places.tag.itemsize)
+
+    @property
+    def width(self) -> int:
+        """Bytes of these tags."""
+        return self.grains * self.places.tag.itemsize
+
+    def is_aligned(self) -> bool:
+        """Is each lane's address a multiple of the width?"""
+        return not self.at.bits & (self.site.width - 1)
+
+    def marks(self) -> tuple[NDArray[np.generic], Ints]:
+        """The marks of late writes in items as wide as this access, which is aligned, and the items that it touches."""
+        rows, pitch = self.places.late.shape
+        width = self.site.width
+        shift = width.bit_length() - 1
+        first, items = self.at.units(self.look, shift, pitch // self.grains if rows > 1 else 0)
+        return self.places.late.reshape(-1).view(UNITS[self.grains])[first:], items
+
     def is_one_to_one(self) -> bool:
         """Do surely no two lanes touch one place?"""
-        pitch = self.places.writers.pitch if self.places.writers.rows > 1 else 0
-        return not self.where.bits & (self.width - 1) and self.where.is_one_to_one(self.look, pitch)
+        rows, pitch = self.places.late.shape
+        return self.is_aligned() and self.at.is_one_to_one(self.look, pitch * self.places.grain if rows > 1 else 0)
 
     def lost(self, block: Block, tags: Tags) -> Bools | None:
         """The lanes whose tags, just stored, another lane of the same statement has overwritten."""
@@ -172,16 +197,24 @@ class Places:
         self.log = Log()
         self._late: list[tuple[Access, Ints]] = []  # reads to write down, and what the readers knew then
         self._late_writes: list[Access] = []
-        self._spans = {True: (1 << 62, -1), False: (1 << 62, -1)}  # of bytes that were written, that were read
+        self.late = self._marks(1)  # for each place: was it written since the last turn, and the tag not?
+        self._turn = 1
+        self._marked = 0  # late writes that are marked there
+        self._late_span = NOWHERE  # of their bytes
+        self._spans = {True: NOWHERE, False: NOWHERE}  # of bytes that were written, that were read
 
     def _block(self, rows: int) -> Block:
         return Block.zeros(rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
+
+    def _marks(self, rows: int) -> NDArray[np.uint8]:
+        return np.zeros((rows, -(-max(self.nbytes, 1) // WIDEST) * WIDEST // self.grain), np.uint8)
 
     def expand(self, ctas: int) -> None:
         """From now on every CTA has tags of its own."""
         if not self.is_global and self.writers.rows == 1 and ctas > 1:
             self._write_all_down()
             self.writers, self.readers = self.writers.expanded(ctas), self.readers.expanded(ctas)
+            self.late = self._marks(ctas)
 
     def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
         if self.is_global or batch.wave.ctas == 1 or self.writers.rows > 1:
@@ -199,9 +232,7 @@ class Places:
         clocks.now += 1
         if self.tag.itemsize == 4 and clocks.now >> 32 - self.shift:
             self._widen()
-        width = self.tag.itemsize * (site.width // self.grain)
-        where = _scaled(at, self.grain, self.tag.itemsize)
-        return Access(self, clocks, site, batch, look, active, at, where, width, clocks.now)
+        return Access(self, clocks, site, batch, look, active, at, clocks.now)
 
     def _widen(self) -> None:
         """Times have outgrown the tags."""
@@ -237,10 +268,30 @@ class Places:
 
     def writes_before(self, access: Access) -> Candidates | None:
         """Of the last writes where an access is, those that are not surely ordered before it."""
-        if not self._may_race(access, self.written):
-            return None
-        self._settle_writes()
-        return self._candidates(access, self.writers)
+        if self._late_writes and self._meets_late(access):
+            self._settle_writes()
+        return self._candidates(access, self.writers) if self._may_race(access, self.written) else None
+
+    def _meets_late(self, access: Access) -> bool:
+        """May an access touch what a late write does?"""
+        if not access.is_aligned() or (not self.is_global and self._late_writes[-1].time <= access.clocks.floor):
+            return True
+        low, high = self._late_span
+        if access.at.lo >= high or access.at.hi + access.site.width <= low:
+            return False
+        for late in self._late_writes[self._marked :]:
+            self._mark_late(late)
+        self._marked = len(self._late_writes)
+        marks, items = access.marks()
+        return bool((marks.take(items).view(np.uint8) == self._turn).any())
+
+    def _mark_late(self, access: Access) -> None:
+        marks, items = access.marks()
+        shape = access.look.shape if len(self.late) > 1 or self.is_global else (1, *access.look.shape[1:])
+        items = spread(items, shape).reshape(-1)
+        if access.mask.array is not None:
+            items = items.take(access.mask.flat)
+        marks[items] = np.full(access.grains, self._turn, np.uint8).view(marks.dtype)[0]
 
     def reads_before(self, access: Access) -> Candidates | None:
         """The same of the last reads."""
@@ -282,13 +333,15 @@ class Places:
 
     def write(self, access: Access) -> tuple[Bools, Ints] | None:
         """Writes an access down; returns lanes that another lane of it has overwritten, and what is there now."""
-        self._latest(access, self.written)
         if access.is_one_to_one():
             self._late_writes.append(access)
+            low, high = self._late_span
+            self._late_span = min(low, access.at.lo), max(high, access.at.hi + access.site.width)
             if len(self._late_writes) >= MOST_LATE:
                 self._settle_writes()
             return None
         self._settle_writes()
+        self._latest(access, self.written)
         tags = np.broadcast_to(access.tags(), access.look.shape)
         access.store(self.writers, tags)
         lost = access.lost(self.writers, tags)
@@ -322,8 +375,14 @@ class Places:
 
     def _settle_writes(self) -> None:
         late, self._late_writes = self._late_writes, []
+        self._late_span, marked, self._marked = NOWHERE, self._marked, 0
+        if marked:
+            self._turn = self._turn % 255 + 1
+            if self._turn == 1:
+                self.late[...] = 0
         for access in late:
             if self.is_global or access.time > access.clocks.floor:
+                self._latest(access, self.written)
                 access.store(self.writers, np.broadcast_to(access.tags(), access.look.shape))
 
     def _settle_reads(self) -> None:
