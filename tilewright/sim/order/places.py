@@ -64,9 +64,9 @@ class Access:
             own = own | (self.batch.rows(1) + self.batch.wave.first) << CTA
         return own.astype(self.places.tag)
 
-    def bound(self) -> Ints:
-        """Up to when each warp knows everyone of its CTA, (CTAs or 1, warps, 1, 1)."""
-        return np.asarray(self.clocks.known_warps(self.look).min(-1)[..., None, None], np.int64)
+    def known(self) -> Times:
+        """(CTAs or 1, warps, warps): up to when each warp knows each other of its CTA."""
+        return self.clocks.known_warps(self.look)
 
     def load(self, block: Block) -> Tags:
         """The tags in a block, (CTAs or 1, warps or 1, 32 or 1, tags of an access)."""
@@ -195,7 +195,7 @@ class Places:
         self.read: dict[str, Times] = {}
         self.has_strong = False  # any strong accesses?
         self.log = Log()
-        self._late: list[tuple[Access, Ints]] = []  # reads to write down, and what the readers knew then
+        self._late: list[tuple[Access, Times]] = []  # reads to write down, and what the readers knew then
         self._late_writes: list[Access] = []
         self.late = self._marks(1)  # for each place: was it written since the last turn, and the tag not?
         self._turn = 1
@@ -302,7 +302,7 @@ class Places:
 
     def _candidates(self, access: Access, block: Block) -> Candidates | None:
         tags = access.load(block)
-        late = tags >> self.shift > access.bound()
+        late = tags >> self.shift > _bound(access.known())
         if self.is_global:
             ctas = access.batch.rows(1) + access.batch.wave.first
             late = (tags != 0) & (late | (tags >> CTA & (1 << CTA_BITS) - 1 != ctas[..., None]))
@@ -365,7 +365,7 @@ class Places:
         self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at))
         if reads:
             self._latest(access, self.read)
-            self._late.append((access, access.bound()))
+            self._late.append((access, access.known()))
             if len(self._late) >= MOST_LATE:
                 self._settle_reads()
 
@@ -388,9 +388,9 @@ class Places:
     def _settle_reads(self) -> None:
         """Writes late reads down, without those that everyone knows."""
         late, self._late = self._late, []
-        for access, bound in late:
+        for access, known in late:
             if self.is_global or access.time > access.clocks.floor:
-                self._read(access, bound)
+                self._read(access, _bound(known))
 
     def _read(self, access: Access, bound: Ints) -> None:
         """Where a reader does not know of the last one, or two read at once, the tag says that there are many."""
@@ -405,6 +405,11 @@ class Places:
         lanes = np.broadcast_to((others | differs).any(-1), access.look.shape)
         if lanes.any():
             self._store_many(access, self.readers, tags, lanes)
+
+
+def _bound(known: Times) -> Ints:
+    """Up to when each warp knows everyone of its CTA, (CTAs or 1, warps, 1, 1)."""
+    return np.asarray(known.min(-1)[..., None, None], np.int64)
 
 
 def _scaled(at: Address, grain: int, tag_bytes: int) -> Address:
