@@ -66,7 +66,10 @@ class Log:
         self._by_time.setdefault(record.time, []).append(record)
         if len(self._records) > REMEMBERED:
             oldest = self._records.popleft()
-            self._by_time[oldest.time].remove(oldest)
+            of_that_time = self._by_time[oldest.time]
+            of_that_time.remove(oldest)
+            if not of_that_time:
+                del self._by_time[oldest.time]
 
     def find(self, cta: int, time: int) -> Record | None:
         """Of a CTA of the grid at a time, if it is remembered."""
