@@ -23,7 +23,7 @@ from tilewright.sim.machine.memory import UNITS
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.codegen.compiled import Compiled
+    from tilewright.sim.codegen.analysis import Analysed
     from tilewright.sim.codegen.source import Source
     from tilewright.sim.machine.sites import Site
 
@@ -57,7 +57,7 @@ class Emitter:
     """
 
     def __init__(
-        self, program: Compiled, out: Source, rules: Mapping[type[Expr], Callable[[Emitter, Expr, str], Operand]]
+        self, program: Analysed, out: Source, rules: Mapping[type[Expr], Callable[[Emitter, Expr, str], Operand]]
     ) -> None:
         self.program = program
         self.out = out

@@ -1,9 +1,6 @@
 """From expressions to Python source over arrays.
 
-A value is text plus, where it may hold uninitialised bits, the text of its shadow: flags that travel with it and stand
-in the same places (see `tilewright.sim.checks.poison`). Whatever looks at a value rather than moving it asks for
-`Expressions.sound`, which emits the test of the shadow. Sides of a `select`, ``and`` and ``or`` that touch memory run
-under a mask of their own, so that a guarded load is safe.
+Sides of a `select`, ``and`` and ``or`` that touch memory run under a mask of their own, so that a guarded load is safe.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.turns import Turns
 
 if TYPE_CHECKING:
-    from tilewright.sim.codegen.compiled import Compiled
+    from tilewright.sim.codegen.analysis import Analysed
     from tilewright.sim.machine.arrays import Array, Ints
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
@@ -86,7 +86,7 @@ NAMESPACE: dict[str, object] = {
 class SegmentEmitter(Emitter):
     """Emits one segment."""
 
-    def __init__(self, program: Compiled, out: Source, segment: Segment, live_out: frozenset[str]) -> None:
+    def __init__(self, program: Analysed, out: Source, segment: Segment, live_out: frozenset[str]) -> None:
         super().__init__(program, out, RULES)
         self.segment = segment
         self.live_out = live_out

@@ -41,7 +41,7 @@ MOST_LATE = 64  # reads that are not written down yet
 NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen: one is made for each access of a kernel
 class Access:
     """look, mask: how to look at the tags. at: the bytes. time: of its record."""
 
@@ -251,10 +251,12 @@ class Places:
         if self.is_global:
             low, high = self._spans[latest is self.written]
             return access.at.lo <= high and access.at.hi + access.site.width > low
+        if not latest:
+            return False
         name = access.site.line.buffer
         arena = access.batch.wave.run.places.arena.name
-        if name == arena and not self.is_global:  # a pointer of run time may have touched any
-            found = np.max(list(latest.values()), axis=0) if latest else None
+        if name == arena:  # a pointer of run time may have touched any
+            found = np.max(list(latest.values()), axis=0)
         else:
             found = latest.get(name)
             if arena in latest and found is not None:

@@ -24,12 +24,12 @@ REMEMBERED = 4096  # records of one memory
 class Record:
     """An access as others will want to know of it: where it was, who made it. Holds on to nothing larger."""
 
-    __slots__ = ("at", "first", "mask", "rows", "site", "time", "warps", "whole")
+    __slots__ = ("at", "ctas", "first", "mask", "site", "time", "warps", "whole")
 
     def __init__(self, time: int, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         self.time = time
         self.site = site
-        self.rows, self.warps = numbers(batch.ctas), numbers(batch.warps)
+        self.ctas, self.warps = batch.ctas, batch.warps
         self.whole = batch.wave.ctas
         self.first = batch.wave.first
         self.mask = mask
@@ -41,10 +41,11 @@ class Record:
 
     def threads(self) -> tuple[Ints, Ints, Ints]:
         """The CTA of the grid, the thread and the address of each that took part."""
-        shape = (len(self.rows), len(self.warps), 32)
+        own = np.array(numbers(self.ctas)), np.array(numbers(self.warps))
+        shape = (len(own[0]), len(own[1]), 32)
         rows, warps, lanes = np.nonzero(np.broadcast_to(self.mask.full, shape))
         address = np.broadcast_to(self.at.full(), shape)[rows, warps, lanes]
-        return np.array(self.rows)[rows] + self.first, np.array(self.warps)[warps] * 32 + lanes, address
+        return own[0][rows] + self.first, own[1][warps] * 32 + lanes, address
 
     def touched(self, cta: int, thread: int, address: int, width: int) -> bool:
         """Did this thread touch these bytes here?"""
