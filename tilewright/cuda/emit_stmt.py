@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from tilewright.cuda.emit_expr import expression
 from tilewright.cuda.emit_memory import store, view
@@ -39,6 +38,7 @@ from tilewright.ir import (
     statements,
     walk,
 )
+from tilewright.records import replace
 
 __all__ = ["lines_of"]
 

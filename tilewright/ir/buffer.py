@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INT32, INT64, DType, dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir.build import as_expr, cast
-from tilewright.ir.expr import AddressOf, Expr, Load, Value, Within, const_value
+from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Within, const_value
 from tilewright.ir.sums import Sum
 from tilewright.layout import Layout, S, SwizzleLayout
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,8 +29,16 @@ Index = "Value | slice"
 Span1D = tuple[Value, Value]  # start, extent
 
 
+class _Remembered(Node):
+    """What a buffer computes once."""
+
+    __slots__ = ("_flat", "_size")
+    _flat: Buffer
+    _size: Value
+
+
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(_Remembered):
     """Storage that a kernel names. Frozen: a view is another `Buffer` whose ``data`` points into this one.
 
     shape: logical extents, ints or expressions. layout: where the element at a logical coordinate lives; None in the
@@ -206,8 +215,12 @@ class Buffer:
     def _storage(self) -> Value:
         if self.layout is None:
             return self.shape[0]
-        size: Value = self.layout.size() if self.space == "tmem" else self.layout.storage().cosize("m")
-        return size
+        try:
+            return self._size
+        except AttributeError:
+            size = self.layout.size() if self.space == "tmem" else self.layout.storage().cosize("m")
+            object.__setattr__(self, "_size", size)
+            return self._size
 
     def check_size(self) -> None:
         """Raises KernelError where the layout has more or fewer elements than the shape."""
@@ -225,7 +238,14 @@ class Buffer:
         """This buffer as the lowered stage sees it: same name, one dimension over its storage, no layout."""
         if self.layout is None:
             return self
-        size = _collected(self.layout.storage().cosize("m")) if self.space == "global" else self.storage_size()
+        try:
+            return self._flat
+        except AttributeError:
+            object.__setattr__(self, "_flat", self._flattened())
+            return self._flat
+
+    def _flattened(self) -> Buffer:
+        size = _collected(self._storage()) if self.space == "global" else self.storage_size()
         return replace(self, shape=(size,), layout=None)
 
     def _check_rank(self, rank: int) -> None:

@@ -59,6 +59,8 @@ def as_expr(value: Value, like: DType = INT32) -> Expr:
         if value.dtype == VOID and is_being_parsed():
             raise KernelError(f"`{value}` has no value", given="a call without a result", hint="a statement of its own")
         return value
+    if type(value) is int and like is INT32 and -(1 << 31) <= value < 1 << 31:  # nearly always
+        return Const(value, INT32)
     made = _literal(value, like)
     if made.value != value:
         check_number(value, made.dtype)

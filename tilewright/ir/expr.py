@@ -33,6 +33,7 @@ __all__ = [
     "Const",
     "Expr",
     "Load",
+    "Node",
     "Number",
     "Reinterpret",
     "Select",
@@ -70,7 +71,14 @@ def is_being_parsed() -> bool:
     return _user_code_runs.get()
 
 
-class Expr:
+class Node:
+    """What passes go over: expressions, buffers and statements. ``_walked`` is what `tilewright.ir.walk` found in it."""
+
+    __slots__ = ("_walked",)
+    _walked: tuple[Expr, ...]
+
+
+class Expr(Node):
     """The base of all expression nodes. ``dtype`` is the type of its value."""
 
     __slots__ = ("_hash",)
@@ -362,8 +370,15 @@ class AddressOf(Expr):
         return HANDLE
 
 
+class _Bound(Expr):
+    """What `tilewright.isa.bind` finds of a call is kept with it."""
+
+    __slots__ = ("_bound",)
+    _bound: object
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Call(Expr):
+class Call(_Bound):
     """``T.<op>(*args, **attrs)``: an instruction or intrinsic of the table in `tilewright.isa`.
 
     Modifiers stay plain Python values, operands are expressions, both in the order of the language. Build one with

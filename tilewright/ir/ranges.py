@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import gcd, prod
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -27,6 +27,7 @@ from tilewright.ir.stmt import Assign, Assume, Kernel, Launch
 from tilewright.ir.sums import Sum, factors, is_ring
 from tilewright.ir.walk import statements, walk
 from tilewright.layout import INTS
+from tilewright.records import replace
 
 __all__ = ["RangeFacts"]
 

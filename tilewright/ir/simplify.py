@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright.ir.build import as_expr, binary, cast, const, select, unary
@@ -30,6 +29,7 @@ from tilewright.ir.intervals import domain
 from tilewright.ir.rules import rules_for
 from tilewright.ir.sums import Sum, is_ring, recombined
 from tilewright.ir.walk import walk
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts

@@ -7,7 +7,7 @@ between `lower` and the back ends, so that a broken pass is found where it broke
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.dtypes import BOOL, INT32, DType
@@ -40,6 +40,7 @@ from tilewright.ir.stmt import (
 from tilewright.ir.unrolling import rounds_written_out
 from tilewright.ir.verify_lowered import verify_lowered
 from tilewright.ir.walk import expressions, statements, walk
+from tilewright.records import replace
 
 __all__ = ["verify"]
 

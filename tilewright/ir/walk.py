@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from contextlib import contextmanager
-from dataclasses import fields, replace
-from operator import is_not
+from dataclasses import fields
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import Expr, Within
 from tilewright.ir.stmt import Assign, Body, For, If, Stmt, While
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +22,7 @@ __all__ = [
     "bodies",
     "deep_recursion",
     "expressions",
+    "is_small",
     "map_body",
     "map_buffers",
     "parts",
@@ -36,7 +39,8 @@ LEVELS = 30_000  # of Python calls: a chain of a thousand `elif` is a nest of as
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _NOTHING: tuple[object, ...] = ()  # nothing to go into; one object, as the default of a field
-_STATEMENTS = get_args(Stmt)
+_STATEMENTS = frozenset(get_args(Stmt))
+_PLAIN_OR_STATEMENTS = _PLAIN | _STATEMENTS
 _NODES = (Expr, Region, Buffer, Within, *_STATEMENTS)
 _BODIES = frozenset({"body", "then", "orelse"})
 
@@ -56,6 +60,17 @@ def _fields(kind: type) -> tuple[str, ...]:
     return names
 
 
+@cache
+def _backwards(kind: type) -> Callable[[object], tuple[object, ...]] | None:
+    """What gives the parts of a tuple or node, last to first; None for what has none."""
+    if kind is tuple:
+        return operator.itemgetter(slice(None, None, -1))
+    names = _fields(kind)[::-1]
+    if len(names) == 1:
+        return lambda node: (getattr(node, names[0]),)
+    return operator.attrgetter(*names) if names else None
+
+
 @contextmanager
 def deep_recursion() -> Iterator[None]:
     """While kernels are parsed or compiled, which goes into nested branches level by level."""
@@ -68,27 +83,69 @@ def deep_recursion() -> Iterator[None]:
 
 
 def parts(node: object) -> list[object]:
-    """What a node, statement or tuple is made of: its parts that may hold expressions, first to last.
+    """What a node, statement or tuple is made of: its parts that may hold expressions, last to first.
 
     Of a buffer that is ``data`` and ``elem_offset`` too: a view depends on what it views.
     """
+    backwards = _backwards(type(node))
+    found = () if backwards is None else backwards(node)
+    return [part for part in found if part is not _NOTHING and type(part) not in _PLAIN]
+
+
+def is_small(node: object, most: int) -> bool:
+    """Has a node fewer than ``most`` expressions below it, each counted as often as it stands there?"""
+    todo = parts(node)
+    count = 0
+    while todo:
+        part = todo.pop()
+        kind = type(part)
+        if kind is Buffer:
+            count += len(walk(part))
+        elif kind not in _PLAIN_OR_STATEMENTS:
+            if isinstance(part, Expr):
+                count += 1
+            if (backwards := _backwards(kind)) is not None:
+                todo += backwards(part)
+        if count >= most:
+            return False
+    return True
+
+
+def walk(node: object) -> tuple[Expr, ...]:
+    """Every expression in ``node`` (an expression, region, buffer or tuple of them), once, each before its parts.
+
+    Nodes are frozen: what was found in an expression or a buffer is remembered there.
+    """
     kind = type(node)
-    found = node if kind is tuple else [getattr(node, name) for name in _fields(kind)]
-    return [part for part in found if part is not _NOTHING and type(part) not in _PLAIN]  # type: ignore[attr-defined]
-
-
-def walk(node: object) -> Iterator[Expr]:
-    """Every expression in ``node`` (an expression, region, buffer or tuple of them), each before its parts."""
+    is_remembered = issubclass(kind, (Expr, Buffer))
+    if is_remembered:
+        try:
+            return node._walked  # type: ignore[attr-defined,no-any-return]  # as was just seen
+        except AttributeError:
+            pass
+    elif kind in _STATEMENTS:
+        return ()
+    found: dict[int, Expr] = {}
     todo = [node]
     while todo:
-        node = todo.pop()
-        if isinstance(node, Expr):
-            yield node
-        elif isinstance(node, _STATEMENTS):
+        part = todo.pop()
+        kind = type(part)
+        if kind in _PLAIN_OR_STATEMENTS:
             continue
-        if inner := parts(node):
-            inner.reverse()
-            todo += inner
+        if kind is Buffer and part is not node:
+            for inner in walk(part):
+                found.setdefault(id(inner), inner)
+            continue
+        if isinstance(part, Expr):
+            if id(part) in found:
+                continue
+            found[id(part)] = part
+        if (backwards := _backwards(kind)) is not None:
+            todo += backwards(part)
+    every = tuple(found.values())
+    if is_remembered:
+        object.__setattr__(node, "_walked", every)
+    return every
 
 
 def substituted(
@@ -122,7 +179,7 @@ def _with_parts(node: Node, change: Callable[[object], object]) -> Node:
     kind = type(node)
     if kind is tuple:
         parts = tuple([part if type(part) in _PLAIN else change(part) for part in node])  # type: ignore[attr-defined]
-        return parts if any(map(is_not, parts, node)) else node  # type: ignore[return-value,call-overload]
+        return parts if any(map(operator.is_not, parts, node)) else node  # type: ignore[return-value,call-overload]
     changed = {}
     for name in _fields(kind):
         part = getattr(node, name)
@@ -160,11 +217,14 @@ def assigned(body: Body) -> frozenset[str]:
     return frozenset(stmt.var.name for stmt in statements(body) if isinstance(stmt, Assign))
 
 
-def expressions(stmt: Stmt) -> Iterator[Expr]:
-    """Every expression of one statement, without those of statements inside it."""
-    for name in _fields(type(stmt)):
-        if name not in _BODIES:
-            yield from walk(getattr(stmt, name))
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    """Every expression of one statement, once, without those of statements inside it."""
+    try:
+        return stmt._walked
+    except AttributeError:
+        found = walk(tuple([getattr(stmt, name) for name in _fields(type(stmt)) if name not in _BODIES]))
+        object.__setattr__(stmt, "_walked", found)
+        return found
 
 
 def rewrite_values(stmt: Stmt, change: Callable[[Expr], Expr | None]) -> Stmt:

@@ -36,7 +36,7 @@ def call(parser: Parser, node: ast.Call) -> object:
         if isinstance(part, ast.Starred):
             args += parser.eval(part.value)  # type: ignore[arg-type]  # Python's own error is the right one
         else:
-            args.append(parser.outcome(part) if evaluates else parser.eval(part))
+            args.append(parser.eval(part, may_be_void=evaluates))
     kwargs: dict[str, object] = {}
     for keyword in node.keywords:
         value = parser.eval(keyword.value)

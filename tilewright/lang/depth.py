@@ -6,10 +6,9 @@ Python, C++ compilers and our own passes go into an expression level by level, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from typing import NamedTuple
 
-from tilewright.ir import Binary, Call, Expr, Load, parts, substituted, walk
+from tilewright.ir import Binary, Call, Expr, Load, is_small, substituted
 from tilewright.lang.moments import inside
 
 __all__ = ["in_steps"]
@@ -21,9 +20,7 @@ _MAY_FAIL = ("//", "%", "/", "truncdiv", "truncmod")
 
 def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[object, object], None]) -> object:
     """``node`` with every part that is too deep bound; ``renewed`` hears of nodes that were built again."""
-    if not isinstance(node, Expr) and not parts(node):
-        return node
-    if len(list(islice(walk(tuple(parts(node))), DEEPEST))) < DEEPEST:
+    if is_small(node, DEEPEST):
         return node
     names: dict[int, Expr] = {}
     extents: dict[int, Extent] = {}

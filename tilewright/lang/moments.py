@@ -30,6 +30,7 @@ from tilewright.ir import (
     Store,
     TileCall,
     Var,
+    expressions,
     parts,
     substituted,
     walk,
@@ -253,6 +254,9 @@ class Moments:
             self._kept = True
 
     def _uses(self, node: object) -> Iterator[Use]:
+        found = walk(node) if isinstance(node, (Expr, tuple, Region)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
+        if self._reads.keys().isdisjoint(map(id, found)):
+            return
         todo: list[tuple[object, Expr | None, bool]] = [(node, None, False)]
         while todo:
             node, choice, address = todo.pop()
@@ -313,4 +317,4 @@ def inside(node: object, choice: Expr | None, address: bool) -> list[tuple[objec
         around = node if choice is None else choice
         return [(node.b, around, address), (node.a, around, address), (node.cond, choice, address)]
     inner = address or isinstance(node, (Load, AddressOf, Region, Buffer))
-    return [(part, choice, inner) for part in reversed(parts(node))]
+    return [(part, choice, inner) for part in parts(node)]

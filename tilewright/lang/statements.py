@@ -36,7 +36,7 @@ __all__: list[str] = []
 
 @statement(ast.Expr)
 def expression_statement(parser: Parser, node: ast.Expr) -> None:
-    value = parser.outcome(node.value)
+    value = parser.eval(node.value, may_be_void=True)
     if isinstance(value, Call):
         if value.dtype != "void":  # a call without a value is a statement since it was made
             parser.builder.emit(Evaluate(value, at=parser.builder.at))
@@ -209,7 +209,7 @@ def give_back(parser: Parser, node: ast.Return) -> None:
         raise KernelError(
             "`return` under run-time control flow", allowed="as the last statement", hint="if/else around what follows"
         )
-    raise Return(None if node.value is None else parser.outcome(node.value))
+    raise Return(None if node.value is None else parser.eval(node.value, may_be_void=True))
 
 
 @statement(ast.FunctionDef)

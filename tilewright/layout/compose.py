@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,7 @@ from tilewright.layout.swizzled import SwizzledLayout
 from tilewright.layout.tables import is_small, same_places
 from tilewright.layout.thread_axes import extremes
 from tilewright.layout.tile import TileLayout
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.layout.swizzle import SwizzleLayout

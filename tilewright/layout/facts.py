@@ -65,6 +65,8 @@ INTS: Facts = _Ints()
 
 def as_int(value: Value) -> int | None:
     """The Python int that a value is, or None for an expression."""
+    if type(value) is int:
+        return value
     return int(value) if isinstance(value, int | np.integer) else None
 
 

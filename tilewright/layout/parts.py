@@ -14,6 +14,8 @@ from tilewright.layout.iters import Iter, Iters, merged, spell
 
 __all__ = ["IterLayout"]
 
+LIST = public.kind("Iterable[Any]")
+
 
 @public.methods
 @public.kind_of("a tile layout, S[...]")
@@ -108,7 +110,7 @@ class IterLayout(Layout):
 
 def _listed(given: Any) -> tuple[Any, ...]:
     """What was given one by one; itself where it is no list of anything. `Any`: whoever asks looks at each."""
-    return tuple(given) if public.kind("Iterable[Any]").fits(given) else (given,)
+    return tuple(given) if isinstance(given, tuple | list) or LIST.fits(given) else (given,)
 
 
 def _iters(given: Iterable[Iter]) -> Iters:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.dtypes import HANDLE, INT32
@@ -44,6 +44,7 @@ from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.widths import widened
 from tilewright.lower.storage import Storage, offset_of, owner_coordinates, storage_of
 from tilewright.lower.vectorize import vectorized
+from tilewright.records import replace
 
 __all__ = ["flatten"]
 

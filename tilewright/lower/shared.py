@@ -5,12 +5,12 @@ Both back ends use these offsets, so that bank counts, swizzles on address bits 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Body, Buffer, Stmt, map_body, statements
 from tilewright.layout import ComposeLayout, Layout
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.errors import Span

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INT32, INT64, DType
 from tilewright.errors import DispatchError, LayoutError, Span
-from tilewright.ir import Argument, Buffer, Expr, Region, Value, as_expr, const_value
+from tilewright.ir import Argument, Buffer, Expr, Region, Value, as_expr, const_value, same
 from tilewright.ir.widths import has_wide_strides, widened
 from tilewright.layout import ComposeLayout, Layout, SwizzleLayout, TileLayout
 from tilewright.primitives import PRIMITIVES, Mismatch, Primitive
+from tilewright.records import replace
 from tilewright.tile.walks import digits_of
 
 if TYPE_CHECKING:
@@ -218,7 +219,9 @@ def checked(call: TileCall) -> TileCall:
     shapes = row.shapes(call.sides, call.facts)
     if isinstance(shapes, Mismatch):
         raise call.invalid(shapes)
-    return replace(call, sides={name: replace(side, extents=shapes[name]) for name, side in call.sides.items()})
+    changed = {name: replace(side, extents=shapes[name]) for name, side in call.sides.items()
+               if not same(side.extents, shapes[name])}  # fmt: skip
+    return replace(call, sides={**call.sides, **changed}) if changed else call
 
 
 def _check_values(call: TileCall) -> None:

@@ -31,6 +31,7 @@ class Check(Events):
 
     def __init__(self, program: Subject) -> None:
         self.program = program
+        self.doubtful = False  # may those who waited in this run wait for ever in another one?
 
     def watch(self, site: Site) -> Hook | None:
         """What to call before each access at a site, or None."""

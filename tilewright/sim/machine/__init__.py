@@ -15,6 +15,7 @@ arithmetic, convert, floats
 instructions, facets, gathered
                     a row of the instruction table, the machine as it sees it, and lanes that execute it together
 pending, bulk       asynchronous operations between issue and completion, and what their units see
-sync, turns         where threads meet; loops that turn on the spot
+sync, turns, precedence
+                    where threads meet; loops that turn on the spot; who goes first where several may
 uniform             warps that hold the same
 """

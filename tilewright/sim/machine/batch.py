@@ -113,6 +113,7 @@ class Batch(Look):
     parts: dict[int, Part] = field(default_factory=dict)
     meeting: Crossing | Polling | None = None  # what it waits for: see `tilewright.sim.machine.sync`
     polls: int = 0
+    again: bool = False
 
     def __post_init__(self) -> None:
         self.shape: Shape = self.mask.shape
@@ -194,7 +195,7 @@ def merged(a: Batch, b: Batch, axes: dict[str, int]) -> Batch | None:
         env[name] = joined
     rest = both[ctas, warps]
     mask = Mask(shape, None if rest.all() else rest)
-    return Batch(a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=min(a.polls, b.polls))
+    return Batch(a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=min(a.polls, b.polls), again=a.again)
 
 
 def _joined_value(a: Batch, b: Batch, name: str, over: int, where: tuple[slice, slice, Shape]) -> Value | None:

@@ -11,6 +11,7 @@ from tilewright.isa import Sync
 from tilewright.sim.machine.counts import Line
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.overlaps import blocks_of
+from tilewright.sim.machine.precedence import FORWARDS
 from tilewright.sim.machine.printed import Printed
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.pending import Operation
     from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.precedence import Precedence
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Storage
 
@@ -43,12 +45,11 @@ class Device:
         arrays: Mapping[str, Array],
         grid: Shape,
         checks: Sequence[Events],
-        *,
-        backwards: bool = False,
+        precedence: Precedence = FORWARDS,
     ) -> None:
-        """arrays: by the name of the buffer. backwards: the last CTA, warp and lane goes first where it may."""
+        """arrays: by the name of the buffer."""
         self.program = program
-        self.backwards = backwards
+        self.precedence = precedence
         self.places = program.places
         self.blocks = blocks_of(arrays, program.groups)
         self.sizes = {name: block.nbytes for name, block in self.blocks.items()} | {

@@ -140,7 +140,7 @@ class MemoryFacet:
         place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape).reshape(-1)
         given = [np.broadcast_to(value, olds.shape).reshape(-1) for value in values]
         words, flat = words.reshape(-1), olds.reshape(-1)
-        for turn in _turns(place, lanes.flat[::-1] if self.batch.wave.run.backwards else lanes.flat):
+        for turn in _turns(place, self.batch.wave.run.precedence.taken(lanes.flat)):
             there = place[turn]
             flat[turn] = old = words[there]
             words[there] = np.asarray(combine(old, *(value[turn] for value in given))).astype(olds.dtype)

@@ -223,6 +223,23 @@ class Barriers:
         self.generation[rows, number] += 1
         self.arrived[rows, number] = 0
 
+    def release_without(self, batch: Batch, ended: Bools) -> bool:
+        """Completes the meeting that a batch waits for where it has no count, and only warps that have ended, (CTAs,
+        warps), have not come; False where others are missing.
+        """
+        sync = batch.place.sync
+        assert sync is not None
+        if sync.scope not in ("cta", "cluster"):
+            return False
+        number = NAMED if sync.scope == "cluster" else 0
+        size = self.wave.run.cluster_ctas if sync.scope == "cluster" else 1
+        missing = self.expected[:, number] - self.arrived[:, number]
+        gone = WARP * ended.sum(1).reshape(-1, size).sum(1).repeat(size)
+        rows = np.unique(self._rows(batch, sync))
+        rows = rows[(self.arrived[rows, number] > 0) & (gone[rows] >= missing[rows])]
+        self._complete(rows, number, sync)
+        return bool(len(rows))
+
     def _meetings(self, number: int, rows: Ints) -> Iterator[tuple[int, Bools]]:
         """What the running meeting at a barrier is kept under, and for which of the rows."""
         if number < NAMED:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Known", "Ledger", "joined", "told"]
+__all__ = ["HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Known", "Ledger", "Times", "joined", "told"]
 
 SEEN, OFFERED, HEARD, ORDERED = 1, 2, 4, 8
 NUMBERS = 256  # of operations' parts, to begin with

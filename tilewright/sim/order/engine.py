@@ -89,7 +89,7 @@ class Order(Check):
         self.warned: set[tuple[str, str]] = set()
 
     def begin(self, run: Device) -> None:
-        self.orders, self.globals, self.locations, self.warned = {}, {}, Locations(), set()
+        self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
 
     def start(self, wave: Wave) -> None:
@@ -288,13 +288,14 @@ class Order(Check):
         order = self.orders[wave]
         wide = signal.scope != "cta"
         known = order.clocks.published(signals.who)
+        after = known.threads
         if signal.sem == "relaxed":
             known = known.of_execution()
             for k in range(len(signals.who)):
                 for pattern in self._fenced_before(wave, signals.who, k):
                     one = np.array([k])
-                    order.phases.arrived(signals[one], pattern.known, wide=wide and pattern.scope != "cta")
-        self._check_seen(wave, signals, order.phases.arrived(signals, known, wide=wide), at)
+                    order.phases.arrived(signals[one], pattern.known, after, wide=wide and pattern.scope != "cta")
+        self._check_seen(wave, signals, order.phases.arrived(signals, known, after, wide=wide), at)
 
     def _check_seen(self, wave: Wave, signals: Signals, early: Ints, at: Span | None, who: str = "") -> None:
         """A phase is seen over by somebody before anyone arrives for the next."""
@@ -364,10 +365,10 @@ class Order(Check):
         operations = self.orders[wave].operations
         if operations is None or operation.number not in operations.committed:
             return
-        known = operations.committed.pop(operation.number)
+        known, after = operations.committed.pop(operation.number), operations.issued.pop(operation.number)
         for issuer, rows, address in operation.footprint.arrivals:
             signals = arrivals_of(wave, rows, address)
-            early = self.orders[wave].phases.arrived(signals, known[issuer], wide=True)
+            early = self.orders[wave].phases.arrived(signals, known[issuer], after[issuer], wide=True)
             self._check_seen(wave, signals, early, operation.instruction.at, operation.who(int(issuer[0])))
 
     def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
@@ -383,7 +384,10 @@ class Order(Check):
             check_freed(operations, place, taken, at)
 
     def ended(self, wave: Wave) -> None:
-        self.orders.pop(wave).protocol.closed()
+        order = self.orders.pop(wave)
+        order.phases.closed()
+        self.doubtful |= order.phases.overtaken
+        order.protocol.closed()
 
     def stuck(self, wave: Wave) -> str:
         operations = self.orders[wave].operations

@@ -82,11 +82,10 @@ class Locations:
         self.awake = True
         if site.write:
             self.memories.add(places.name)
-        every = list(_threads(access))
-        if access.batch.wave.run.backwards:
-            every.reverse()
-        for _, threads in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
-            self._of_warp(access, fences, list(threads))  # they have no order among themselves
+        threads = list(_threads(access))
+        every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
+        for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
+            self._of_warp(access, fences, list(warp))  # they have no order among themselves
 
     def _of_warp(self, access: Access, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
         site, clocks = access.site, access.clocks

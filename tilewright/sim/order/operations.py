@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.tmem import table_of_cells
+from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import arrivals_of
-from tilewright.sim.order.clocks import OFFERED, ORDERED, SEEN, Clocks, Known, told
+from tilewright.sim.order.clocks import OFFERED, ORDERED, SEEN, Clocks, Known, Times, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +117,8 @@ class Operations:
 
     writers, readers: (CTAs, columns, lanes), who wrote a cell last, and who in each warpgroup has read it since.
     holders: for each warp that copies, (CTAs, units) who reads a unit of shared memory last. unseen: parts of warps
-    that some of them have not waited for, and in which CTAs. committed: what commits under way will publish.
+    that some of them have not waited for, and in which CTAs. committed: what commits under way will publish; issued:
+    what their threads came after.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -130,6 +132,7 @@ class Operations:
         self.loading: list[Loading] = []
         self.unseen: list[tuple[Part, Bools]] = []
         self.committed: dict[int, Known] = {}
+        self.issued: dict[int, Times] = {}
         self.commits: list[Commit] = []
         self._free = list(range(clocks.parts.shape[-1] - 1, 0, -1))
 
@@ -221,6 +224,7 @@ class Operations:
         mine = np.where(self._of_threads(rows, threads, commit.group), SEEN, 0).astype(np.uint8)
         flags = told(np.asarray(flags | mine | (flags | mine) << 1 & OFFERED, np.uint8))
         nothing = np.zeros((len(rows), self.clocks.width), np.int32)
+        self.issued[commit.number] = self.clocks.published(Actors.threads(rows, threads)).threads
         self.committed[commit.number] = Known(nothing, flags, self.clocks.cluster_of(rows))
         _, homes, address = commit.footprint.arrivals[0]
         parity = int(arrivals_of(self.wave, homes[:1], address[:1]).phase[0]) % 2
@@ -244,8 +248,7 @@ class Operations:
     def are_ordered(self, number: int, now: Operation, own: Ints) -> Bools:
         """Of each actor of an operation: does a part come before it?
 
-        Some kinds of one thread keep their order by themselves, and what a thread itself has seen complete is; an
-        operation reads before it writes.
+        Some kinds of one thread keep their order by themselves; an operation reads before it writes.
         """
         flags = self.clocks.parts[now.rows, self.knowers(now), number]
         in_order: Bools = (flags & ORDERED != 0) | (own == number)
@@ -254,5 +257,5 @@ class Operations:
             same = (now.threads == earlier.thread) & (self.ranks[now.rows] == earlier.rank)
             name = earlier.operation.instruction.bound.instruction.name
             by_itself = name in now.instruction.asynchronous.in_order_after
-            in_order |= same & (by_itself | (flags & SEEN != 0))
+            in_order |= same & by_itself
         return in_order

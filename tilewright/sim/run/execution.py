@@ -16,6 +16,7 @@ from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.counts import Counts, Line
 from tilewright.sim.machine.device import Device
 from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.precedence import FORWARDS, Precedence
 from tilewright.sim.machine.wave import Wave
 from tilewright.sim.run.limits import Watch
 from tilewright.sim.run.progress import Display
@@ -58,11 +59,11 @@ class Execution(Device):
         scalars: Mapping[str, Number],
         limits: Limits,
         *,
-        backwards: bool = False,
+        precedence: Precedence = FORWARDS,
     ) -> None:
-        """arrays: by the name of the buffer. backwards: the last CTA, warp and lane goes first where it may."""
+        """arrays: by the name of the buffer."""
         self.scalars = program.bound_scalars(scalars)
-        super().__init__(program, arrays, program.grid(self.scalars), program.own_checks, backwards=backwards)
+        super().__init__(program, arrays, program.grid(self.scalars), program.own_checks, precedence)
         self.program: Compiled = program
         self.watch = Watch(self, limits)
         self.scheduler = Scheduler(self, program.segments, program.live)
@@ -122,7 +123,8 @@ class Execution(Device):
         if size <= 0:
             return False
         self.watch.look(monotonic())
-        wave = Wave(self, self.ctas - self._next - size if self.backwards else self._next, size)
+        first, size = self.precedence.next_ctas(self._next, size, self.ctas, self.cluster_ctas)
+        wave = Wave(self, first, size)
         self.open.append(wave)
         for check in self.checks:
             check.start(wave)

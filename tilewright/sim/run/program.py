@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.host import Limits
 from tilewright.sim.codegen.compiled import Compiled
 from tilewright.sim.machine.overlaps import Group, groups_of
+from tilewright.sim.machine.precedence import OTHERS, PATIENT, Precedence
 from tilewright.sim.run.execution import Execution, Run
 
 if TYPE_CHECKING:
@@ -66,19 +67,23 @@ def _run(
 ) -> Run:
     for site in program.sites:
         site.reset()
-    again = {name: array.copy() for name, array in arrays.items()} if _depends_on_the_schedule(program) else None
+    watched = "races" in program.checks and not program.groups and any(site.sem != "weak" for site in program.sites)
+    before = {name: array.copy() for name, array in arrays.items()} if watched else arrays
     with np.errstate(all="ignore"):
         execution = Execution(program, arrays, scalars, limits)
         execution.run(progress)
         result = execution.result()
-        if again is not None:
-            other = Execution(program, again, scalars, limits, backwards=True)
+        for precedence in _other_orders(program, execution) if watched else ():
+            again = {name: array.copy() for name, array in before.items()}
+            other = Execution(program, again, scalars, limits, precedence=precedence)
             other.run(lambda done, ctas: None)
             result.warnings.extend(text for text in other.warnings if text not in result.warnings)
         return result
 
 
-def _depends_on_the_schedule(program: Compiled) -> bool:
-    """Do threads see who came first? Then the race check looks at a run in the opposite order as well."""
-    heard = (site for site in program.sites if site.sem != "weak" and site.observes and not site.is_signal)
-    return "races" in program.checks and not program.groups and any(heard)
+def _other_orders(program: Compiled, run: Execution) -> Iterator[Precedence]:
+    """Do threads see who came first? Then the race check looks at runs in other orders as well."""
+    if any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites):
+        yield from OTHERS if run.ctas * run.warps > 2 else OTHERS[:1]
+    if any(check.doubtful for check in program.own_checks):
+        yield PATIENT

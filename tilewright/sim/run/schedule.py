@@ -48,8 +48,11 @@ class Scheduler:
         self.rounds = 0
         self.last_round = 0
         self.current: Batch | None = None  # that runs
+        first = (self._ask_again, self._gather, self._complete, self._split)
+        if run.precedence.patient:
+            first = (self._gather, self._split, self._complete, self._ask_again)
         self._ways = (
-            self._release, self._ask_again, self._gather, self._complete, self._split, self._split_asking, self._poll,
+            self._release, *first, self._split_asking, self._release_without_the_ended, self._poll,
             self._force_gathering,
         )  # fmt: skip
 
@@ -67,16 +70,19 @@ class Scheduler:
     def _next(self) -> Batch:
         if len(self.ready) == 1:
             return self.ready.pop()
-        first_of = max if self.run.backwards else min
-        lowest = first_of(batch.segment for batch in self.ready)
-        here = [batch for batch in self.ready if batch.segment == lowest]
-        first = here[0]
+        first = min(self.ready, key=self._rank)
         self.ready.remove(first)
-        for other in here[1:]:
+        lowest = first.segment
+        for other in [batch for batch in self.ready if batch.segment == lowest]:
             if other.wave is first.wave and (both := merged(first, other, self.live[lowest])) is not None:
                 self.ready.remove(other)
                 first = both
         return first
+
+    def _rank(self, batch: Batch) -> int:
+        run = self.run
+        agent = (batch.wave.first + batch.ctas.start) * run.warps + batch.warps.start
+        return run.precedence.key(agent, run.ctas * run.warps, batch.segment)
 
     def _step(self, batch: Batch) -> None:
         """Runs segments until the batch waits, parts, ends, or somebody else is further behind."""
@@ -115,7 +121,7 @@ class Scheduler:
     def ask(
         self,
         batch: Batch,
-        passed: Bools,
+        passed: bool | Bools,
         place: BarrierSite,
         mbarrier: Address | None,
         tally: int | None,
@@ -125,6 +131,9 @@ class Scheduler:
         """Each lane goes on with segment ``to`` once it gets the answer yes, the others ask again at ``again``; the
         batch stays whole for as long as that can be. See `Polling` for the rest.
         """
+        if not batch.again and self.run.precedence.patient:
+            passed = False
+        batch.again = False
         yes = batch.mask.narrowed(passed)
         if yes is not None and yes.lanes == batch.mask.lanes:
             self._count(tally, yes)
@@ -189,8 +198,9 @@ class Scheduler:
             return False
         self.asked_at = progress
         for batch in self.asking:
-            batch.meeting = None
-        self.ready, self.asking = self.asking, []
+            batch.meeting, batch.again = None, True
+        self.ready += self.asking
+        self.asking = []
         return True
 
     def _complete(self) -> bool:
@@ -272,6 +282,18 @@ class Scheduler:
                 assert isinstance(batch.meeting, Crossing)
                 rest.meeting = Crossing(batch.place, *_rest_of(batch, rest, batch.meeting))
                 self.waiting.append(rest)
+                return True
+        return False
+
+    def _release_without_the_ended(self) -> bool:
+        """Barriers without a count, for which nobody is missing but warps that have ended: PTX ISA, "exit"."""
+        for batch in self.waiting:
+            wave = batch.wave
+            alive = np.zeros((wave.ctas, self.run.warps), np.bool_)
+            for other in (*self.waiting, *self.gathering, *self.polling, *self.asking):
+                if other.wave is wave:
+                    alive[other.ctas, other.warps] |= other.mask.full.any(-1)
+            if wave.barriers.release_without(batch, ~alive):
                 return True
         return False
 
