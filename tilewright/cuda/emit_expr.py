@@ -9,7 +9,7 @@ from tilewright.cuda.emit_convert import convert, to_float32
 from tilewright.cuda.emit_floats import float_binary, float_negated
 from tilewright.cuda.emit_integers import abs_bound, integer_binary, integer_unary
 from tilewright.cuda.emit_memory import address, load
-from tilewright.cuda.emit_types import Cpp, Level, computed_through_float, cpp_type, literal
+from tilewright.cuda.emit_types import LEVELS, Cpp, Level, computed_through_float, cpp_type, literal
 from tilewright.cuda.emit_unit import Scope
 from tilewright.cuda.emit_vectors import broadcast, component, elementwise, joined
 from tilewright.dtypes import INT32, DType, dtype
@@ -29,13 +29,12 @@ from tilewright.ir import (
     Var,
     Vector,
 )
+from tilewright.ir.operators import OPERATORS
 
 __all__ = ["expression"]
 
-_COMPARISON_LEVEL = {"==": Level.EQUALITY, "!=": Level.EQUALITY}
 EXACT_IN_FLOAT32 = 1 << 24
 INT16 = dtype("int16")
-_LOGIC = {"and": ("&&", Level.AND), "or": ("||", Level.OR)}
 
 
 def expression(node: Expr, scope: Scope) -> Cpp:
@@ -83,7 +82,8 @@ def _binary(node: Binary, scope: Scope) -> Cpp:
     if node.op in Binary.COMPARISONS:
         return _comparison(node, scope)
     if node.op in Binary.LOGIC:
-        symbol, level = _LOGIC[node.op]
+        symbol = OPERATORS[node.op].cuda
+        level = LEVELS[symbol]
         sides = (expression(side, scope) for side in (node.a, node.b))
         return Cpp(f" {symbol} ".join(side.at(level if side.level == level else Level.BIT_OR) for side in sides), level)
     if node.dtype.kind == "handle":
@@ -95,9 +95,8 @@ def _binary(node: Binary, scope: Scope) -> Cpp:
 
 
 def _comparison(node: Binary, scope: Scope) -> Cpp:
-    level = _COMPARISON_LEVEL.get(node.op, Level.RELATION)
     a, b = (_comparable(side, scope) for side in (node.a, node.b))
-    return Cpp(f"{a.at(Level.SHIFT)} {node.op} {b.at(Level.SHIFT)}", level)
+    return Cpp(f"{a.at(Level.SHIFT)} {node.op} {b.at(Level.SHIFT)}", LEVELS[node.op])
 
 
 def _comparable(node: Expr, scope: Scope) -> Cpp:

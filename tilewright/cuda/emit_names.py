@@ -86,7 +86,7 @@ class Names:
 
 
 def _spelled(wanted: str) -> str:
-    """In letters that C++ and PTX have."""
+    """The name in letters that C++ and PTX have."""
     if wanted.isascii() and wanted.isidentifier():
         return wanted
     name = re.sub(r"[^A-Za-z0-9_]", lambda match: f"u{ord(match[0]):x}", wanted)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "reader", "row_major"]
 
 reader: ContextVar[Callable[[Load], object] | None] = ContextVar("reader", default=None)
-"""Who wants to hear of elements that are read: the kernel being parsed."""
+"""What is told of each element that is read: the kernel being parsed."""
 
 SPACES = ("global", "shared", "shared.dyn", "local", "tmem")
 

@@ -29,6 +29,7 @@ from tilewright.ir.expr import (
 )
 from tilewright.ir.fold import fold, rounded
 from tilewright.ir.narrow import check_number
+from tilewright.ir.operators import OPERATORS, SHIFTS
 
 FLOAT32 = dtype("float32")
 
@@ -131,13 +132,17 @@ def cast(value: Value, kind: DType) -> Expr:
 
 
 def _operands(a: Value, b: Value) -> tuple[Expr, Expr]:
-    """Both as expressions of one dtype; a Python number takes the other side's."""
+    """Bring both to expressions of one dtype; a Python number takes the other side's, beyond an int32 int64."""
     if not isinstance(a, Expr):
-        a = as_expr(a, b.dtype if isinstance(b, Expr) else INT32)
+        a = as_expr(a, _like(a, b.dtype if isinstance(b, Expr) else INT32))
     if not isinstance(b, Expr):
-        b = as_expr(b, a.dtype)
+        b = as_expr(b, _like(b, a.dtype))
     kind = common_dtype(a.dtype, b.dtype)
     return cast(a, kind), cast(b, kind)
+
+
+def _like(value: Number, kind: DType) -> DType:
+    return INT64 if kind is INT32 and type(value) is int and not -(1 << 31) <= value < 1 << 31 else kind
 
 
 def _counted(*operands: Expr) -> tuple[Expr, ...]:
@@ -161,15 +166,11 @@ def _addressed(op: str, left: Value, right: Value) -> tuple[Value, Value]:
     return cast(left, INT64), cast(right, INT64)
 
 
-NEUTRAL = {"+": 0, "-": 0, "|": 0, "^": 0, "<<": 0, ">>": 0, "*": 1, "//": 1}  # on the right it changes nothing
-COMMUTES = ("+", "*", "|", "^")
-
-
 def binary(op: str, left: Value, right: Value) -> Expr:
     """``left op right``, typed; folded where both are constants and for the neutral elements of integers."""
     if op in Binary.LOGIC:
         return _logic(op, as_expr(left), as_expr(right))
-    if op in ("<<", ">>"):
+    if op in SHIFTS:
         (a,) = _counted(as_expr(left))
         b = cast(as_expr(right, a.dtype), a.dtype)
     else:
@@ -193,9 +194,10 @@ def binary(op: str, left: Value, right: Value) -> Expr:
 def _without_neutral(op: str, a: Expr, b: Expr) -> Expr | None:
     """What integers ``a op b`` comes to where one side is neutral or absorbing, or None."""
     left, right = const_value(a), const_value(b)
-    if right is not None and NEUTRAL.get(op) == right:
+    row = OPERATORS[op]
+    if right is not None and row.neutral == right:
         return a
-    if left is not None and op in COMMUTES and NEUTRAL[op] == left:
+    if left is not None and row.commutes and row.neutral == left:
         return b
     if (op == "*" and 0 in (left, right)) or (op == "%" and right == 1):
         return const(0, a.dtype)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from tilewright.dtypes import HANDLE, INT32, DType
 from tilewright.errors import KernelError
+from tilewright.ir.operators import of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,7 +73,7 @@ def is_being_parsed() -> bool:
 
 
 class Node:
-    """What passes go over: expressions, buffers and statements. ``_walked`` is what `tilewright.ir.walk` found in it."""
+    """What passes go over: expressions, buffers, statements. ``_walked`` is what `tilewright.ir.walk` found in one."""
 
     __slots__ = ("_walked",)
     _walked: tuple[Expr, ...]
@@ -269,10 +270,10 @@ class Binary(Expr):
     b: Expr
     dtype: DType
 
-    ARITHMETIC: ClassVar[tuple[str, ...]] = ("+", "-", "*", "/", "//", "%", "truncdiv", "truncmod", "min", "max")
-    BITS: ClassVar[tuple[str, ...]] = ("&", "|", "^", "<<", ">>")
-    COMPARISONS: ClassVar[tuple[str, ...]] = ("==", "!=", "<", "<=", ">", ">=")
-    LOGIC: ClassVar[tuple[str, ...]] = ("and", "or")
+    ARITHMETIC: ClassVar[tuple[str, ...]] = of_kind("arithmetic")
+    BITS: ClassVar[tuple[str, ...]] = of_kind("bits")
+    COMPARISONS: ClassVar[tuple[str, ...]] = of_kind("comparison")
+    LOGIC: ClassVar[tuple[str, ...]] = of_kind("logic")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -42,7 +42,7 @@ _REGISTER = {"cta_id": "ctaid", "cluster_id": "clusterid", "cta_id_in_cluster": 
 
 
 def scope_id_exprs(kernel: Kernel) -> dict[str, Expr]:
-    """For the name of each scope id of the kernel, what it is in special registers.
+    """The value of each scope id of the kernel in special registers, by the id's name.
 
     The first of several ids counts along x; a single ``cta_id_in_cluster`` is the rank.
     """
@@ -155,7 +155,7 @@ def _blocks(kernel: Kernel) -> tuple[tuple[int, int, int], tuple[Value, Value, V
 
 
 def _block_extents(kernel: Kernel) -> dict[str, list[Value | None]]:
-    """For each kind of block id its extents along x, y, z; None where nothing is said."""
+    """The extents of each kind of block id along x, y, z; None where the kernel does not say."""
     said: dict[str, list[Value | None]] = {kind: [None, None, None] for kind in BLOCKS}
     seen: dict[str, ScopeId] = {}
     for stmt in _scope_ids(kernel):

@@ -33,7 +33,7 @@ def check_placement(buffer: Buffer) -> None:
     if layout is None:
         return
     buffer.check_size()
-    if buffer.data is not None or buffer.space in ("global", "tmem"):
+    if buffer.data is not None or buffer.space in ("global", "tmem") or _is_dense(layout):
         return
     try:
         layout.verify_well_formed()
@@ -43,6 +43,18 @@ def check_placement(buffer: Buffer) -> None:
         ) from None
     _check_start(buffer, layout)
     _check_apart(buffer, layout, [0] * len(buffer.shape), buffer.shape)
+
+
+def _is_dense(layout: Layout) -> bool:
+    """Is each element just behind the one before it, from 0 on?"""
+    if not isinstance(layout, TileLayout) or layout.replica or layout.offset:
+        return False
+    size = 1
+    for it in reversed(layout.shard):
+        if it.axis is not m or it.stride != size or type(it.extent) is not int:
+            return False
+        size *= it.extent
+    return True
 
 
 def check_written(region: Region) -> None:

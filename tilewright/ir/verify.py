@@ -6,7 +6,7 @@ between `lower` and the back ends, so that a broken pass is found where it broke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -375,7 +375,7 @@ def _introduced(stmt: Stmt) -> tuple[str, ...]:
     return (stmt.buffer.name,) if isinstance(stmt, (AllocBuffer, DeclBuffer)) else ()
 
 
-def _used(stmt: Stmt) -> Iterator[Expr]:
+def _used(stmt: Stmt) -> Sequence[Expr]:
     """The expressions that a statement evaluates: not the names it introduces."""
     if isinstance(stmt, Bind):
         return walk(stmt.value)

@@ -40,7 +40,6 @@ LEVELS = 30_000  # of Python calls: a chain of a thousand `elif` is a nest of as
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _NOTHING: tuple[object, ...] = ()  # nothing to go into; one object, as the default of a field
 _STATEMENTS = frozenset(get_args(Stmt))
-_PLAIN_OR_STATEMENTS = _PLAIN | _STATEMENTS
 _NODES = (Expr, Region, Buffer, Within, *_STATEMENTS)
 _BODIES = frozenset({"body", "then", "orelse"})
 
@@ -64,7 +63,7 @@ def _fields(kind: type) -> tuple[str, ...]:
 def _backwards(kind: type) -> Callable[[object], tuple[object, ...]] | None:
     """What gives the parts of a tuple or node, last to first; None for what has none."""
     if kind is tuple:
-        return operator.itemgetter(slice(None, None, -1))
+        return lambda parts: parts[::-1]  # type: ignore[index]  # a tuple
     names = _fields(kind)[::-1]
     if len(names) == 1:
         return lambda node: (getattr(node, names[0]),)
@@ -85,9 +84,9 @@ def deep_recursion() -> Iterator[None]:
 def parts(node: object) -> list[object]:
     """What a node, statement or tuple is made of: its parts that may hold expressions, last to first.
 
-    Of a buffer that is ``data`` and ``elem_offset`` too: a view depends on what it views.
+    The expressions of a buffer include ``data`` and ``elem_offset``: a view depends on what it views.
     """
-    backwards = _backwards(type(node))
+    backwards = _backwards(type(node))  # type: ignore[arg-type]  # a class is hashable
     found = () if backwards is None else backwards(node)
     return [part for part in found if part is not _NOTHING and type(part) not in _PLAIN]
 
@@ -98,16 +97,12 @@ def is_small(node: object, most: int) -> bool:
     count = 0
     while todo:
         part = todo.pop()
-        kind = type(part)
-        if kind is Buffer:
-            count += len(walk(part))
-        elif kind not in _PLAIN_OR_STATEMENTS:
-            if isinstance(part, Expr):
-                count += 1
-            if (backwards := _backwards(kind)) is not None:
-                todo += backwards(part)
+        is_expr, inner = _WAYS[type(part)]
+        count += is_expr
         if count >= most:
             return False
+        if inner is not None:
+            todo += inner(part)
     return True
 
 
@@ -117,35 +112,42 @@ def walk(node: object) -> tuple[Expr, ...]:
     Nodes are frozen: what was found in an expression or a buffer is remembered there.
     """
     kind = type(node)
-    is_remembered = issubclass(kind, (Expr, Buffer))
-    if is_remembered:
-        try:
-            return node._walked  # type: ignore[attr-defined,no-any-return]  # as was just seen
-        except AttributeError:
-            pass
-    elif kind in _STATEMENTS:
+    if kind in _STATEMENTS:
         return ()
+    if kind is tuple or not issubclass(kind, (Expr, Buffer)):
+        return _found([node])
+    known: tuple[Expr, ...] | None = getattr(node, "_walked", None)
+    if known is None:
+        known = _found([node] if kind is not Buffer else [*_backwards(Buffer)(node)])  # type: ignore[misc]  # it has parts
+        object.__setattr__(node, "_walked", known)
+    return known
+
+
+def _found(todo: list[object]) -> tuple[Expr, ...]:
+    """The expressions in these nodes, the last of which comes first."""
     found: dict[int, Expr] = {}
-    todo = [node]
     while todo:
         part = todo.pop()
-        kind = type(part)
-        if kind in _PLAIN_OR_STATEMENTS:
-            continue
-        if kind is Buffer and part is not node:
-            for inner in walk(part):
-                found.setdefault(id(inner), inner)
-            continue
-        if isinstance(part, Expr):
+        is_expr, inner = _WAYS[type(part)]
+        if is_expr:
             if id(part) in found:
                 continue
-            found[id(part)] = part
-        if (backwards := _backwards(kind)) is not None:
-            todo += backwards(part)
-    every = tuple(found.values())
-    if is_remembered:
-        object.__setattr__(node, "_walked", every)
-    return every
+            found[id(part)] = part  # type: ignore[assignment]  # as was just seen
+        if inner is not None:
+            todo += inner(part)
+    return tuple(found.values())
+
+
+class _Ways(dict[type, tuple[bool, "Callable[[object], tuple[object, ...]] | None"]]):
+    """By type of node: is it an expression, and what gives its parts, last to first."""
+
+    def __missing__(self, kind: type) -> tuple[bool, Callable[[object], tuple[object, ...]] | None]:
+        inner = None if kind in _STATEMENTS else _backwards(kind)
+        self[kind] = issubclass(kind, Expr), (lambda buffer: walk(buffer)[::-1]) if kind is Buffer else inner
+        return self[kind]
+
+
+_WAYS = _Ways()
 
 
 def substituted(
@@ -155,24 +157,36 @@ def substituted(
 
     renewed: hears of every node that was built again for that, and of what it has become.
     """
-    found = by.get(id(node))
-    if found is not None:
-        return found  # type: ignore[return-value]  # an Expr for an Expr
-    made = _with_parts(node, lambda part: substituted(part, by, renewed))
-    if made is not node:
-        renewed(node, made)
-    return made
+    done: dict[int, object] = dict(by)
+
+    def visit(part: object) -> object:
+        known = done.get(id(part))
+        if known is None:
+            known = done[id(part)] = _with_parts(part, visit)
+            if known is not part:
+                renewed(part, known)
+        return known
+
+    return visit(node)  # type: ignore[return-value]  # an Expr for an Expr
 
 
 def rewrite(node: Node, change: Callable[[Expr], Expr | None]) -> Node:
     """``node`` with every expression replaced by ``change`` of it, inside out; None keeps it.
 
-    Parts are rewritten first; a node whose parts did not change is returned as it is.
+    Parts are rewritten first, once each; a node whose parts did not change is returned as it is.
     """
-    result = _with_parts(node, lambda part: rewrite(part, change))
-    if isinstance(result, Expr) and (new := change(result)) is not None:
-        return new  # type: ignore[return-value]  # an Expr for an Expr
-    return result
+    done: dict[int, object] = {}
+
+    def visit(part: object) -> object:
+        known = done.get(id(part))
+        if known is None:
+            known = _with_parts(part, visit)
+            if isinstance(known, Expr) and (new := change(known)) is not None:
+                known = new
+            done[id(part)] = known
+        return known
+
+    return visit(node)  # type: ignore[return-value]  # an Expr for an Expr
 
 
 def _with_parts(node: Node, change: Callable[[object], object]) -> Node:
@@ -185,24 +199,46 @@ def _with_parts(node: Node, change: Callable[[object], object]) -> Node:
         part = getattr(node, name)
         if part is not _NOTHING and type(part) not in _PLAIN and (new := change(part)) is not part:
             changed[name] = new
-    return replace(node, **changed) if changed else node  # type: ignore[type-var]  # of nodes, all dataclasses
+    return replace(node, **changed) if changed else node
 
 
-def map_buffers(node: Node, change: Callable[[Buffer], Buffer]) -> Node:
+def map_buffers(
+    node: Node, change: Callable[[Buffer], Buffer], renewed: Callable[[object, object], None] = lambda old, new: None
+) -> Node:
     """``node`` (an expression, a statement, a body) with every buffer in it replaced by ``change`` of it.
 
-    A view is changed after the buffer that it views.
+    A view is changed after the buffer that it views. renewed: as of `substituted`.
     """
-    result = _with_parts(node, lambda part: map_buffers(part, change))
-    return change(result) if isinstance(result, Buffer) else result  # type: ignore[return-value]  # a Buffer for a Buffer
+    done: dict[int, object] = {}
+
+    def visit(part: object) -> object:
+        known = done.get(id(part))
+        if known is None:
+            known = _with_parts(part, visit)
+            known = done[id(part)] = change(known) if isinstance(known, Buffer) else known
+            if known is not part:
+                renewed(part, known)
+        return known
+
+    return visit(node)  # type: ignore[return-value]  # a Buffer for a Buffer
 
 
-def statements(body: Body) -> Iterator[Stmt]:
+def statements(body: Body) -> list[Stmt]:
     """Every statement of ``body``, each before those inside it."""
+    found: list[Stmt] = []
+    _collect(body, found)
+    return found
+
+
+def _collect(body: Body, found: list[Stmt]) -> None:
     for stmt in body:
-        yield stmt
-        for inner in bodies(stmt):
-            yield from statements(inner)
+        found.append(stmt)
+        kind = type(stmt)
+        if kind is If:
+            _collect(stmt.then, found)  # type: ignore[union-attr]  # an If
+            _collect(stmt.orelse, found)  # type: ignore[union-attr]
+        elif kind is For or kind is While:
+            _collect(stmt.body, found)  # type: ignore[union-attr]
 
 
 def bodies(stmt: Stmt) -> tuple[Body, ...]:
@@ -219,12 +255,11 @@ def assigned(body: Body) -> frozenset[str]:
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """Every expression of one statement, once, without those of statements inside it."""
-    try:
-        return stmt._walked
-    except AttributeError:
-        found = walk(tuple([getattr(stmt, name) for name in _fields(type(stmt)) if name not in _BODIES]))
-        object.__setattr__(stmt, "_walked", found)
-        return found
+    known: tuple[Expr, ...] | None = getattr(stmt, "_walked", None)
+    if known is None:
+        known = _found([getattr(stmt, name) for name in _fields(type(stmt))[::-1] if name not in _BODIES])
+        object.__setattr__(stmt, "_walked", known)
+    return known
 
 
 def rewrite_values(stmt: Stmt, change: Callable[[Expr], Expr | None]) -> Stmt:

@@ -189,9 +189,7 @@ class Builder:
         self.moments.settle(node, self._blocks[-1])
         if not self.foreign:
             return node
-        made = map_buffers(node, self.declared)
-        self.moments.renewed(node, made)
-        return made
+        return map_buffers(node, self.declared, self.moments.rebuilt)
 
     def _step(self, value: Expr) -> Var:
         """A part of a deep expression, computed before the statement that it belongs to."""

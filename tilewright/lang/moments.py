@@ -200,14 +200,6 @@ class Moments:
         if (read := self._reads.get(id(value))) is not None:
             read.name = name
 
-    def renewed(self, old: object, new: object) -> None:
-        """``new`` is ``old`` with other buffers: its reads are those of ``old``."""
-        if new is not old:
-            for before, after in zip(walk(old), walk(new), strict=True):
-                if (read := self._reads.get(id(before))) is not None:
-                    self._reads[id(after)] = read
-                    self._alive.append(after)
-
     def rebuilt(self, old: object, new: object) -> None:
         """``new`` is ``old`` with other parts: the same read."""
         if (read := self._reads.get(id(old))) is not None and isinstance(new, Expr):

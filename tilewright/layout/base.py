@@ -88,7 +88,7 @@ class Layout(ABC):
 
     @abstractmethod
     def cosize(self, axis: str | Axis = "m") -> Value:
-        """One more than the largest coordinate on an axis, offsets and replicas included: what storage must hold."""
+        """The size of the storage on an axis: one more than the largest coordinate, offsets and replicas included."""
 
     @abstractmethod
     def table(self, shape: Sequence[int]) -> Table:
@@ -152,7 +152,7 @@ class Layout(ABC):
 
     @abstractmethod
     def parted(self, shape: Sequence[Value]) -> tuple[SwizzleLayout | None, TileLayout]:
-        """The swizzle, None for none, and the tile layout that it acts after; ``shape``: of whoever has no extents."""
+        """The swizzle, None for none, and the tile layout that it acts after; ``shape``: of one without extents."""
 
     @abstractmethod
     def is_trivial(self, facts: Facts = INTS) -> bool:

@@ -109,7 +109,7 @@ class IterLayout(Layout):
 
 
 def _listed(given: Any) -> tuple[Any, ...]:
-    """What was given one by one; itself where it is no list of anything. `Any`: whoever asks looks at each."""
+    """What was given one by one; itself where it is no list of anything. `Any`: the caller checks each."""
     return tuple(given) if isinstance(given, tuple | list) or LIST.fits(given) else (given,)
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from tilewright.dtypes import HANDLE, INT32
 from tilewright.errors import TilewrightError
 from tilewright.ir import (
+    COORDINATES,
     AddressOf,
     AllocBuffer,
     Assign,
@@ -35,7 +36,6 @@ from tilewright.ir import (
     const_value,
     expressions,
     rewrite,
-    special,
     statements,
     walk,
 )
@@ -47,15 +47,6 @@ from tilewright.lower.vectorize import vectorized
 from tilewright.records import replace
 
 __all__ = ["flatten"]
-
-OWNERS = {  # the thread axes of a register layout, by what a thread is there
-    "laneid": special("laneid"),
-    "warpid": special("warpid"),
-    "tx": special("tid"),
-    "wgid": special("warpid") // 4,
-    "wid_in_wg": special("warpid") % 4,
-    "tid_in_wg": special("tid") % 128,
-}
 
 
 def flatten(body: Body, ids: Mapping[str, Expr], facts: RangeFacts) -> Body:
@@ -73,7 +64,7 @@ class Place:
 
 
 class _Flattener:
-    """One walk over a kernel. Holds the scope ids, the scalars that change, and the views declared on the way."""
+    """Lowers a kernel in one walk. Holds the scope ids, the scalars that change, and the views declared on the way."""
 
     def __init__(self, ids: Mapping[str, Expr], changing: frozenset[str], body: Body) -> None:
         self.ids = ids
@@ -114,7 +105,7 @@ class _Flattener:
             if isinstance(node, Var):
                 return self.ids.get(node.name)
             if isinstance(node, Load | AddressOf):
-                return replace(node, **self.place(node, facts))  # type: ignore[arg-type]  # its own fields
+                return replace(node, **self.place(node, facts))
             if isinstance(node, Cast) and node.dtype == HANDLE and node.a.dtype == INT32 and not facts.exact(node.a):
                 return replace(node, a=widened(node.a, facts))  # bytes to be added to a pointer
             return None
@@ -185,9 +176,9 @@ class _Flattener:
             if not (isinstance(node, Load) and node.indices):
                 continue
             for axis, coordinate in owner_coordinates(node.buffer, node.indices, facts).items():
-                if axis not in OWNERS:
+                if axis not in COORDINATES:
                     continue
-                holds = self.expr(as_expr(coordinate), facts) == OWNERS[axis]
+                holds = self.expr(as_expr(coordinate), facts) == COORDINATES[axis]
                 if const_value(facts.simplify(holds)) is not True:
                     checks.append(Assume(holds, at=stmt.at))
         return tuple(checks)

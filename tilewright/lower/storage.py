@@ -96,7 +96,7 @@ def _applied(buffer: Buffer, indices: tuple[Expr, ...], facts: RangeFacts) -> Va
 
 
 def owner_coordinates(buffer: Buffer, indices: tuple[Expr, ...], facts: RangeFacts) -> dict[str, Value]:
-    """Where the element lives on thread axes, by axis name: the thread that holds it in its registers."""
+    """The coordinates, by axis, of the thread that holds an element in its registers."""
     if buffer.layout is None or buffer.space != "local":
         return {}
     place = buffer.layout.place(*indices, shape=buffer.shape, facts=facts)

@@ -134,7 +134,7 @@ class Primitive:
 
     @property
     def required(self) -> int:
-        """How many operands every call has."""
+        """The number of operands that every call has."""
         return sum(not operand.optional for operand in self.operands)
 
     def keyword(self, name: str) -> Keyword | None:
@@ -143,7 +143,7 @@ class Primitive:
 
     @property
     def signature(self) -> inspect.Signature:
-        """As a kernel calls it."""
+        """The signature with which a kernel calls it."""
         plain, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
         operands = [
             inspect.Parameter(

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.ir import Binary, const_value
-from tilewright.ir.fold import DIVISIONS
+from tilewright.ir.operators import DIVISIONS, SHIFTS
 from tilewright.sim.checks.base import register
 from tilewright.sim.machine.facets import where_text
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
 
 __all__ = ["Operands", "may_fault"]
-
-SHIFTS = ("<<", ">>")
 
 
 def may_fault(expr: Expr) -> bool:

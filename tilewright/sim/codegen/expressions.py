@@ -5,6 +5,7 @@ Sides of a `select`, ``and`` and ``or`` that touch memory run under a mask of th
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -27,7 +28,7 @@ from tilewright.ir import (
     Vector,
     const_value,
 )
-from tilewright.ir.fold import DIVISIONS
+from tilewright.ir.operators import DIVISIONS, MODULAR, OPERATORS
 from tilewright.sim.checks.arithmetic import Operands
 from tilewright.sim.codegen.addressing import access_text, generic_address_text
 from tilewright.sim.codegen.axes import UNIFORM
@@ -39,29 +40,17 @@ from tilewright.sim.machine.convert import from_bits, joined, reinterpret
 __all__ = ["RULES"]
 
 
-UNIFORM_INTEGER = {  # templates; those of WRAPS may leave the dtype's range
-    "+": "{a} + {b}",
-    "-": "{a} - {b}",
-    "*": "{a} * {b}",
-    "//": "floor_div({a}, {b})",
-    "%": "floor_mod({a}, {b})",
-    "truncdiv": "trunc_div({a}, {b})",
-    "truncmod": "trunc_mod({a}, {b})",
-    "min": "min({a}, {b})",
-    "max": "max({a}, {b})",
-    "&": "{a} & {b}",
-    "|": "{a} | {b}",
-    "^": "{a} ^ {b}",
-    "<<": "shift_left({a}, {b})",
-    ">>": "shift_right({a}, {b})",
-}
-WRAPS = ("+", "-", "*", *DIVISIONS, "<<")
-ARRAYS = UNIFORM_INTEGER | {
-    "min": "np.minimum({a}, {b})",
-    "max": "np.maximum({a}, {b})",
-    "<<": "({a} << {b})",
-    ">>": "({a} >> {b})",
-}
+def _templates(meaning: str) -> dict[str, str]:
+    """How a column of operators is written in Python: by its symbol where that is what it means, else as a call."""
+    found = {}
+    for op in (*Binary.ARITHMETIC, *Binary.BITS):
+        function = getattr(OPERATORS[op], meaning)
+        found[op] = f"{{a}} {op} {{b}}" if function in vars(operator).values() else f"{function.__name__}({{a}}, {{b}})"
+    return found
+
+
+UNIFORM_INTEGER, ARRAYS = _templates("number"), _templates("array")
+WRAPS = (*MODULAR, *DIVISIONS)  # of integers: the result may leave the dtype's range
 FLOATS = ARRAYS | {"/": "quotient({a}, {b})", "min": "float_min({a}, {b})", "max": "float_max({a}, {b})"}
 
 

@@ -35,6 +35,7 @@ from tilewright.ir import (
     While,
     statements,
 )
+from tilewright.ir.operators import OPERATORS
 from tilewright.isa import bind
 from tilewright.sim.codegen.addressing import access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
@@ -79,6 +80,7 @@ NAMESPACE: dict[str, object] = {
     "nibble_flags": nibble_flags,
     "store_nibbles": store_nibbles,
     **{name: getattr(arithmetic, name) for name in arithmetic.__all__},
+    **{meaning.__name__: meaning for row in OPERATORS.values() for meaning in (row.number, row.array)},
     **{name: getattr(instructions, name) for name in ("lanes", "stacked", "to_shared")},
 }
 

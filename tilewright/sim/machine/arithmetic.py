@@ -12,21 +12,14 @@ from functools import cache
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.ir.fold import DIVIDED_BY_ZERO
-from tilewright.sim.machine.arrays import Array, Value
+from tilewright.sim.machine.arrays import Array
 from tilewright.sim.machine.floats import float_max, float_min, quotient, to_float
 
 __all__ = [
     "caster",
     "float_max",
     "float_min",
-    "floor_div",
-    "floor_mod",
     "quotient",
-    "shift_left",
-    "shift_right",
-    "trunc_div",
-    "trunc_mod",
     "wrapper",
 ]
 
@@ -40,59 +33,6 @@ def wrapper(kind: DType) -> Callable[[int], int]:
     if kind.kind == "uint":
         return lambda value: value & mask
     return lambda value: ((value + half) & mask) - half
-
-
-def _defined(divide: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
-    """``divide`` with the hardware's answer where integers are divided by zero."""
-
-    def divided(a: Value, b: Value) -> Value:
-        if isinstance(a, int) and isinstance(b, int):
-            return divide(a, b) if b else DIVIDED_BY_ZERO
-        found: Array = np.asarray(divide(a, b))
-        zero = np.equal(b, 0)
-        if not zero.any() or found.dtype.kind not in "iu":
-            return found
-        return np.where(zero, np.array(DIVIDED_BY_ZERO).astype(found.dtype), found)
-
-    return divided
-
-
-@_defined
-def floor_div(a: Value, b: Value) -> Value:
-    """``a // b`` rounded down."""
-    return a // b if isinstance(a, int) and isinstance(b, int) else np.floor_divide(a, b)
-
-
-@_defined
-def floor_mod(a: Value, b: Value) -> Value:
-    """``a % b``, with the sign of ``b``."""
-    return a % b if isinstance(a, int) and isinstance(b, int) else np.mod(a, b)
-
-
-@_defined
-def trunc_div(a: Value, b: Value) -> Value:
-    """``a / b`` as C divides integers: towards zero."""
-    if isinstance(a, int) and isinstance(b, int):
-        return (abs(a) // abs(b)) * (-1 if (a < 0) != (b < 0) else 1)
-    whole, rest = np.floor_divide(a, b), np.mod(a, b)
-    up: Array = ((rest != 0) & (np.less(a, 0) != np.less(b, 0))).astype(np.asarray(whole).dtype)
-    return np.add(whole, up)
-
-
-@_defined
-def trunc_mod(a: Value, b: Value) -> Value:
-    """C's ``a % b``, with the sign of ``a``."""
-    return a - b * trunc_div(a, b) if isinstance(a, int) and isinstance(b, int) else np.fmod(a, b)
-
-
-def shift_left(a: Value, b: Value) -> Value:
-    """``a << b`` of Python numbers. A shift by the width or more gives 0, as the hardware does."""
-    return a << b if 0 <= b < 64 else 0
-
-
-def shift_right(a: Value, b: Value) -> Value:
-    """``a >> b`` of Python numbers; what is left of it after the width is the sign."""
-    return a >> (b if 0 <= b < 64 else 64)
 
 
 def _to_integer(kind: DType) -> Callable[[Array], Array]:

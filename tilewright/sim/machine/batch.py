@@ -195,7 +195,9 @@ def merged(a: Batch, b: Batch, axes: dict[str, int]) -> Batch | None:
         env[name] = joined
     rest = both[ctas, warps]
     mask = Mask(shape, None if rest.all() else rest)
-    return Batch(a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=min(a.polls, b.polls), again=a.again)
+    return Batch(
+        a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=min(a.polls, b.polls), again=a.again
+    )
 
 
 def _joined_value(a: Batch, b: Batch, name: str, over: int, where: tuple[slice, slice, Shape]) -> Value | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from tilewright.ir.special import LANE, SPECIALS, WARP
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.memory import Block
 from tilewright.sim.machine.pending import Pending
@@ -96,10 +97,12 @@ class Wave:
             return self.run.grid[AXES.index(name[-1])]
         if name == "ntid":
             return self.run.threads
-        if name in ("laneid", "warpid", "tid"):
-            lane, warp = np.arange(32, dtype=np.int32), np.arange(self.run.warps, dtype=np.int32)[warps]
-            values = {"laneid": lane.reshape(1, 1, 32), "warpid": warp.reshape(1, -1, 1)}
-            return values[name] if name in values else values["warpid"] * np.int32(32) + values["laneid"]
+        row = SPECIALS[name]
+        if row.axis is not None:
+            lane = np.arange(32 if row.varies & LANE else 1, dtype=np.int32)
+            warp = np.arange(self.run.warps, dtype=np.int32)[warps] if row.varies & WARP else np.zeros(1, np.int32)
+            number: Ints = row.axis.of_thread(np.int32(32) * warp[None, :, None] + lane)
+            return number
         return self.coordinates()[name][ctas].astype(np.int32).reshape(-1, 1, 1)
 
     def cta_name(self, row: int) -> str:
