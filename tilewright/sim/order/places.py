@@ -21,7 +21,7 @@ from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.memory import UNITS, WIDEST, Block
 from tilewright.sim.machine.sites import harmless
 from tilewright.sim.order.clocks import Clocks, Times
-from tilewright.sim.order.records import Log, Record
+from tilewright.sim.order.records import Candidates, Log, Record
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 
-__all__ = ["CTA", "MANY", "THREAD", "Access", "Candidates", "Places"]
+__all__ = ["CTA", "MANY", "THREAD", "Access", "Places"]
 
 THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; did several; bits below the CTA
 CTA_BITS = 23
@@ -149,29 +149,6 @@ class Access:
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
         same = np.broadcast_to(old == self.site.pending, self.batch.shape)
         return bool(same[np.broadcast_to(racing, self.batch.shape)].all())
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Candidates:
-    """Earlier accesses that may race, n of them. cta, warp, lane, unit: where in the access that finds them."""
-
-    cta: Ints
-    warp: Ints
-    lane: Ints
-    unit: Ints
-    tags: Ints
-
-    def __getitem__(self, which: Bools) -> Candidates:
-        return Candidates(*(part[which] for part in (self.cta, self.warp, self.lane, self.unit, self.tags)))
-
-    def __len__(self) -> int:
-        return len(self.tags)
-
-    def lanes(self, access: Access) -> Bools:
-        """The lanes of the access that have any."""
-        found = np.zeros(access.look.shape, np.bool_)
-        found[self.cta, self.warp, self.lane] = True
-        return found
 
 
 class Places:

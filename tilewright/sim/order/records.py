@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,12 +12,12 @@ from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.batch import numbers
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.arrays import Bools, Ints, Shape
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
 
-__all__ = ["Log", "Record"]
+__all__ = ["Candidates", "Log", "Record"]
 
 REMEMBERED = 4096  # records of one memory
 
@@ -52,6 +53,29 @@ class Record:
         ctas, threads, there = self.threads()
         hit: Bools = (ctas == cta) & (threads == thread) & (there < address + width)
         return bool((hit & (there + self.site.width > address)).any())
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Candidates:
+    """Earlier accesses that may race, n of them. cta, warp, lane, unit: where in the access that finds them."""
+
+    cta: Ints
+    warp: Ints
+    lane: Ints
+    unit: Ints
+    tags: Ints
+
+    def __getitem__(self, which: Bools) -> Candidates:
+        return Candidates(*(part[which] for part in (self.cta, self.warp, self.lane, self.unit, self.tags)))
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def lanes(self, shape: Shape) -> Bools:
+        """The lanes of that access, which has this shape, that have any."""
+        found = np.zeros(shape, np.bool_)
+        found[self.cta, self.warp, self.lane] = True
+        return found
 
 
 class Log:
