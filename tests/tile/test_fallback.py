@@ -64,17 +64,15 @@ def test_registers_are_copied_by_the_threads_that_hold_them(registers: Buffer) -
 
 
 def test_a_thread_copies_between_its_own_registers() -> None:
-    assert (
-        entry(buffer("R", "local", (4, 8)), buffer("Q", "local", (4, 8), S[(4, 8) : (1, 4)]), "thread", 1).variant
-        == "fallback"
-    )
+    mine, other = buffer("R", "local", (4, 8)), buffer("Q", "local", (4, 8), S[(4, 8) : (1, 4)])
+
+    assert entry(mine, other, "thread", 1, dispatch="fallback").variant == "fallback"
 
 
 def test_each_lane_copies_between_its_own_registers() -> None:
-    assert (
-        entry(buffer("R", "local", (32, 8), ROWS), buffer("Q", "local", (32, 8), S[(32, 8) : (1 @ laneid, 2)])).variant
-        == "fallback"
-    )
+    mine, other = buffer("R", "local", (32, 8), ROWS), buffer("Q", "local", (32, 8), S[(32, 8) : (1 @ laneid, 2)])
+
+    assert entry(mine, other, dispatch="fallback").variant == "fallback"
 
 
 def test_all_replicas_of_the_destination_are_written() -> None:

@@ -63,7 +63,7 @@ def check_written(region: Region) -> None:
     if layout is None or layout.collision(_counts(buffer)) is None:
         return
     try:
-        part = layout.slice(buffer.shape, region.box)
+        part = layout.part(buffer.shape, region.box)
     except LayoutError:
         return
     _check_apart(buffer, part, [start for start, _ in region.box], region.extents)

@@ -65,12 +65,14 @@ class ScopeId(Node):
 class AllocBuffer(Node):
     """``buf = T.alloc_buffer(...)``: storage for as long as the kernel runs.
 
-    offset: bytes from the start of the CTA's shared arena, once the planner has placed it.
+    offset: bytes from the start of the CTA's shared arena, once the planner has placed it. lies_with: buffers with the
+    same word lie in one place; never are two of them in use at a time.
     """
 
     buffer: Buffer
     offset: int | None = None
     at: Span | None = _at()
+    lies_with: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,7 +241,7 @@ def _expression(row: Instruction, operand: Operand, value: object, typed: DType 
     if isinstance(value, (Buffer, Region)):  # its first element
         region = value.region() if isinstance(value, Buffer) else value
         value = region.buffer.ptr_to([start for start, _ in region.box])
-    if operand.kind == "text":
+    if operand.kind in ("text", "symbol"):
         if not isinstance(value, str):
             raise InstructionError(f"{what} is a Python string", given=written(value))
         return value

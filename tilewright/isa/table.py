@@ -94,6 +94,7 @@ KINDS = {
     "typed": "a value; all typed operands of a call are brought to one dtype, which is the modifier `dtype`",
     "value": "a value of whatever dtype it has; `execute` gets a tuple of arrays for ``*args``",
     "text": "a Python string; `execute` gets it as it is",
+    "symbol": "a Python string that stands in C++ as it is: a name, or the text of functions",
     "imm": "an integer constant that stands in the text itself",
     "note": "a number for the simulator alone: it never reaches the text",
 }
@@ -165,6 +166,7 @@ class Form:
     text: the PTX mnemonic with a ``{hole}`` per modifier, or a C++ expression with a ``{hole}`` per operand and
     modifier when ``language`` is "cuda". modifiers: for each, what it means -> how it is spelled; ``dtype`` is set by
     the operands of kind "typed". helper: C++ functions that the text uses, emitted once.
+    It may be the name of an operand of kind "symbol" that has them.
     registers: length of the vector operand, or of each by name.
 
     on: a key of `RUNS_ON`. `execute` gets that first, see `tilewright.isa.machine`; then the operands it reads, in the
@@ -347,13 +349,22 @@ class Bound:
         ptx = self.form.language == "ptx"
         vector = _braced if ptx else _continued
         joined = {name: value if isinstance(value, str) else vector(value) for name, value in operands.items()}
-        joined |= {name: _quoted(value) for name, value in self.texts.items()}
+        joined |= {one.name: self._text(one) for one in self.instruction.operands if one.name in self.texts}
         if not ptx:
-            return self.form.text.format(**self.form.spellings(self.mods), **joined)
+            return self.form.text.format(**self.form.spellings(self.mods), **joined).replace("(, ", "(", 1)
         pattern = self.form.pattern or self.instruction.pattern
         if "{mnemonic}" in pattern:
             return pattern.format(mnemonic=self.mnemonic, **joined)
         return f"{self.mnemonic} {pattern.format(**joined)}".rstrip() + ";"
+
+    def _text(self, operand: Operand) -> str:
+        text = self.texts[operand.name]
+        return text if operand.kind == "symbol" else _quoted(text)
+
+    @property
+    def helper(self) -> str:
+        """The C++ functions that the text uses."""
+        return self.texts.get(self.form.helper, self.form.helper)
 
     def check_arch(self, target: Arch) -> None:
         """Raises TargetError, naming the first architecture that has the form, where ``target`` lacks it."""

@@ -9,6 +9,48 @@ Value = Any  # a number, a scalar, an element of a buffer
 
 class TileFunctions:
     @staticmethod
+    def all(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        axes: int | tuple[int, ...] = -1,
+        accum: bool = False,
+        workspace: object = None,
+    ) -> None:
+        """`dst` becomes true where no element of `src` along `axes` is 0."""
+    @staticmethod
+    def any(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        axes: int | tuple[int, ...] = -1,
+        accum: bool = False,
+        workspace: object = None,
+    ) -> None:
+        """`dst` becomes true where some element of `src` along `axes` is not 0."""
+    @staticmethod
+    def argmax(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        axes: int | tuple[int, ...] = -1,
+        workspace: object = None,
+    ) -> None:
+        """`dst` gets the position of the first largest element of `src` along `axes`; a NaN is the largest."""
+    @staticmethod
+    def argmin(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        axes: int | tuple[int, ...] = -1,
+        workspace: object = None,
+    ) -> None:
+        """`dst` gets the position of the first smallest element of `src` along `axes`; a NaN is the smallest."""
+    @staticmethod
     def copy(
         dst: Tile,
         src: Tile,
@@ -39,6 +81,76 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """Every element of `dst` gets `value`, converted to its dtype; nothing is stored outside of the buffer."""
+    @staticmethod
+    def max(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        axes: int | tuple[int, ...] = -1,
+        accum: bool = False,
+        nan: Literal["propagate", "number"] = "propagate",
+        thread_reduce: bool = False,
+        workspace: object = None,
+    ) -> None:
+        """`dst` gets the largest elements of `src` along `axes`; what is outside of its buffer counts nothing."""
+    @staticmethod
+    def min(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        axes: int | tuple[int, ...] = -1,
+        accum: bool = False,
+        nan: Literal["propagate", "number"] = "propagate",
+        thread_reduce: bool = False,
+        workspace: object = None,
+    ) -> None:
+        """`dst` gets the smallest elements of `src` along `axes`; what is outside of its buffer counts nothing."""
+    @staticmethod
+    def permute_layout(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`dst` gets the elements of `src`, in its own layout. All are read before any is written."""
+    @staticmethod
+    def prod(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        axes: int | tuple[int, ...] = -1,
+        accum: bool = False,
+        workspace: object = None,
+    ) -> None:
+        """`dst` gets the products of `src` along `axes`; what is outside of its buffer counts nothing."""
+    @staticmethod
+    def scan(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        axis: int = -1,
+        op: Literal["sum", "prod", "max", "min"] = "sum",
+        exclusive: bool = False,
+        workspace: object = None,
+    ) -> None:
+        """Each element of `dst` gets what the elements of `src` along `axis` come to, up to its own."""
+    @staticmethod
+    def sum(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        axes: int | tuple[int, ...] = -1,
+        accum: bool = False,
+        thread_reduce: bool = False,
+        workspace: object = None,
+    ) -> None:
+        """`dst` gets the sums of `src` along `axes`; what is outside of its buffer counts nothing."""
     @staticmethod
     def zero(
         dst: Tile,

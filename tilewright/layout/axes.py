@@ -15,19 +15,33 @@ from tilewright.errors import LayoutError, choices, described
 from tilewright.layout.facts import INDEX, Value, checked, public
 
 __all__ = [
-    "AXES", "COMPOSITIONS", "SCOPES", "THREADS_IN", "Axis", "Composition", "F", "Offset", "OnAxis", "P", "TCol",
-    "TLane", "bank", "bx", "by", "bz", "cbx", "cby", "cbz", "laneid", "m", "pid", "tid_in_wg",
+    "AXES", "COMPOSITIONS", "SCOPES", "THREADS_IN", "Axis", "Composition", "F", "Offset", "OnAxis", "P", "ScopeName",
+    "TCol", "TLane", "bank", "bx", "by", "bz", "cbx", "cby", "cbz", "laneid", "m", "pid", "tid_in_wg",
     "tx", "warpid", "wgid", "wid_in_wg",
 ]  # fmt: skip
 
 AXES: dict[str, Axis] = {}
 """Every axis by its name, filled by the rows below."""
 
+ALIASES = {"Bank": "bank"}
+"""Names of axes as others write them."""
+
 THREADS_IN = {"thread": 1, "warp": 32, "warpgroup": 128}
 """Threads of the scopes that always have the same number."""
 
 SCOPES = (*THREADS_IN, "cta", "cluster", "kernel", "world")
 """Execution scopes, the narrowest first."""
+
+
+class ScopeName(str):
+    """An execution scope by its name, which is also its ``name``."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name: thread, warp, warpgroup, cta, cluster, kernel or world."""
+        return str(self)
 
 
 class UnknownAxis(LayoutError, AttributeError):
@@ -38,13 +52,18 @@ class UnknownAxis(LayoutError, AttributeError):
         super().__init__(f"unknown axis {shown}", given=name, allowed=choices(name, AXES))
 
 
+def _found(name: object) -> Axis:
+    axis = AXES.get(ALIASES.get(name, name)) if isinstance(name, str) else None
+    if axis is None:
+        raise UnknownAxis(name)
+    return axis
+
+
 class _ByName(type):
     """Lets ``Axis.laneid`` find the row called laneid."""
 
     def __getattr__(cls, name: str) -> Axis:
-        if name in AXES:
-            return AXES[name]
-        raise UnknownAxis(name)
+        return _found(name)
 
 
 @public.constructor
@@ -75,9 +94,7 @@ class Axis(metaclass=_ByName):
         """The axis of that name. Raises LayoutError for a name that is not in the table."""
         if isinstance(name, Axis):
             return name
-        if not isinstance(name, str) or name not in AXES:
-            raise UnknownAxis(name)
-        return AXES[name]
+        return _found(name)
 
     def is_thread(self) -> bool:
         """Does it count threads, or groups of them, inside a CTA?"""
@@ -87,13 +104,13 @@ class Axis(metaclass=_ByName):
         """Does it count places in a memory?"""
         return self.kind == "memory"
 
-    def get_scope(self) -> str:
+    def get_scope(self) -> ScopeName:
         """The execution scope inside which it counts; empty for memory."""
-        return self.scope
+        return ScopeName(self.scope)
 
-    def get_subscope(self) -> str:
+    def get_subscope(self) -> ScopeName:
         """What it counts; empty for memory."""
-        return self.subscope
+        return ScopeName(self.subscope)
 
     @property
     def each(self) -> int:

@@ -23,7 +23,7 @@ __all__ = ["slice_tile"]
 
 
 def slice_tile(layout: TileLayout, shape: Sequence[Value], region: Region, facts: Facts) -> TileLayout:
-    """The layout of a region; its origin goes into the offset. See `TileLayout.slice`."""
+    """The layout of a region; its origin goes into the offset. See `TileLayout.part`."""
     if len(region) != len(shape):
         raise LayoutError(
             f"a region of {len(region)} dimensions in a shape of {len(shape)}",

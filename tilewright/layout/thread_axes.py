@@ -18,6 +18,7 @@ from tilewright.layout.axes import (
     Axis,
     Composition,
     OnAxis,
+    ScopeName,
     laneid,
     tid_in_wg,
     tx,
@@ -160,12 +161,12 @@ def threads(table: Table | Mapping[str, NDArray[np.int64]], scope: str) -> NDArr
     return index
 
 
-def scope_of(layout: TileLayout) -> tuple[str, str]:
-    """The widest scope and the narrowest subscope of the thread axes; a thread's own where there are none."""
+def scope_of(layout: TileLayout) -> tuple[ScopeName, ScopeName]:
+    """The narrowest subscope and the widest scope of the thread axes; a thread's own where there are none."""
+    check_scopes(layout)
     axes = [axis for axis in layout.axes if axis.is_thread()]
-    if not axes:
-        return "thread", "thread"
-    return max((a.scope for a in axes), key=SCOPES.index), min((a.subscope for a in axes), key=SCOPES.index)
+    inner = min((a.get_subscope() for a in axes), key=SCOPES.index, default=ScopeName("thread"))
+    return inner, max((a.get_scope() for a in axes), key=SCOPES.index, default=ScopeName("thread"))
 
 
 def check_scopes(layout: TileLayout) -> None:

@@ -19,7 +19,7 @@ from tilewright.dtypes import DType
 from tilewright.layout.facts import Facts, Value
 
 __all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "In", "InOut", "Keyword", "Mismatch", "Operand", "Out",
-           "Primitive", "Role", "Scalar", "Shape", "Tile", "operand_names", "primitive"]  # fmt: skip
+           "Primitive", "Role", "Scalar", "Seen", "Shape", "Tile", "operand_names", "primitive"]  # fmt: skip
 
 WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 """The scopes whose threads share memory; those of most primitives."""
@@ -28,7 +28,7 @@ WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 @dataclass(frozen=True, slots=True)
 class Role:
     """What a call does with an operand. tile: it is a region, else a value. clipped: of a region that leaves its buffer
-    the part outside is left alone.
+    the part outside is left alone, neither written nor read.
     """
 
     name: str
@@ -42,6 +42,7 @@ Out = Annotated[Array, Role("out", written=True)]
 In = Annotated[Array, Role("in")]
 InOut = Annotated[Array, Role("in-out", written=True)]
 Clipped = Annotated[Array, Role("out, clipped", written=True, clipped=True)]
+Seen = Annotated[Array, Role("in, clipped", clipped=True)]
 Scalar = Annotated[Any, Role("scalar", tile=False)]
 
 Shape: TypeAlias = tuple[Value, ...]
@@ -71,8 +72,8 @@ class Mismatch:
 
 
 ElementRule = Callable[[Mapping[str, Tile], Mapping[str, object]], "Mismatch | None"]
-ShapeRule = Callable[[Mapping[str, Tile], Facts], "Mapping[str, Shape] | Mismatch"]
-"""The shapes of the tiles by name, with numbers where another operand knows them."""
+ShapeRule = Callable[[Mapping[str, Tile], Facts, Mapping[str, object]], "Mapping[str, Shape] | Mismatch"]
+"""The shapes of the tiles by name, with numbers where another operand knows them. The last argument: the keywords."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,8 @@ class Keyword:
         """May it be that value?"""
         if get_origin(self.type) is Literal:
             return value in self.kinds
-        return object in self.kinds or (isinstance(value, tuple(self.kinds)) and not isinstance(value, bool))  # type: ignore[arg-type]  # all types
+        types = tuple(get_origin(kind) or kind for kind in self.kinds)
+        return object in types or (isinstance(value, types) and (bool in types or not isinstance(value, bool)))  # type: ignore[arg-type]  # all types
 
 
 @dataclass(frozen=True, slots=True)

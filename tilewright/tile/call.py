@@ -95,7 +95,7 @@ def side_of(region: Region, facts: RangeFacts) -> Side:
         return replace(side, problem=f"{region.buffer.name} has no layout")
     everything = all(const_value(start) == 0 for start, _ in box) and side.extents == region.buffer.shape
     try:
-        layout = region.buffer.layout if everything else region.buffer.layout.slice(region.buffer.shape, box, facts)
+        layout = region.buffer.layout if everything else region.buffer.layout.part(region.buffer.shape, box, facts)
     except LayoutError as error:
         allowed = f"; needed: {error.allowed}" if error.allowed else ""
         return replace(side, problem=f"{region.buffer.name}: {error.what}{allowed}")
@@ -211,12 +211,12 @@ def checked(call: TileCall) -> TileCall:
         side = call[operand.name]
         _check_filled(call, side)
         if operand.role.clipped:
-            call = call.with_side(side, _clipped(side, call.facts))
+            call = call if row.shapes else call.with_side(side, _clipped(side, call.facts))
         else:
             _check_inside(call, side)
     if row.shapes is None:
         return call
-    shapes = row.shapes(call.sides, call.facts)
+    shapes = row.shapes(call.sides, call.facts, dict(call.config))
     if isinstance(shapes, Mismatch):
         raise call.invalid(shapes)
     changed = {name: replace(side, extents=shapes[name]) for name, side in call.sides.items()

@@ -123,18 +123,24 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What carries a primitive out. named: make further variants that only ``dispatch="name"`` chooses."""
+    """What carries a primitive out. declared: the names of its keywords. named: make further variants that only
+    ``dispatch="name"`` chooses.
+    """
 
+    declared: frozenset[str] = frozenset()
     variants: list[Variant] = field(default_factory=list)
     named: list[Callable[[str], Variant | None]] = field(default_factory=list)
 
     @property
     def keywords(self) -> tuple[str, ...]:
-        """The keywords that some variant reads."""
-        return tuple(dict.fromkeys(key for each in self.variants for key in each.keywords))
+        """The keywords that some variant reads; one of several primitives may read what only others of them have."""
+        read = (key for each in self.variants for key in each.keywords)
+        return tuple(dict.fromkeys(key for key in read if key in self.declared))
 
 
-VARIANTS: dict[str, Registered] = {name: Registered() for name in PRIMITIVES}
+VARIANTS: dict[str, Registered] = {
+    name: Registered(frozenset(each.name for each in row.keywords)) for name, row in PRIMITIVES.items()
+}
 
 
 def variant(

@@ -32,6 +32,7 @@ __all__ = [
     "element_numbers",
     "misaligned",
     "missing_fact",
+    "one_storage",
     "places",
     "storage_start",
     "tracked",
@@ -241,6 +242,19 @@ def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
     layout = parent.layout
     offset = indices[0] if layout is None else layout.place(*indices, shape=parent.shape, facts=facts).get("m", 0)
     return align, plus(start, plus(offset * parent.dtype.bits, own))
+
+
+def one_storage(call: TileCall) -> bool:
+    """May an element be written where others are still read?"""
+    roots = [_root(side.buffer) for side in call.tiles]
+    return any(root == roots[0] for root in roots[1:])
+
+
+def _root(buffer: Buffer) -> object:
+    """What tells the storage from others."""
+    while isinstance(buffer.data, AddressOf):
+        buffer = buffer.data.buffer
+    return buffer.name if buffer.data is None else buffer.data
 
 
 # Back into code

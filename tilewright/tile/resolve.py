@@ -14,6 +14,7 @@ from tilewright.primitives import PRIMITIVES
 from tilewright.tile.builder import Builder, Names, Preparations
 from tilewright.tile.call import TileCall, call_name, checked, side_of
 from tilewright.tile.dispatch import check_keywords, choose
+from tilewright.tile.meeting import MeetingPlaces
 from tilewright.tile.report import Entry, Report, entry_of
 from tilewright.tile.scope import ControlFlow, Reach
 
@@ -35,7 +36,9 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
         return kernel, Report()
     resolver = _Resolver(kernel, target)
     body = resolver.body(kernel.body, resolver.control.everyone(), RangeFacts.of_kernel(kernel))
-    return replace(kernel, body=resolver.preparations.placed(body)), Report(tuple(resolver.entries))
+    return replace(kernel, body=resolver.meeting.placed(resolver.preparations.placed(body))), Report(
+        tuple(resolver.entries)
+    )
 
 
 class _Resolver:
@@ -47,6 +50,7 @@ class _Resolver:
         self.control = ControlFlow(kernel)
         self.names = Names(kernel)
         self.preparations = Preparations()
+        self.meeting = MeetingPlaces(kernel, self.control)
         self.changing = ir.assigned(kernel.body)
         self.entries: list[Entry] = []
 
@@ -86,7 +90,7 @@ class _Resolver:
         try:
             call = self.context(stmt, reach, facts)
             chosen = choose(call)
-            out = Builder(self.names, stmt.at, facts, self.preparations)
+            out = Builder(self.names, stmt.at, facts, self.preparations, self.meeting)
             label = f"{stmt.primitive}/{chosen.variant.name}"
             out.comment(f"{label} ({stmt.at})" if stmt.at else label)
             chosen.variant.emitter(chosen.plan, call, out)

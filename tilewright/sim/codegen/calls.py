@@ -38,6 +38,8 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
         e.out.line(f"b.wave.pending.wait(b, {mask}, {form.asynchronous.group!r})")
         return Operand("None")
     if (form.sync is not None and form.execute is None) or form.fence:
+        if form.execute is not None:
+            executed(e, expr, bound, mask)
         what = e.out.constant("X", form.sync or form.fence_of(bound.mods))
         e.out.line(f"run.ordered(b, {mask}, {what}, {e.out.constant('A', e.at)})")
         return Operand("None")
@@ -93,7 +95,7 @@ def _arguments(e: Emitter, bound: Bound, mask: str) -> tuple[list[str], list[str
     sinks: list[tuple[RegisterFile, str]] = []
     for row in bound.given:
         given = bound.operands.get(row.name, ())
-        if row.kind == "text":
+        if row.name in bound.texts:
             values.append(repr(bound.texts[row.name]))
             flags.append("None")
         elif row.written:

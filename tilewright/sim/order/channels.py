@@ -148,8 +148,7 @@ class Phases:
             far = those[~own]
             if len(far) and state.remote is not None:
                 given = known[far]
-                if wide:
-                    state.remote[0].add(home[~own], given)
+                state.remote[0].add(home[~own], given if wide else self._loosened(given))
                 nothing = np.zeros_like(given.threads)  # completions are handed to everyone
                 state.running.add(home[~own], Known(nothing, given.parts, given.cluster))
         return np.concatenate(early) if early else np.zeros(0, np.int64)
@@ -165,11 +164,17 @@ class Phases:
             state.unseen[home] = False
             self._looked(state, signals.who[those], home)
             known = state.over.of(home)
-            if wide and state.remote is not None:
+            if state.remote is not None:
                 far = state.remote[1].of(home)
+                far = far if wide else self._loosened(far)
                 known.threads = np.maximum(known.threads, far.threads)
                 known.far = known.far or far.far
             yield those, known
+
+    def _loosened(self, known: Known) -> Known:
+        """What is handed on across CTAs where a scope does not hold them: the order of reads, with a warning."""
+        firm, loose = np.split(known.threads, [self.clocks.loose], axis=1)
+        return Known(np.hstack((np.zeros_like(firm), np.maximum(firm, loose))), known.parts, known.cluster)
 
     def _looked(self, state: _Barriers, who: Actors, home: Ints) -> None:
         self.clocks.now += 1
@@ -232,6 +237,10 @@ class Fences:
                     rest[thread & 31] = False
             made.append(_Passed(rest, scope, common[np.array([k])], clocks.now))
             self.latest[row, warp] = [passed for passed in (*older, *made) if passed.lanes.any()]
+
+    def before(self, who: Actors, k: int) -> Iterator[Pattern]:
+        """What a relaxed arrival of the warp number k among these publishes."""
+        return self.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
 
     def of(self, row: int, warp: int, lanes: Bools) -> Iterator[Pattern]:
         """What some lanes of a warp publish by a strong write."""

@@ -25,13 +25,11 @@ from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.operations import Operations, Stretch
 from tilewright.sim.order.places import Access, Places
 from tilewright.sim.order.protocol import Protocol
-from tilewright.sim.order.proxies import Stores
-from tilewright.sim.order.races import Clash, clash_of, lost_store
+from tilewright.sim.order.proxies import Stores, overwrites
+from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.reports import report, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tilewright.errors import Span
     from tilewright.isa import Lanes, Signal
     from tilewright.sim.machine.arrays import Bools, Ints
@@ -68,7 +66,7 @@ class WaveOrder:
         self.phases = Phases(self.clocks)
         self.fences = Fences(self.clocks)
         self.operations = Operations(self.clocks) if asynchronous else None
-        self.stores = Stores(self.clocks) if asynchronous else None
+        self.stores = Stores(self.clocks, overwrite=overwrites(wave.run.program)) if asynchronous else None
         self.protocol = Protocol(self.clocks)
 
     def located(self, batch: Batch, at: Address) -> Address:
@@ -117,8 +115,8 @@ class Order(Check):
                 order = self.orders[batch.wave]
                 if site.write and order.operations is not None and order.operations.holders:
                     check_sources(order.operations, site, batch, mask, at)
-                if order.stores is not None and site.write and not site.atomic:
-                    order.stores.stored(batch, mask, at)
+                if order.stores is not None:
+                    order.stores.accessed(site, batch, mask, at)
                 self._access(order.shared, site, batch, mask, order.located(batch, at))
             elif self.written & {place.window, ANYWHERE}:
                 self._access(self._global(place, batch), site, batch, mask, at)
@@ -128,12 +126,14 @@ class Order(Check):
     def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         if site.is_signal or (site.atomic and not site.write):
             return
-        places = self.orders[batch.wave].shared
+        order = self.orders[batch.wave]
         rows = np.broadcast_to(batch.rows(1), mask.shape)
         home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
-        self._access(places, site, batch, mask, Address(0, Part(home * places.pitch + offset)))
+        if order.stores is not None:
+            order.stores.reached(site, batch, mask, (home, offset))
+        self._access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
         signals = Signals(Actors.of(batch, mask), *(home.max(-1)[mask.full.any(-1)],) * 3)
-        self.orders[batch.wave].protocol.visited(signals, site.at, arrives=False)
+        order.protocol.visited(signals, site.at, arrives=False)
 
     def _watch_registers(self, site: Site, place: Place) -> Hook:
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
@@ -166,7 +166,7 @@ class Order(Check):
         if not access.site.write:
             return
         found = places.reads_before(access)
-        self._tell(clash_of(access, found, with_writer=False)[0] if found is not None else None)
+        self._tell(clash_with_reads(access, found) if found is not None else None)
         lost = places.write(access)
         if lost is not None:
             self._tell(lost_store(access, *lost))
@@ -176,10 +176,10 @@ class Order(Check):
             places.mark_many(access, strong.lanes(access.look.shape))
 
     def _tell(self, clash: Clash | None) -> None:
-        """Raises SimulationError; warns where both wrote the same."""
+        """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
         if clash is None:
             return
-        if not clash.equal_values:
+        if not (clash.equal_values or clash.loose):
             raise report(self.program, clash)
         key = (str(clash.site.at), clash.site.line.buffer)
         if key not in self.warned:
@@ -204,12 +204,8 @@ class Order(Check):
         known = order.clocks.published(who)
         order.meetings[barrier].add(rows[which], known if orders else known.of_execution())
         for k in range(len(who)) if not orders else ():
-            for pattern in self._fenced_before(wave, who, k):
+            for pattern in order.fences.before(who, k):
                 order.meetings[barrier].add(rows[which[k : k + 1]], pattern.known)
-
-    def _fenced_before(self, wave: Wave, who: Actors, k: int) -> Iterator[Pattern]:
-        """What a relaxed arrival publishes."""
-        return self.orders[wave].fences.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
 
     def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
         order = self.orders[wave]
@@ -240,19 +236,26 @@ class Order(Check):
 
     def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
         order, who = self.orders[batch.wave], Actors.of(batch, mask)
-        if isinstance(fence, ProxyFence) and fence.proxy == "tmem":
-            order.clocks.expand()
-            order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[str(fence.side)])
-        elif order.stores is not None:
+        if isinstance(fence, Fence) and fence.scope == "warp":
+            order.clocks.learn(who, order.clocks.published(who))
+            return
+        if isinstance(fence, Fence):
+            sem = "" if fence.only == "mbarrier.init" else str(fence.sem)
+            if fence.scope != "cta":
+                order.protocol.fenced(who)
+        else:
+            sem = str(fence.side)  # of a pair: each is a fence of that kind too
+            if fence.proxy == "tmem":
+                order.clocks.expand()
+                order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[sem])
+                return
+        self.locations.awake |= bool(sem)
+        if sem in ACQUIRES:
+            self.locations.fenced(order.clocks, who, str(fence.scope))
+        if order.stores is not None:
             order.stores.fenced(who, fence)
-        if isinstance(fence, Fence) and fence.scope != "cta":
-            order.protocol.fenced(who)
-        if isinstance(fence, Fence) and fence.only != "mbarrier.init":
-            self.locations.awake = True
-            if fence.sem in ACQUIRES:
-                self.locations.fenced(order.clocks, who, str(fence.scope))
-            if fence.sem in RELEASES:
-                order.fences.passed(who, str(fence.scope))
+        if sem in RELEASES:
+            order.fences.passed(who, str(fence.scope))
 
     # m-barriers
 
@@ -281,9 +284,6 @@ class Order(Check):
             for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
                 self._waited(batch.wave, signals.who[those], known, signal)
 
-    def _mbarrier(self, offset: int) -> str:
-        return element_text(self.program, self.program.places.shared_at(offset), offset)
-
     def _arrived(self, wave: Wave, signals: Signals, signal: Signal, at: Span | None) -> None:
         order = self.orders[wave]
         wide = signal.scope != "cta"
@@ -292,7 +292,7 @@ class Order(Check):
         if signal.sem == "relaxed":
             known = known.of_execution()
             for k in range(len(signals.who)):
-                for pattern in self._fenced_before(wave, signals.who, k):
+                for pattern in order.fences.before(signals.who, k):
                     one = np.array([k])
                     order.phases.arrived(signals[one], pattern.known, after, wide=wide and pattern.scope != "cta")
         self._check_seen(wave, signals, order.phases.arrived(signals, known, after, wide=wide), at)
@@ -301,8 +301,9 @@ class Order(Check):
         """A phase is seen over by somebody before anyone arrives for the next."""
         for k in early.tolist():
             offset = int(signals.offset[k])
+            name = element_text(self.program, self.program.places.shared_at(offset), offset)
             raise SimulationError(
-                f"an arrival at {self._mbarrier(offset)} for its next phase, and nobody has seen the last one over",
+                f"an arrival at {name} for its next phase, and nobody has seen the last one over",
                 given=who or f"CTA {wave.cta_name(int(signals.who.rows[k]))}, warp {int(signals.who.warps[k])}",
                 allowed="as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
                 hint="a wait for the last phase before it; or mbarrier.init with the count of all that arrive",

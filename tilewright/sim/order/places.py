@@ -43,7 +43,9 @@ NOWHERE = (1 << 62, -1)  # a span without bytes
 
 @dataclass(eq=False, slots=True)  # not frozen: one is made for each access of a kernel
 class Access:
-    """look, mask: how to look at the tags. at: the bytes. time: of its record."""
+    """look, mask: how to look at the tags. at: the bytes. time: of its record. loosely: is what surely comes first in
+    practice taken for known?
+    """
 
     places: Places
     clocks: Clocks
@@ -53,6 +55,7 @@ class Access:
     mask: Mask
     at: Address
     time: int
+    loosely: bool = False
 
     def tags(self) -> Tags:
         """What each lane leaves behind, (CTAs or 1, warps, 32)."""
@@ -228,20 +231,12 @@ class Places:
         if self.is_global:
             low, high = self._spans[latest is self.written]
             return access.at.lo <= high and access.at.hi + access.site.width > low
-        if not latest:
+        name, arena = access.site.line.buffer, access.batch.wave.run.places.arena.name
+        names = latest if name == arena else (name, arena)  # a pointer of run time may have touched any
+        times = [latest[each] for each in names if each in latest]
+        if not times:
             return False
-        name = access.site.line.buffer
-        arena = access.batch.wave.run.places.arena.name
-        if name == arena:  # a pointer of run time may have touched any
-            found = np.max(list(latest.values()), axis=0)
-        else:
-            found = latest.get(name)
-            if arena in latest and found is not None:
-                found = np.maximum(found, latest[arena])
-            elif arena in latest:
-                found = latest[arena]
-        if found is None:
-            return False
+        found = np.max(times, axis=0) if len(times) > 1 else times[0]
         clocks = access.clocks
         return bool(found.max() > clocks.floor and (clocks.known_warps(access.look) < found).any())
 
