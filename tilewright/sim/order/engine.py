@@ -174,7 +174,7 @@ class Order(Check):
             if access.site.sem != "weak":
                 places.mark_many(access, lost[0])
         if strong is not None and len(strong) and access.site.sem != "weak":
-            places.mark_many(access, strong.lanes(access))
+            places.mark_many(access, strong.lanes(access.look.shape))
 
     def _tell(self, clash: Clash | None) -> None:
         """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
