@@ -32,7 +32,7 @@ SAYS = {
     "U": "found, but not what is missing",
 }
 # (kernel, the oracle's letter) -> why the simulator says something else of such mutants.
-WHY: dict[tuple[str, str], str] = {}
+WHY = {("made here", "R"): "a wait that looks before mbarrier.init, as a barrier lets it go that a warp's end releases"}
 STEPS = (
     "F",
     "fpa",

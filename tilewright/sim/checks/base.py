@@ -6,7 +6,7 @@ Some are always on, as a machine that cannot go on has to say so; their rows her
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -58,11 +58,12 @@ def parse_checks(given: str | Iterable[str]) -> frozenset[str]:
     Raises ArgumentError with the choices for a name that is none.
     """
     several = isinstance(given, Iterable) and not isinstance(given, str | np.ndarray)
-    names: list[Any] = list(given) if several else given.split(",") if isinstance(given, str) else [given]
-    if odd := [name for name in names if not isinstance(name, str)]:
+    every: list[object] = [*given] if several else [given]
+    if odd := [name for name in every if not isinstance(name, str)]:
         raise ArgumentError(
             "a check is a name", given=described(odd[0]), allowed=choices("", ("all", "none", "default", *CHECKS))
         )
+    names = given.split(",") if isinstance(given, str) else [str(name) for name in every]
     found: set[str] = set()
     groups = {"all": tuple(CHECKS), "none": (), "default": DEFAULT}
     for name in (name.strip() for name in names):

@@ -69,6 +69,12 @@ class Part:
             even = even + np.arange(0, step * v.shape[axis], step).reshape(shape) if step else even
         return tuple(steps) if bool((even == v).all()) else None
 
+    @cached_property
+    def is_one_to_one(self) -> bool:
+        """Are no two offsets equal?"""
+        ordered = np.sort(self.values, axis=None)
+        return bool((ordered[1:] != ordered[:-1]).all())
+
     def scaled(self, up: int, down: int) -> Part:
         """The offsets, multiples of ``down``, times ``up / down``."""
         if (up, down) not in self._scaled:
@@ -174,13 +180,14 @@ class Address:
             return True
         if not all(part.kept for part in self.parts):
             return False
+        if len(self.parts) == 1 and not pitch:
+            return self.parts[0].values.shape == look.shape and self.parts[0].is_one_to_one
         key = (pitch, *map(id, self.parts))
         if key not in look.one_to_one:
             total = look.rows(pitch) if pitch else np.zeros((1, 1, 1), np.int64)
             for part in self.parts:
                 total = total + part.values
-            ordered = np.sort(total, axis=None)
-            look.one_to_one[key] = total.shape == look.shape and bool((ordered[1:] != ordered[:-1]).all())
+            look.one_to_one[key] = total.shape == look.shape and Part(total).is_one_to_one
         return look.one_to_one[key]
 
     def _climbs(self, look: Look, pitch: int) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from tilewright.dtypes import DType
+from tilewright.sim.machine.arrays import Array
 from tilewright.sim.machine.floats import float_max, float_min, quotient, to_float
 
 __all__ = [
@@ -22,8 +22,6 @@ __all__ = [
     "quotient",
     "wrapper",
 ]
-
-Value = Any  # a Python number or an array
 
 
 @cache
@@ -37,13 +35,13 @@ def wrapper(kind: DType) -> Callable[[int], int]:
     return lambda value: ((value + half) & mask) - half
 
 
-def _to_integer(kind: DType) -> Callable[[Value], Value]:
+def _to_integer(kind: DType) -> Callable[[Array], Array]:
     """float -> integer: towards zero, saturating, NaN is 0."""
     low, high = (-(1 << kind.bits - 1), (1 << kind.bits - 1) - 1) if kind.is_signed else (0, (1 << kind.bits) - 1)
 
     lowest, highest, zero = (kind.numpy.type(number) for number in (low, high, 0))
 
-    def convert(value: Value) -> Value:
+    def convert(value: Array) -> Array:
         wide = np.trunc(np.asarray(value).astype(np.float64))
         inside = (wide > low) & (wide < high)
         found = np.where(inside, wide, 0).astype(kind.numpy)
@@ -54,7 +52,7 @@ def _to_integer(kind: DType) -> Callable[[Value], Value]:
 
 
 @cache
-def caster(source: DType, kind: DType) -> Callable[[Value], Value]:
+def caster(source: DType, kind: DType) -> Callable[[Array], Array]:
     """The conversion of an array from one element dtype to another. Uniform integers come as arrays of one element."""
     if kind.kind == "bool":
         return lambda value: np.asarray(value) != 0

@@ -68,7 +68,7 @@ class Move:
         if self.with_shadows:
             flags = self.source.flags(batch, mask, source)
             self.target.store(batch, mask, target, bits)
-            self.target.store_flags(batch, mask, target, flags, self.source, source)
+            self.target.store_flags(batch, mask, target, flags, (self.source, source))
         else:
             self.target.store(batch, mask, target, bits)
 

@@ -7,18 +7,18 @@ CTA that it is in; 0 is the thread's own CTA, so that an own address is an addre
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
 
+from tilewright.sim.machine.arrays import Array, Ints
+
 __all__ = ["OFFSET_BITS", "atomic_words", "on_rank", "split"]
 
 OFFSET_BITS = 24
-Ints = NDArray[np.int64]
 
 
 def on_rank(address: Ints, rank: Ints) -> Ints:
@@ -35,8 +35,8 @@ def split(wave: Wave, rows: Ints, address: Ints) -> tuple[Ints, Ints]:
 
 
 def atomic_words(
-    wave: Wave, rows: Ints, address: Ints, combine: Callable[..., Any], values: tuple[NDArray[Any], ...]
-) -> NDArray[Any]:
+    wave: Wave, rows: Ints, address: Ints, combine: Callable[..., Array], values: tuple[Array, ...]
+) -> Array:
     """`Memory.atomic` on places of 8 bytes in the shared memory of the CTAs ``rows``, one after the other."""
     words = wave.shared.view(8)
     olds = np.zeros(len(rows), np.uint64)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from tilewright.ir.special import LANE, SPECIALS, WARP
+from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.memory import Block
 from tilewright.sim.machine.pending import Pending
 from tilewright.sim.machine.registers import Registers
@@ -15,7 +16,7 @@ from tilewright.sim.machine.sync import Barriers
 from tilewright.sim.machine.tmem import Cells, Columns
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Ints, Value
+    from tilewright.sim.machine.arrays import Value
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.shadows import Shadows
@@ -24,6 +25,8 @@ __all__ = ["Storage", "Wave"]
 
 Storage = Block | Registers
 AXES = ("x", "y", "z")
+
+Rows = TypeVar("Rows", int, Ints)
 
 
 class Wave:
@@ -72,7 +75,7 @@ class Wave:
             return self.tmem  # type: ignore[return-value]  # who asks for it wants cells
         return self.shared if place.space == "shared" else self.registers[place.name]
 
-    def rank(self, row: Any) -> Any:
+    def rank(self, row: Rows) -> Rows:
         """The place in its cluster of the CTA in a row, or of each in an array of rows."""
         return (row + self.first) % self.run.cluster_ctas
 

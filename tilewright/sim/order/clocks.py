@@ -286,7 +286,11 @@ class Clocks:
         if len(numbers(ctas)) < self.wave.ctas:
             self.expand()
         rows = slice(0, 1, 1) if len(self.known) == 1 else ctas
-        self._meet(np.array(numbers(rows)), slice(None), self.wave.run.exists.reshape(-1), slice(0, self.threads))
+        if self.width == self.threads and self.parts.shape[-1] == 1 and not self.far:  # there is nothing but these
+            self.known[rows, :, self.wave.run.exists.reshape(-1)] = self.now
+            self._changed()
+        else:
+            self._meet(np.array(numbers(rows)), slice(None), self.wave.run.exists.reshape(-1), slice(0, self.threads))
         if len(numbers(ctas)) == self.wave.ctas:
             self.floor = self.now
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.operations import Operations, Stretch
 from tilewright.sim.order.places import Access, Places
-from tilewright.sim.order.protocol import Protocol
+from tilewright.sim.order.protocol import CLUSTER, Protocol
 from tilewright.sim.order.proxies import Stores, overwrites
 from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.reports import report, warning
@@ -52,7 +53,7 @@ RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire") 
 
 
 class WaveOrder:
-    """The order of a wave of CTAs. operations, stores: where the kernel has asynchronous instructions."""
+    """The order of a wave of CTAs. meetings: what barriers hand on, by number; by ~number, to the same CTA alone."""
 
     def __init__(self, wave: Wave, grain: int) -> None:
         asynchronous = wave.run.program.has_asynchronous
@@ -62,7 +63,7 @@ class WaveOrder:
         if wave.run.cluster_ctas > 1:
             pitch = -(-max(nbytes, 1) // PITCH) * PITCH
             self.shared = Places(f"{name} {wave.first}", ctas * pitch, grain, is_global=True, pitch=pitch)
-        self.meetings: dict[int, Ledger] = {}
+        self.meetings: dict[int, Ledger] = defaultdict(lambda: Ledger(self.clocks))
         self.phases = Phases(self.clocks)
         self.fences = Fences(self.clocks)
         self.operations = Operations(self.clocks) if asynchronous else None
@@ -173,7 +174,7 @@ class Order(Check):
             if access.site.sem != "weak":
                 places.mark_many(access, lost[0])
         if strong is not None and len(strong) and access.site.sem != "weak":
-            places.mark_many(access, strong.lanes(access))
+            places.mark_many(access, strong.lanes(access.look.shape))
 
     def _tell(self, clash: Clash | None) -> None:
         """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
@@ -196,28 +197,29 @@ class Order(Check):
         orders = sync.sync is None or sync.sync.orders
         which, own = np.nonzero(here)
         who = Actors.whole_warps(ctas[which], np.arange(wave.run.warps)[warps][own])
-        if not len(who):
-            return
         order.protocol.arrived(who, barrier, sync.at)
-        if barrier not in order.meetings:
-            order.meetings[barrier] = Ledger(order.clocks)
         known = order.clocks.published(who)
         order.meetings[barrier].add(rows[which], known if orders else known.of_execution())
         for k in range(len(who)) if not orders else ():
             for pattern in order.fences.before(who, k):
-                order.meetings[barrier].add(rows[which[k : k + 1]], pattern.known)
+                key, row = (~barrier, who.rows) if pattern.scope == "cta" else (barrier, rows[which])
+                order.meetings[key].add(row[k : k + 1], pattern.known)
 
     def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
         order = self.orders[wave]
-        if barrier not in order.meetings:
-            return
         which, warps = np.nonzero(waiting)
-        order.clocks.learn(Actors.whole_warps(ctas[which], warps), order.meetings[barrier].of(rows[which]))
+        who = Actors.whole_warps(ctas[which], warps)
+        for key, own in ((barrier, rows[which]), (~barrier, who.rows)):
+            if key in order.meetings:
+                order.clocks.learn(who, order.meetings[key].of(own))
         order.protocol.over(ctas, waiting, barrier)
 
     def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
-        if (ledger := self.orders[wave].meetings.get(barrier)) is not None:
-            ledger.clear(rows)
+        meetings = self.orders[wave].meetings
+        members = rows[:, None] + np.arange(wave.run.cluster_ctas if barrier >= CLUSTER else 1)
+        for key, own in ((barrier, rows), (~barrier, members.reshape(-1))):
+            if key in meetings:
+                meetings[key].clear(own)
 
     def _expand(self, wave: Wave) -> None:
         order = self.orders[wave]

@@ -13,8 +13,8 @@ import numpy as np
 
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.locations import holds
-from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, Candidates
-from tilewright.sim.order.records import Record
+from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access
+from tilewright.sim.order.records import Candidates, Record
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
@@ -237,7 +237,7 @@ def _told(access: Access, racing: Candidates, *, with_writer: bool) -> Clash:
         int(pairs.other_thread[k]),
         other,
         with_writer,
-        equal_values=with_writer and access.site.write and access.finds_equal(racing.lanes(access)),
+        equal_values=with_writer and access.site.write and access.finds_equal(racing.lanes(access.look.shape)),
     )
 
 

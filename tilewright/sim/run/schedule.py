@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Scheduler"]
 
-AGAIN = "asked before"  # the meeting of a batch that is about to ask once more
 LIVELOCK = "livelock: every thread that is left polls, and nothing changes"
 
 
@@ -132,9 +131,9 @@ class Scheduler:
         """Each lane goes on with segment ``to`` once it gets the answer yes, the others ask again at ``again``; the
         batch stays whole for as long as that can be. See `Polling` for the rest.
         """
-        if batch.meeting is not AGAIN and self.run.precedence.patient:
+        if not batch.again and self.run.precedence.patient:
             passed = False
-        batch.meeting = None
+        batch.again = False
         yes = batch.mask.narrowed(passed)
         if yes is not None and yes.lanes == batch.mask.lanes:
             self._count(tally, yes)
@@ -160,7 +159,7 @@ class Scheduler:
         return None
 
     def _arrive(self, batch: Batch) -> int | None:
-        place: BarrierSite = batch.meeting.place
+        place = batch.place
         operands = [batch.env.pop(f"meeting.{k}", 0) for k in range(2)]
         batch.meeting = None
         if not place.is_barrier:
@@ -199,7 +198,7 @@ class Scheduler:
             return False
         self.asked_at = progress
         for batch in self.asking:
-            batch.meeting = AGAIN
+            batch.meeting, batch.again = None, True
         self.ready += self.asking
         self.asking = []
         return True
@@ -220,7 +219,8 @@ class Scheduler:
     def _split_asking(self) -> bool:
         """The lanes that got a yes, without the others."""
         for batch in self.asking:
-            answer: Polling = batch.meeting
+            answer = batch.meeting
+            assert isinstance(answer, Polling)
             yes = batch.mask.narrowed(answer.passed)
             if yes is None:
                 continue
@@ -239,8 +239,8 @@ class Scheduler:
         """Lanes at one place that belong together; warps that are whole then go on."""
         for k, batch in enumerate(self.gathering):
             for other in self.gathering[k + 1 :]:
-                if other.wave is batch.wave and other.meeting.place is batch.meeting.place:
-                    axes = self.live[batch.segment] | batch.meeting.place.axes
+                if other.wave is batch.wave and other.place is batch.place:
+                    axes = self.live[batch.segment] | batch.place.axes
                     both = merged(batch, other, axes)
                     if both is not None:
                         self.gathering.remove(batch)
@@ -279,8 +279,8 @@ class Scheduler:
                 self.waiting.remove(batch)
                 self.ready.append(batch.narrowed(Mask(batch.shape, free), batch.segment))
                 rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~free), batch.segment)
-                old: Crossing = batch.meeting
-                rest.meeting = Crossing(old.place, *_rest_of(batch, rest, old))
+                assert isinstance(batch.meeting, Crossing)
+                rest.meeting = Crossing(batch.place, *_rest_of(batch, rest, batch.meeting))
                 self.waiting.append(rest)
                 return True
         return False
@@ -321,7 +321,7 @@ class Scheduler:
     def _force_gathering(self) -> bool:
         """Lanes whose warp never becomes whole: a collective by mask may still be right, and says so itself."""
         for batch in self.gathering:
-            if batch.meeting.place.sync is None:
+            if batch.place.sync is None:
                 self.gathering.remove(batch)
                 batch.meeting = None
                 self.ready.append(batch)
