@@ -57,9 +57,11 @@ def held_by_warps(call: TileCall, side: Side) -> Held:
 class Blocks:
     """The registers of an operand by their blocks. first: the slot of each by its block: numbers along g, and along t
     and inside of a register, of all warps, as bytes. along_g, inside: these numbers, in the order of the slots.
+    count: registers of a lane.
     """
 
     side: Side
+    count: int
     first: Mapping[tuple[bytes, bytes], int]
     along_g: Mapping[bytes, Ints]
     inside: Mapping[bytes, Ints]
@@ -96,7 +98,7 @@ def blocks_of(side: Side, held: Held, warps: Ints, columns: int, g: int, offset:
         first.setdefault((rows.tobytes(), others.tobytes()), slot)
         along_g.setdefault(rows.tobytes(), rows)
         inside.setdefault(others.tobytes(), others)
-    return Blocks(side, first, along_g, inside)
+    return Blocks(side, count, first, along_g, inside)
 
 
 def _astray(side: Side, held: Held, coordinates: Ints, strays: Ints, warps: Ints, g: int) -> str:
@@ -144,9 +146,9 @@ def products_of(a: Blocks, b: Blocks, d: Blocks, per_register: int, halves: Sequ
         for row in rows
     ])  # fmt: skip
     for blocks, found in ((a, left), (b, right), (d, total)):
-        if len(blocks.first) != found.size:
+        if blocks.count != found.size:
             name = blocks.side.name
-            raise Decline(f"a warp has {len(blocks.first)} registers of {name} and products for {found.size} of them")
+            raise Decline(f"a warp has {blocks.count} registers of {name}, and the other operands meet {found.size}")
     steps = len(along_k) // half
     m, n = len(rows) // 2, len(columns)
     left = left.reshape(m, 2, steps, half).transpose(0, 2, 3, 1).reshape(m, steps, -1)  # rows toggle first

@@ -1,0 +1,172 @@
+"""Matrices of a product that lie in memory: the registers that they pass through, laid out as the others ask for.
+
+Registers for A have the rows of D, those for B its columns, and along K both go as the one that is in registers does,
+if any is. Other warps that share in D hold the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilewright import ir
+from tilewright.errors import LayoutError
+from tilewright.ir import AllocBuffer, Buffer, const_value
+from tilewright.layout import Iter, TileLayout, Value, laneid
+from tilewright.layout.axes import OnAxis
+from tilewright.layout.thread_axes import expand_threads
+from tilewright.records import replace
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.dispatch import Chosen, Decline, choose
+from tilewright.tile.owners import check_own
+
+__all__ = ["Digit", "Staged", "allocated", "as_in", "fragment_of_a", "fragment_of_b", "in_order", "like", "staged"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Staged:
+    """A copy between a tile in memory and registers that are made for it. chosen: the variant of `copy` with its plan.
+
+    call: that copy. local: its side in registers.
+    """
+
+    call: TileCall
+    chosen: Chosen
+    local: Side
+
+    @property
+    def how(self) -> str:
+        """``ldmatrix x4, 2 instructions per warp``."""
+        variant, plan = self.chosen.variant.name, self.chosen.plan.summary()
+        return plan if variant.startswith("ldstmatrix") else f"{variant}: {plan}"
+
+    def emit(self, out: Builder, registers: Buffer) -> None:
+        """The copy, with ``registers`` for its side in registers."""
+        side = replace(self.local, region=registers.region())
+        self.chosen.variant.emitter(self.chosen.plan, self.call.with_side(self.local, side), out)
+
+
+def allocated(buffer: Buffer, out: Builder) -> Buffer:
+    """New registers with this layout, under a name that is free."""
+    made = replace(buffer, name=out.names.new(buffer.name))
+    out.add(AllocBuffer(made, at=out.at))
+    return made
+
+
+def staged(call: TileCall, memory: Side, layout: TileLayout, *, loading: bool = True) -> Staged:
+    """The copy of ``memory`` to registers with this layout, or back. Raises Decline where no variant of `copy` fits."""
+    shape = tuple(int(const_value(extent) or 0) for extent in memory.extents)
+    registers = Buffer(f"{memory.name}_fragment", memory.dtype, shape, "local", layout)
+    local = side_of(registers.region(), call.facts)
+    dst, src = (local, memory) if loading else (memory, local)
+    stmt = ir.TileCall("copy", call.stmt.scope, (dst.region, src.region), None, (), at=call.at)
+    copy = replace(call, stmt=stmt, sides={"dst": dst, "src": src}, config=(), scalars={})
+    return Staged(copy, choose(copy), local)
+
+
+# Layouts
+
+PAIR, HALF, ALONG_K, OTHERS = range(4)
+"""What neighbouring slots are for, the nearest first: elements of a register, the rows g and g + 8, what follows along
+K, further tiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """An iter of a dimension of a fragment. use: what its slots are for; None where it goes along threads."""
+
+    iter: Iter
+    use: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """The two dimensions of a matrix in registers, as iters, and what its layout says beside them."""
+
+    dims: tuple[tuple[Iter, ...], tuple[Iter, ...]]
+    replica: tuple[Iter, ...]
+    offset: tuple[OnAxis, ...]
+
+
+def shape_of(call: TileCall, side: Side) -> Shape:
+    """The dimensions of a matrix in registers. Raises Decline where its layout has no such groups."""
+    long = [extent for extent in side.extents if const_value(extent) != 1]
+    if side.tile is None or side.swizzle is not None:
+        raise Decline(f"the layout of {side.name} is no plain one, after which others could be made")
+    wide = check_own(call, side)
+    try:
+        tile, (_, middle, _) = expand_threads(side.tile).group(long)
+    except LayoutError as error:
+        raise Decline(f"{side.name}: {error.what}") from None
+    kept = [it for it in tile.shard if it.extent != 1 and it.axis.name not in wide]
+    rows = [it for it in tile.shard[:middle] if it in kept]
+    columns = [it for it in tile.shard[middle:] if it in kept]
+    offset = tuple(term for term in tile.offset if term.axis.is_thread() and term.axis.name not in wide)
+    return Shape((tuple(rows), tuple(columns)), tuple(it for it in tile.replica if it.axis.is_thread()), offset)
+
+
+def in_order(k: int, per_register: int) -> list[Digit]:
+    """K in its order: each lane of four has neighbours."""
+    return [Digit(Iter(k // (4 * per_register), 0), ALONG_K), Digit(Iter(4, 1, laneid)), Digit(Iter(per_register, 0), PAIR)]
+
+
+def as_in(call: TileCall, other: Side, dim: int, per_register: int) -> list[Digit]:
+    """K as a dimension of the other operand has it."""
+    digits = _of(shape_of(call, other).dims[dim], ALONG_K)
+    return _cut(digits, per_register, PAIR, lambda it: it.stride == 1) if per_register > 1 else digits
+
+
+def fragment_of_a(call: TileCall, d: Side, k: list[Digit]) -> TileLayout:
+    """Registers for A, M x K: the rows of D."""
+    shape = shape_of(call, d)
+    rows = _cut(_of(shape.dims[0], OTHERS), 2, HALF, lambda it: it.extent % 2 == 0)
+    return _laid_out([*rows, *k], shape, shape.dims[1])
+
+
+def fragment_of_b(call: TileCall, d: Side, k: list[Digit]) -> TileLayout:
+    """Registers for B, K x N: the columns of D. Lane 4g+t of D has two for each t; of B it has one for each g."""
+    shape = shape_of(call, d)
+    pairs = _cut(_of(shape.dims[1], OTHERS), 2, PAIR, lambda it: it.stride == 1 and it.extent % 2 == 0)
+    columns = [_turned(digit) for digit in pairs]
+    return _laid_out([*k, *columns], shape, shape.dims[0])
+
+
+def _turned(digit: Digit) -> Digit:
+    if digit.use == PAIR:
+        return Digit(Iter(2, 4, laneid))
+    it = digit.iter
+    return Digit(Iter(it.extent, 8 * it.stride, laneid)) if it.axis == laneid else digit
+
+
+def like(call: TileCall, d: Side) -> TileLayout:
+    """Registers that go with those of D one by one."""
+    shape = shape_of(call, d)
+    return TileLayout((*shape.dims[0], *shape.dims[1]), shape.replica, shape.offset)
+
+
+def _of(iters: Sequence[Iter], use: int) -> list[Digit]:
+    return [Digit(it, None if it.axis.is_thread() else use) for it in iters]
+
+
+def _cut(digits: list[Digit], size: int, use: int, fits: Callable[[Iter], bool]) -> list[Digit]:
+    """The digits with the innermost in memory that fits cut in two, ``size`` of it for another use."""
+    for position, (it, kind) in reversed([(n, (each.iter, each.use)) for n, each in enumerate(digits)]):
+        if kind is not None and fits(it) and it.extent % size == 0:
+            outer = Digit(Iter(it.extent // size, it.stride * size), kind)
+            return [*digits[:position], outer, Digit(Iter(size, it.stride), use), *digits[position + 1 :]]
+    raise Decline(f"no {size} neighbours are in one lane's registers")
+
+
+def _laid_out(digits: Sequence[Digit], shape: Shape, others: Sequence[Iter]) -> TileLayout:
+    """The layout of these digits: slots by their use; threads that ``others`` tells apart hold the same."""
+    order = sorted(
+        (n for n, each in enumerate(digits) if each.use is not None), key=lambda n: (digits[n].use, -n)
+    )
+    strides, stride = dict[int, Value](), 1
+    for n in order:
+        strides[n] = stride
+        stride *= int(digits[n].iter.extent)
+    shard = [Iter(each.iter.extent, strides[n]) if n in strides else each.iter for n, each in enumerate(digits)]
+    same = [it for it in others if it.axis.is_thread() and it.axis != laneid]
+    return TileLayout([it for it in shard if it.extent != 1], [*shape.replica, *same], shape.offset)
