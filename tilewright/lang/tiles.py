@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol, cast
 
+from tilewright.dtypes import INT32, INT64, dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir import Buffer, Expr, Load, Region, TileCall, as_expr
 from tilewright.lang.builder import current
@@ -15,6 +16,7 @@ from tilewright.primitives import PRIMITIVES, Operand, Primitive
 
 __all__ = ["SCOPES", "TileNamespace"]
 
+FLOAT64 = dtype("float64")
 SCOPES = {
     "thread": "thread",
     "warp": "warp",
@@ -55,15 +57,37 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
 def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object]) -> tuple[Region | Expr, ...]:
     """The operands in the order of the declaration; those given by name leave ``config``."""
     names = [operand.name for operand in row.operands]
-    values = [*args, *(config.pop(name) for name in names[len(args) :] if name in config)]
-    if not row.required <= len(values) <= len(names):
+    values = dict(zip(names, args, strict=False))
+    values |= {name: config.pop(name) for name in names[len(args) :] if name in config}
+    given = {name: value for name, value in values.items() if value is not None}
+    missing = [each.name for each in row.operands if not each.optional and each.name not in given]
+    if missing or len(args) > len(names):
         raise KernelError(f"Tx.{row.name} takes {' and '.join(names)}", given=f"{len(values)} arguments")
     made: list[Region | Expr] = []
-    for operand, value in zip(row.operands, values, strict=False):
-        made.append(
-            _region(f"{row.name}: {operand.name}", value) if operand.role.tile else _scalar(row, operand, value, made)
-        )
+    for operand in row.operands[: max(names.index(name) for name in given) + 1]:
+        what = f"{row.name}: {operand.name}"
+        value = given.get(operand.name, operand.default)
+        if value is None:
+            made.append(made[0])
+        elif operand.role.value:
+            made.append(_either(what, value))
+        else:
+            made.append(_region(what, value) if operand.role.tile else _scalar(row, operand, value, made))
     return tuple(made)
+
+
+def _either(what: str, value: object) -> Region | Expr:
+    """A tile, or a value: a number has no type of its own, and may be as precise as Python's."""
+    if isinstance(value, (Region, Buffer)):
+        return _region(what, value)
+    if isinstance(value, Expr):
+        return value
+    number = as_expr(value, FLOAT64 if isinstance(value, float) else INT64 if _is_long(value) else INT32)  # type: ignore[arg-type]
+    return number
+
+
+def _is_long(value: object) -> bool:
+    return isinstance(value, int) and not -(1 << 31) <= value < 1 << 31
 
 
 def _scalar(row: Primitive, operand: Operand, value: object, before: list[Region | Expr]) -> Expr:

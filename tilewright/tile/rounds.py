@@ -1,0 +1,436 @@
+"""How threads share out the elements of an elementwise call, and the loops over them.
+
+As in `shares`, a thread makes rounds of runs; here there are any number of tiles, which broadcast to the first one. Of a
+tile in memory a run is one access, or one element for all of the run. Of one in registers each element is in a slot
+that is the same in all threads. The runs of a few rounds are loaded before the first of them is stored, so that several
+accesses are on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright.errors import DispatchError
+from tilewright.ir import AddressOf, Buffer, Const, Expr, Load, Value, as_expr, binary, const_value, same
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.dispatch import Decline
+from tilewright.tile.elements import Computation, computation
+from tilewright.tile.inside import inside_tests, open_dimensions
+from tilewright.tile.owners import Owners, all_hold, owners
+from tilewright.tile.partition import element_numbers, places, repeats, tracked, widest_vector
+from tilewright.tile.shares import LETTERS, in_memory_order
+from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
+
+__all__ = ["Rounds", "by_holders", "by_turns", "emit_rounds", "numbers_in", "registers_alike"]
+
+IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """vector: elements of a run. rounds: runs of a thread. threads: that take turns, 0: each has its own elements.
+    offsets: where the run of each tile in memory starts; single: tiles of which a run is one element. slots: of tiles in
+    registers, by the number of the element in the thread. number: of the run's first element, where a region may leave
+    its buffer. spread, accesses, guard, limit, widened: as of a `Share`. batch: rounds that are loaded at once.
+    """
+
+    computing: Computation
+    vector: int
+    rounds: int
+    offsets: tuple[tuple[str, Offset], ...] = ()
+    single: frozenset[str] = frozenset()
+    slots: tuple[tuple[str, tuple[Value, Walk]], ...] = ()
+    number: Offset | None = None
+    threads: int = 0
+    spread: bool = True
+    accesses: int = 0
+    guard: Expr | None = None
+    batch: int = 1
+    limit: str = ""
+    widened: str | None = None
+
+    def summary(self) -> str:
+        """``2 runs of 8 elements for each of 128 threads, 2 at once``."""
+        who = f"for each of {self.threads} threads" if self.threads > 1 else "per thread"
+        total = f", {self.accesses} in all" if self.accesses else ""
+        at_once = f", {self.batch} at once" if self.batch > 1 else ""
+        why = f"; not wider, as {self.limit}" if self.limit and self.offsets else ""
+        runs = f"{self.rounds} x {self.vector} elements {who}{total}{at_once}"
+        asked = ", those inside of the buffers" if self.number is not None else ""
+        return f"{runs}{asked}{self.computing.summary()}{why}"
+
+    @property
+    def nbytes(self) -> int:
+        """Of the widest access."""
+        return self.vector * max(self.computing.dst.bits, 8) // 8
+
+
+def numbers_in(call: TileCall, side: Side) -> Ints:
+    """For each element of dst, the number of the side's element that goes with it."""
+    dst = [int(const_value(extent) or 0) for extent in call["dst"].extents]
+    own = [int(const_value(extent) or 0) for extent in side.extents][-len(dst) :]
+    return np.broadcast_to(np.arange(int(side.size or 0)).reshape(own), dst).reshape(-1)
+
+
+# Who takes which element
+
+
+def by_turns(call: TileCall) -> Rounds:
+    """The threads of the scope take runs in turns, in the order of a memory. Raises Decline."""
+    order = in_memory_order(_leading(call))
+    at_hand = {name: side for name, side in call.sides.items() if side.space == "local"}
+    memory = _memory(call)
+    vector, limit = _vector(call, memory, order)
+    starts, threads = order[::vector], call.scope.threads
+    rounds = -(-len(starts) // threads)
+    partial = len(starts) if len(starts) < rounds * threads else 0
+    everyone = Owners(np.arange(threads), np.zeros(1, np.int64), np.zeros((threads, 1), np.int64), 0,
+                      call.scope.kind, threads, 1, call.scope.kind)  # fmt: skip
+    for spread in (False,) if partial else (True, False):
+        elements = starts.reshape(rounds, threads).T if spread else starts
+        thread = [call.scope.index] if spread else []
+        found = _offsets(call, memory, elements, thread)
+        if found is None:
+            continue
+        runs = np.resize(order.reshape(-1, vector), (rounds * threads, vector))
+        mine = runs.reshape(rounds, threads, vector).transpose(1, 0, 2).reshape(threads, -1)
+        slots = tuple((name, _slots(call, side, everyone, mine)) for name, side in at_hand.items())
+        number = element_numbers(elements, thread) if _is_open(call) else None
+        return _finished(call, Rounds(
+            computation(call), vector, rounds, found, _single(call, order, vector), slots, number, threads, spread,
+            partial, limit=limit,
+        ))  # fmt: skip
+    raise Decline(f"the addresses of {' and '.join(side.name for side in memory.values())} follow no common pattern")
+
+
+def by_holders(call: TileCall, local: Side) -> Rounds:
+    """Each thread computes with the elements that it holds of ``local``. Raises Decline."""
+    storing = local not in call.written
+    held, elements = _expanded(call, local, owners(call, local, loading=not storing))
+    for side in call.tiles:
+        if side.space == "local":
+            held, elements = _within(held, elements, owners(call, side, loading=True))
+    memory = _memory(call)
+    vector, limit = _vector(call, memory, elements) if memory else (_packable(call, elements), "")
+    starts = elements[:, ::vector]
+    found = _offsets(call, memory, starts, [held.rank])
+    if found is None:
+        names = " and ".join(side.name for side in memory.values())
+        raise Decline(f"the registers of {local.name} and the addresses of {names} follow no common pattern")
+    slots = tuple(
+        (name, _slots(call, side, held, elements)) for name, side in call.sides.items() if side.space == "local"
+    )
+    number = element_numbers(starts, [held.rank]) if _is_open(call) else None
+    if _is_open(call) and number is None:
+        raise Decline(f"the elements that threads hold of {local.name} follow no pattern")
+    return _finished(call, Rounds(
+        computation(call), vector, starts.shape[1], found, _single(call, elements, vector), slots, number,
+        guard=held.guard(storing=storing), limit=limit,
+    ))  # fmt: skip
+
+
+def registers_alike(call: TileCall) -> Side | None:
+    """The tile whose holders compute: dst if it is in registers, else a source whose holders differ in their elements."""
+    if call["dst"].space == "local":
+        return call["dst"]
+    held = [(side, owners(call, side, loading=True)) for side in call.tiles if side.space == "local"]
+    spread = [side for side, own in held if own.space != "thread"]
+    return max(spread, key=lambda side: int(side.size or 0), default=None)
+
+
+def _finished(call: TileCall, plan: Rounds) -> Rounds:
+    loads = sum(name != "dst" and name not in plan.single for name, _ in plan.offsets)
+    most = max(1, IN_FLIGHT // loads) if loads else 1
+    batch = max(size for size in range(1, most + 1) if plan.rounds % size == 0)
+    return replace(plan, batch=batch)
+
+
+def _leading(call: TileCall) -> Side:
+    """The tile in whose order elements are dealt out: a global one if there is one, dst first, of full size."""
+    full = [side for side in call.tiles if side.size == call["dst"].size and side.space != "local"]
+    if not full:
+        raise Decline("no tile in memory has all elements")
+    return next((side for side in full if side.space == "global"), full[0])
+
+
+def _memory(call: TileCall) -> dict[str, Side]:
+    """The tiles in memory, those farther away first."""
+    found = {name: side for name, side in call.sides.items() if side.space != "local"}
+    return dict(sorted(found.items(), key=lambda item: list(LETTERS).index(item[1].space)))
+
+
+def _is_open(call: TileCall) -> bool:
+    return any(open_dimensions(call, side) for side in call.tiles)
+
+
+def _single(call: TileCall, order: Ints, vector: int) -> frozenset[str]:
+    sides = ((name, side) for name, side in call.sides.items() if side.space != "local" and vector > 1)
+    return frozenset(name for name, side in sides if repeats(numbers_in(call, side)[order], vector))
+
+
+def _vector(call: TileCall, memory: Mapping[str, Side], order: Ints) -> tuple[int, str]:
+    sides = [(side, places(side, call.facts), numbers_in(call, side)[order]) for side in memory.values()]
+    return widest_vector(call, sides, lambda length: _crooked(call, order, length))
+
+
+def _crooked(call: TileCall, order: Ints, length: int) -> str | None:
+    """Why the first and the last element of a run do not tell whether all are inside; None if they do."""
+    if order.shape[-1] % length:
+        return f"{order.shape[-1]} elements are no multiple of {length}"
+    for side in call.tiles:
+        for dim in open_dimensions(call, side):
+            along = _coordinates(call, side, dim)[order].reshape(-1, length)
+            steps = along - along[:, :1]
+            if not ((steps == 0).all() or (steps == np.arange(length)).all()):
+                return f"{length} elements of {side.name} turn a corner at the end of dimension {dim}, which may be outside"
+    return None
+
+
+def _coordinates(call: TileCall, side: Side, dim: int) -> Ints:
+    extents = [int(const_value(extent) or 0) for extent in side.extents]
+    return np.asarray(np.unravel_index(numbers_in(call, side), extents)[dim])
+
+
+def _offsets(
+    call: TileCall, memory: Mapping[str, Side], elements: Ints, thread: Sequence[Value]
+) -> tuple[tuple[str, Offset], ...] | None:
+    found = []
+    for name, side in memory.items():
+        offset = tracked(call, side, places(side, call.facts), numbers_in(call, side)[elements], thread)
+        if offset is None:
+            return None
+        found.append((name, offset))
+    return tuple(found)
+
+
+def _expanded(call: TileCall, local: Side, held: Owners) -> tuple[Owners, Ints]:
+    """The elements of dst that each holder has: where the side broadcasts, several for one register."""
+    numbers = numbers_in(call, local)
+    times_each = len(numbers) // int(local.size or 1)
+    if times_each == 1:
+        return held, held.elements
+    of_each = np.argsort(numbers, kind="stable").reshape(-1, times_each)
+    return held, np.sort(of_each[held.elements].reshape(len(held.threads), -1), axis=1)
+
+
+def _within(held: Owners, elements: Ints, other: Owners) -> tuple[Owners, Ints]:
+    """The holders counted in the other's space, where that is the larger one: each space inside it holds the same."""
+    times_each = other.space_threads // held.space_threads
+    if times_each <= 1:
+        return held, elements
+    threads = np.add.outer(np.arange(times_each) * held.space_threads, held.threads).reshape(-1)
+    wide = replace(
+        held, threads=threads, elements=np.tile(held.elements, (times_each, 1)), space=other.space,
+        space_threads=other.space_threads, shared_by=other.shared_by,
+    )  # fmt: skip
+    return wide, np.tile(elements, (times_each, 1))
+
+
+def _slots(call: TileCall, side: Side, held: Owners, elements: Ints) -> tuple[Value, Walk]:
+    """In which slot each holder has its elements of the side, (threads, elements). Raises Decline where that differs
+    from thread to thread, or where another thread has the element.
+    """
+    own = owners(call, side, loading=True)
+    where = np.full((own.space_threads, int(side.size or 0)), -1, np.int64)
+    for row, thread in zip(own.elements, own.threads, strict=True):
+        where[thread, row] = own.slots
+    found = where[held.threads[:, None] % own.space_threads, numbers_in(call, side)[elements]]
+    if (found < 0).any():
+        raise Decline(f"elements of {side.name} are held by other threads: Tx.permute_layout brings them there")
+    if (found != found[:1]).any():
+        raise Decline(f"threads hold their elements of {side.name} in different slots")
+    walk = walk_of(found[0])
+    if walk is None:
+        raise Decline(f"the slots of {side.name} follow no pattern")
+    return own.base, walk
+
+
+def _packable(call: TileCall, elements: Ints) -> int:
+    return 1
+
+
+# The loops
+
+
+def emit_rounds(plan: Rounds, call: TileCall, out: Builder) -> None:
+    """Loads, computes and stores."""
+    _Writer(plan, call, out).write()
+
+
+class _Writer:
+    """Writes one plan. (Mutable: the builder.)"""
+
+    def __init__(self, plan: Rounds, call: TileCall, out: Builder) -> None:
+        self.plan, self.call, self.out = plan, call, out
+        self.values: dict[str, Expr] = {}
+        self.loaded: dict[str, Buffer] = {}
+
+    def write(self) -> None:
+        plan, call, out = self.plan, self.call, self.out
+        for name, value in call.scalars.items():
+            typed = plan.computing.typed(name, value)
+            self.values[name] = typed if isinstance(typed, Const) else out.let(name, typed)
+        with out.when(plan.guard):
+            offsets = dict(plan.offsets)
+            starts = {name: out.offsets(offset, LETTERS[call[name].space]) for name, offset in offsets.items()}
+            self.starts = starts
+            self.number = None if plan.number is None else out.offsets(plan.number, "e")
+            for name, side in call.sides.items():
+                if name in offsets:
+                    count = plan.batch * (1 if name in plan.single else plan.vector)
+                    self.loaded[name] = out.local(f"{side.name}_{'out' if name == 'dst' else 'run'}", count, str(side.dtype)).flat()
+            whole = all_hold(self._tile_tests()) if plan.number is not None else None
+            if whole is None:
+                self.rounds(asked=plan.number is not None)
+            else:
+                out.either(whole, lambda: self.rounds(asked=False), lambda: self.rounds(asked=True))
+
+    def _tile_tests(self) -> list[Expr]:
+        """The whole of all regions is inside of their buffers."""
+        tests: list[Expr] = []
+        for side in self.call.tiles:
+            last = [as_expr(extent) - 1 for extent in side.extents]
+            tests += inside_tests(self.call, side, [0] * len(last), last)
+        return _once_each(tests)
+
+    def rounds(self, *, asked: bool) -> None:
+        plan, out = self.plan, self.out
+        kind = "unroll" if plan.slots else "serial"
+        with ExitStack() as stack:
+            group: Value = 0
+            if plan.rounds > plan.batch:
+                group = times(stack.enter_context(out.loop("f", plan.rounds // plan.batch, kind)), plan.batch)
+            for step in (self._load, self._store):
+                if step == self._load and not any(name != "dst" for name, _ in plan.offsets):
+                    continue
+                with ExitStack() as inner:
+                    u: Value = inner.enter_context(out.loop("u", plan.batch, "unroll")) if plan.batch > 1 else 0
+                    round_ = plus(group, u)
+                    number = plus(times(round_, plan.threads), self.call.scope.index)
+                    if plan.accesses:
+                        inner.enter_context(out.when(binary("<", number, plan.accesses)))
+                    access = round_ if plan.spread else number
+                    step(u, round_, access, asked)
+
+    def _asked(self, access: Value, asked: bool, write: Callable[[], None], each: Callable[[Expr], None]) -> None:
+        """A run as a whole where it is inside, else those of its elements that are."""
+        plan, out = self.plan, self.out
+        if not asked:
+            write()
+            return
+        assert self.number is not None
+        number = out.let("element", self.number(access))
+        whole = all_hold(self._tests(number, 0, plan.vector - 1))
+
+        def one_by_one() -> None:
+            with out.loop("e", plan.vector, "unroll") as e, out.when(all_hold(self._tests(number, e, e))):
+                each(e)
+
+        if plan.vector > 1:
+            out.either(whole, write, one_by_one)
+        else:
+            with out.when(whole):
+                write()
+
+    def _tests(self, number: Expr, first: Value, last: Value) -> list[Expr]:
+        """What tells whether the elements ``first`` to ``last`` of the run from ``number`` on are inside."""
+        dst, tests = self.call["dst"], list[Expr]()
+        ends = [digits_of(plus(number, end), dst.extents) for end in (first, last)]
+        for side in self.call.tiles:
+            begin, end = (_own_digits(side, digits) for digits in ends)
+            tests += inside_tests(self.call, side, begin, end)
+        return _once_each(tests)
+
+    def _load(self, u: Value, round_: Value, access: Value, asked: bool) -> None:
+        out = self.out
+        sources = [name for name, _ in self.plan.offsets if name != "dst"]
+        at = {name: self._at(name, access) for name in sources}
+
+        def runs() -> None:
+            for name in sources:
+                flat, run = self.call[name].buffer.flat(), self.loaded[name]
+                count = 1 if name in self.plan.single else self.plan.vector
+                if count * flat.dtype.bits % 8 or count == 1:
+                    out.store(run, times(u, count), Load(flat, (as_expr(at[name]),)))
+                else:
+                    into = AddressOf(run, (as_expr(times(u, count)),))
+                    out.call("cuda.copy_bytes", into, AddressOf(flat, (as_expr(at[name]),)), count * flat.dtype.bits // 8)
+
+        def one(e: Expr) -> None:
+            for name in sources:
+                single = name in self.plan.single
+                here = Load(self.call[name].buffer.flat(), (as_expr(at[name] if single else plus(at[name], e)),))
+                out.store(self.loaded[name], u if single else plus(times(u, self.plan.vector), e), here)
+
+        self._asked(access, asked, runs, one)
+
+    def _at(self, name: str, access: Value) -> Value:
+        where = self.starts[name](access)
+        return where if isinstance(where, int) else self.out.let(f"{self.call[name].name}_at", where)
+
+    def _store(self, u: Value, round_: Value, access: Value, asked: bool) -> None:
+        plan, out = self.plan, self.out
+        flat = self.call["dst"].buffer.flat()
+        in_memory = "dst" in self.starts
+        at = self._at("dst", access) if in_memory else 0
+        run = self.loaded.get("dst")
+
+        def computed(e: Value) -> Expr:
+            return plan.computing.of(self._elements(u, round_, e), self.values)
+
+        def whole() -> None:
+            wide = in_memory and plan.vector > 1
+            with ExitStack() as stack:
+                e: Value = stack.enter_context(out.loop("e", plan.vector, "unroll")) if plan.vector > 1 else 0
+                if not in_memory:
+                    out.store(flat, self._slot("dst", round_, e), computed(e))
+                elif wide:
+                    assert run is not None
+                    out.store(run, plus(times(u, plan.vector), e), computed(e))
+                else:
+                    out.store(flat, at, computed(e))
+            if wide:
+                assert run is not None
+                source = AddressOf(run, (as_expr(times(u, plan.vector)),))
+                out.call("cuda.copy_bytes", AddressOf(flat, (as_expr(at),)), source, plan.vector * flat.dtype.bits // 8)
+
+        def one(e: Expr) -> None:
+            out.store(flat, plus(at, e) if in_memory else self._slot("dst", round_, e), computed(e))
+
+        self._asked(access, asked, whole, one)
+
+    def _slot(self, name: str, round_: Value, e: Value) -> Value:
+        base, walk = dict(self.plan.slots)[name]
+        return plus(base, walk.at(plus(times(round_, self.plan.vector), e)))
+
+    def _elements(self, u: Value, round_: Value, e: Value) -> dict[str, Expr]:
+        """The sources' elements."""
+        found: dict[str, Expr] = {}
+        for name, side in self.call.sides.items():
+            if name == "dst":
+                continue
+            if name in self.loaded:
+                place = u if name in self.plan.single else plus(times(u, self.plan.vector), e)
+                found[name] = Load(self.loaded[name], (as_expr(place),))
+            else:
+                found[name] = Load(side.buffer.flat(), (as_expr(self._slot(name, round_, e)),))
+        return found
+
+
+def _own_digits(side: Side, digits: Sequence[Value]) -> list[Value]:
+    """The coordinates of the side's element that goes with an element of dst."""
+    own = [0] * (len(side.extents) - len(digits)) + list(digits[max(0, len(digits) - len(side.extents)) :])
+    return [0 if const_value(extent) == 1 else digit for extent, digit in zip(side.extents, own, strict=True)]
+
+
+def _once_each(tests: Sequence[Expr]) -> list[Expr]:
+    found: list[Expr] = []
+    for test in tests:
+        if not any(same(test, other) for other in found):
+            found.append(test)
+    return found
