@@ -20,13 +20,14 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import Computation, computation
-from tilewright.tile.inside import inside_tests, open_dimensions
+from tilewright.tile.inside import inside_tests, open_dimensions, splits
 from tilewright.tile.owners import Owners, all_hold, owners
 from tilewright.tile.partition import element_numbers, places, repeats, tracked, widest_vector
 from tilewright.tile.shares import LETTERS, in_memory_order
 from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
 
-__all__ = ["Rounds", "by_holders", "by_turns", "emit_rounds", "numbers_in", "registers_alike"]
+__all__ = ["Rounds", "Writer", "by_holders", "by_turns", "emit_rounds", "in_batches", "numbers_in", "once_each", "own_digits",
+           "registers_alike"]  # fmt: skip
 
 IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
 
@@ -51,6 +52,7 @@ class Rounds:
     accesses: int = 0
     guard: Expr | None = None
     batch: int = 1
+    parts: bool = False
     limit: str = ""
     widened: str | None = None
 
@@ -103,7 +105,7 @@ def by_turns(call: TileCall) -> Rounds:
         number = element_numbers(elements, thread) if _is_open(call) else None
         return _finished(call, Rounds(
             computation(call), vector, rounds, found, _single(call, order, vector), slots, number, threads, spread,
-            partial, limit=limit,
+            partial, parts=_has_parts(call, order, vector), limit=limit,
         ))  # fmt: skip
     raise Decline(f"the addresses of {' and '.join(side.name for side in memory.values())} follow no common pattern")
 
@@ -130,7 +132,7 @@ def by_holders(call: TileCall, local: Side) -> Rounds:
         raise Decline(f"the elements that threads hold of {local.name} follow no pattern")
     return _finished(call, Rounds(
         computation(call), vector, starts.shape[1], found, _single(call, elements, vector), slots, number,
-        guard=held.guard(storing=storing), limit=limit,
+        guard=held.guard(storing=storing), parts=_has_parts(call, elements, vector), limit=limit,
     ))  # fmt: skip
 
 
@@ -144,10 +146,13 @@ def registers_alike(call: TileCall) -> Side | None:
 
 
 def _finished(call: TileCall, plan: Rounds) -> Rounds:
-    loads = sum(name != "dst" and name not in plan.single for name, _ in plan.offsets)
-    most = max(1, IN_FLIGHT // loads) if loads else 1
-    batch = max(size for size in range(1, most + 1) if plan.rounds % size == 0)
-    return replace(plan, batch=batch)
+    most = in_batches(sum(name != "dst" and name not in plan.single for name, _ in plan.offsets))
+    return replace(plan, batch=max(size for size in range(1, most + 1) if plan.rounds % size == 0))
+
+
+def in_batches(loads: int) -> int:
+    """How many rounds to load at once, of so many tiles."""
+    return max(1, IN_FLIGHT // loads) if loads else 1
 
 
 def _leading(call: TileCall) -> Side:
@@ -189,6 +194,11 @@ def _crooked(call: TileCall, order: Ints, length: int) -> str | None:
             if not ((steps == 0).all() or (steps == np.arange(length)).all()):
                 return f"{length} elements of {side.name} turn a corner at the end of dimension {dim}, which may be outside"
     return None
+
+
+def _has_parts(call: TileCall, order: Ints, vector: int) -> bool:
+    """May a run be inside with some of its elements only?"""
+    return any(splits(call, side, numbers_in(call, side)[order].reshape(-1), vector) for side in call.tiles)
 
 
 def _coordinates(call: TileCall, side: Side, dim: int) -> Ints:
@@ -259,11 +269,11 @@ def _packable(call: TileCall, elements: Ints) -> int:
 
 def emit_rounds(plan: Rounds, call: TileCall, out: Builder) -> None:
     """Loads, computes and stores."""
-    _Writer(plan, call, out).write()
+    Writer(plan, call, out).write()
 
 
-class _Writer:
-    """Writes one plan. (Mutable: the builder.)"""
+class Writer:
+    """Writes one plan: what is loaded, computed and stored of each run. (Mutable: the builder.)"""
 
     def __init__(self, plan: Rounds, call: TileCall, out: Builder) -> None:
         self.plan, self.call, self.out = plan, call, out
@@ -272,31 +282,34 @@ class _Writer:
 
     def write(self) -> None:
         plan, call, out = self.plan, self.call, self.out
-        for name, value in call.scalars.items():
-            typed = plan.computing.typed(name, value)
-            self.values[name] = typed if isinstance(typed, Const) else out.let(name, typed)
+        self.prepare([name for name, _ in plan.offsets])
         with out.when(plan.guard):
-            offsets = dict(plan.offsets)
-            starts = {name: out.offsets(offset, LETTERS[call[name].space]) for name, offset in offsets.items()}
-            self.starts = starts
+            self.starts = {name: out.offsets(each, LETTERS[call[name].space]) for name, each in plan.offsets}
             self.number = None if plan.number is None else out.offsets(plan.number, "e")
-            for name, side in call.sides.items():
-                if name in offsets:
-                    count = plan.batch * (1 if name in plan.single else plan.vector)
-                    self.loaded[name] = out.local(f"{side.name}_{'out' if name == 'dst' else 'run'}", count, str(side.dtype)).flat()
-            whole = all_hold(self._tile_tests()) if plan.number is not None else None
+            whole = all_hold(self.tile_tests()) if plan.number is not None else None
             if whole is None:
                 self.rounds(asked=plan.number is not None)
             else:
                 out.either(whole, lambda: self.rounds(asked=False), lambda: self.rounds(asked=True))
 
-    def _tile_tests(self) -> list[Expr]:
+    def prepare(self, in_memory: Sequence[str]) -> None:
+        """The values, each computed once, and registers for runs of the tiles in memory."""
+        for name, value in self.call.scalars.items():
+            typed = self.plan.computing.typed(name, value)
+            self.values[name] = typed if isinstance(typed, Const) else self.out.let(name, typed)
+        for name in in_memory:
+            side, word = self.call[name], "out" if name == "dst" else "run"
+            count = self.plan.batch * (1 if name in self.plan.single else self.plan.vector)
+            if name != "dst" or self.plan.vector > 1:
+                self.loaded[name] = self.out.local(f"{side.name}_{word}", count, str(side.dtype)).flat()
+
+    def tile_tests(self) -> list[Expr]:
         """The whole of all regions is inside of their buffers."""
         tests: list[Expr] = []
         for side in self.call.tiles:
             last = [as_expr(extent) - 1 for extent in side.extents]
             tests += inside_tests(self.call, side, [0] * len(last), last)
-        return _once_each(tests)
+        return once_each(tests)
 
     def rounds(self, *, asked: bool) -> None:
         plan, out = self.plan, self.out
@@ -305,9 +318,7 @@ class _Writer:
             group: Value = 0
             if plan.rounds > plan.batch:
                 group = times(stack.enter_context(out.loop("f", plan.rounds // plan.batch, kind)), plan.batch)
-            for step in (self._load, self._store):
-                if step == self._load and not any(name != "dst" for name, _ in plan.offsets):
-                    continue
+            for step in self.steps():
                 with ExitStack() as inner:
                     u: Value = inner.enter_context(out.loop("u", plan.batch, "unroll")) if plan.batch > 1 else 0
                     round_ = plus(group, u)
@@ -317,39 +328,48 @@ class _Writer:
                     access = round_ if plan.spread else number
                     step(u, round_, access, asked)
 
+    def steps(self) -> list[Callable[[Value, Value, Value, bool], None]]:
+        """What is written for the runs of a batch, one after the other."""
+        return [self._load, self._store] if set(self.loaded) - {"dst"} else [self._store]
+
     def _asked(self, access: Value, asked: bool, write: Callable[[], None], each: Callable[[Expr], None]) -> None:
         """A run as a whole where it is inside, else those of its elements that are."""
         plan, out = self.plan, self.out
         if not asked:
             write()
             return
-        assert self.number is not None
-        number = out.let("element", self.number(access))
-        whole = all_hold(self._tests(number, 0, plan.vector - 1))
+        tests = self.tests(access)
+        whole = all_hold(tests(0, plan.vector - 1))
 
         def one_by_one() -> None:
-            with out.loop("e", plan.vector, "unroll") as e, out.when(all_hold(self._tests(number, e, e))):
+            with out.loop("e", plan.vector, "unroll") as e, out.when(all_hold(tests(e, e))):
                 each(e)
 
-        if plan.vector > 1:
+        if plan.vector > 1 and plan.parts:
             out.either(whole, write, one_by_one)
         else:
             with out.when(whole):
                 write()
 
-    def _tests(self, number: Expr, first: Value, last: Value) -> list[Expr]:
-        """What tells whether the elements ``first`` to ``last`` of the run from ``number`` on are inside."""
-        dst, tests = self.call["dst"], list[Expr]()
-        ends = [digits_of(plus(number, end), dst.extents) for end in (first, last)]
+    def tests(self, access: Value) -> Callable[[Value, Value], list[Expr]]:
+        """What tells whether the elements from one to another of a run are inside."""
+        assert self.number is not None
+        number = self.out.let("element", self.number(access))
+        return lambda first, last: self.inside(
+            *(digits_of(plus(number, end), self.call["dst"].extents) for end in (first, last))
+        )
+
+    def inside(self, first: Sequence[Value], last: Sequence[Value]) -> list[Expr]:
+        """What tells whether all tiles are inside of their buffers between these coordinates of dst."""
+        tests: list[Expr] = []
         for side in self.call.tiles:
-            begin, end = (_own_digits(side, digits) for digits in ends)
-            tests += inside_tests(self.call, side, begin, end)
-        return _once_each(tests)
+            tests += inside_tests(self.call, side, own_digits(side, first), own_digits(side, last))
+        return once_each(tests)
 
     def _load(self, u: Value, round_: Value, access: Value, asked: bool) -> None:
         out = self.out
-        sources = [name for name, _ in self.plan.offsets if name != "dst"]
-        at = {name: self._at(name, access) for name in sources}
+        sources = [name for name in self.loaded if name != "dst"]
+        at = {name: self.at(name, access) for name in sources}
 
         def runs() -> None:
             for name in sources:
@@ -369,15 +389,16 @@ class _Writer:
 
         self._asked(access, asked, runs, one)
 
-    def _at(self, name: str, access: Value) -> Value:
+    def at(self, name: str, access: Value) -> Value:
+        """Where the run of a tile starts."""
         where = self.starts[name](access)
         return where if isinstance(where, int) else self.out.let(f"{self.call[name].name}_at", where)
 
     def _store(self, u: Value, round_: Value, access: Value, asked: bool) -> None:
         plan, out = self.plan, self.out
         flat = self.call["dst"].buffer.flat()
-        in_memory = "dst" in self.starts
-        at = self._at("dst", access) if in_memory else 0
+        in_memory = self.call["dst"].space != "local"
+        at = self.at("dst", access) if in_memory else 0
         run = self.loaded.get("dst")
 
         def computed(e: Value) -> Expr:
@@ -422,13 +443,14 @@ class _Writer:
         return found
 
 
-def _own_digits(side: Side, digits: Sequence[Value]) -> list[Value]:
+def own_digits(side: Side, digits: Sequence[Value]) -> list[Value]:
     """The coordinates of the side's element that goes with an element of dst."""
     own = [0] * (len(side.extents) - len(digits)) + list(digits[max(0, len(digits) - len(side.extents)) :])
     return [0 if const_value(extent) == 1 else digit for extent, digit in zip(side.extents, own, strict=True)]
 
 
-def _once_each(tests: Sequence[Expr]) -> list[Expr]:
+def once_each(tests: Sequence[Expr]) -> list[Expr]:
+    """The tests without those that are among the earlier ones."""
     found: list[Expr] = []
     for test in tests:
         if not any(same(test, other) for other in found):
