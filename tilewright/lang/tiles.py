@@ -46,7 +46,7 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
         operands = _operands(row, args, config)
         first = operands[0]
         assert isinstance(first, Region), "a primitive writes its first operand"
-        settings = tuple((key, argument(value)) for key, value in config.items() if value is not None)
+        settings = tuple((key, argument(value)) for key, value in config.items() if value is not None and value is not False)
         builder.emit(TileCall(name, scope, operands, dispatch, settings, at=builder.at))
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"{prefix}.{name}", row.doc

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
+from numpy.typing import NDArray
+
 from tilewright.primitives.elements import one_dtype
 from tilewright.primitives.shapes import equal_extents
-from tilewright.primitives.table import In, Out, primitive
+from tilewright.primitives.table import Role, primitive
 
 __all__ = ["copy"]
 
+ASKED = ("clip", "fill")
+To = Annotated[NDArray[Any], Role("out", written=True, if_asked=ASKED)]
+From = Annotated[NDArray[Any], Role("in", if_asked=ASKED)]
+
 
 @primitive(shapes=equal_extents, elements=one_dtype)
-def copy(dst: Out, src: In, *, vec_len: int | None = None) -> None:
-    """When the call returns, the calling threads have moved the elements of `src` to `dst`.
+def copy(
+    dst: To, src: From, *, vec_len: int | None = None, clip: bool = False, fill: float | int | None = None
+) -> None:
+    """When the call returns, the calling threads have moved the elements of `src` to `dst`. With `clip=True` or `fill=`
+    the regions may leave their buffers: nothing is stored outside, and what would come from outside is `fill`, or left
+    alone.
 
     vec_len: elements of one access; the widest that fits, if left out.
     """

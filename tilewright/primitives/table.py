@@ -31,7 +31,7 @@ WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 @dataclass(frozen=True, slots=True)
 class Role:
     """What a call does with an operand. tile: it is a region, else a value; value: it may be either. clipped: of a region
-    that leaves its buffer the part outside is left alone.
+    that leaves its buffer the part outside is left alone; if_asked: in calls with one of these keywords.
     """
 
     name: str
@@ -39,6 +39,11 @@ class Role:
     tile: bool = True
     clipped: bool = False
     value: bool = False
+    if_asked: tuple[str, ...] = ()
+
+    def may_leave(self, keywords: Mapping[str, object]) -> bool:
+        """May the region of a call with these keywords leave its buffer?"""
+        return self.clipped or any(keywords.get(key) not in (None, False) for key in self.if_asked)
 
     def admits(self, *, tile: bool) -> bool:
         """May the operand be a tile, or a value?"""
@@ -120,7 +125,9 @@ class Keyword:
         """May it be that value?"""
         if get_origin(self.type) is Literal:
             return value in self.kinds
-        return object in self.kinds or (isinstance(value, tuple(self.kinds)) and not isinstance(value, bool))  # type: ignore[arg-type]  # all types
+        if isinstance(value, bool):
+            return bool in self.kinds or object in self.kinds
+        return object in self.kinds or isinstance(value, tuple(self.kinds))  # type: ignore[arg-type]  # all types
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from tilewright import isa
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError
 from tilewright.ir import Const, Expr, as_expr, binary, cast, const_value, select
+from tilewright.ir.fold import rounded
+from tilewright.isa.arith import ARITHMETIC
 from tilewright.primitives import Mismatch
 from tilewright.primitives.elementwise import ROUNDING, Formula
 from tilewright.primitives.elements import arithmetic_dtype
 from tilewright.tile.call import TileCall
 
-__all__ = ["Computation", "computation"]
-
-PACKED = {"add": "+", "sub": "-", "mul": "*"}
+__all__ = ["Computation", "Moving", "computation"]
 
 
 def _called(name: str) -> Callable[..., Expr]:
@@ -57,6 +57,10 @@ NAMES: Mapping[str, Callable[..., Expr]] = {
 """The functions that formulas use, on expressions."""
 
 
+PACKED = {"src1 + src2": "+", "src1 - src2": "-", "src1 * src2": "*"}
+"""The formulas that are one instruction for two elements, where the target has it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Computation:
     """kind: the type of arithmetic. fixed: the values among the sources, as written."""
@@ -66,12 +70,28 @@ class Computation:
     dst: DType
     fixed: Mapping[str, Expr]
     keywords: Mapping[str, object]
-    pairs: str = ""
 
     def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
         """The element of dst, from those of the tiles and from the values, which `typed` has prepared."""
         sources = {**values, **{name: self.typed(name, value) for name, value in tiles.items()}}
         return cast(self.formula.of(NAMES, sources, self.keywords), self.dst)
+
+    def packs(self, call: TileCall) -> bool:
+        """Has the target an instruction that computes two elements, with the bits of one at a time? It rounds each
+        result once, as float32 rounded to the dtype does.
+        """
+        row = ARITHMETIC.get((PACKED.get(self.formula.by(self.keywords), ""), call.dtype.with_lanes(2)))
+        numbers = (getattr(value, "value", None) for value in call.scalars.values())
+        return (
+            row is not None
+            and row.arch.admits(call.arch)
+            and all(side.dtype == call.dtype for side in call.tiles)
+            and all(number is not None and rounded(float(number), call.dtype) == number for number in numbers)
+        )
+
+    def of_pairs(self, sources: Mapping[str, Expr]) -> Expr:
+        """Two elements at a time, of vectors of two."""
+        return cast(self.formula.of(NAMES, sources, self.keywords), self.dst.with_lanes(2))
 
     def typed(self, name: str, value: Expr) -> Expr:
         """A source in the type of arithmetic."""
@@ -84,10 +104,30 @@ class Computation:
         return f", computed in {self.kind}" if self.kind != self.dst else ""
 
 
-def computation(call: TileCall) -> Computation:
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """What a copy computes: nothing."""
+
+    dst: DType
+
+    def of(self, tiles: Mapping[str, Expr], _: Mapping[str, Expr]) -> Expr:
+        """The element of src, bit by bit."""
+        return tiles["src"]
+
+    def typed(self, _: str, value: Expr) -> Expr:
+        """A copy has no values."""
+        return value
+
+    def summary(self) -> str:
+        """Nothing to say."""
+        return ""
+
+
+def computation(call: TileCall) -> Computation | Moving:
     """What is to be computed. Raises DispatchError for types with which it means nothing."""
     formula = call.row.formula
-    assert formula is not None, "an elementwise primitive has a formula"
+    if formula is None:
+        return Moving(call.dtype)
     dst, *tiles = ((operand.name, side.dtype) for operand, side in call.operands)
     if not tiles:
         given = ", ".join(map(str, call.scalars.values()))

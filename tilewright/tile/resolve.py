@@ -95,7 +95,7 @@ class _Resolver:
         self.entries.append(entry_of(call, chosen))
         body = out.body
         for operand, side in call.operands:
-            if not operand.role.clipped:
+            if not operand.role.may_leave(dict(call.config)):
                 body = owing(body, side.region, facts)
         return body
 

@@ -2,33 +2,29 @@
 
 As in `shares`, a thread makes rounds of runs; here there are any number of tiles, which broadcast to the first one. Of a
 tile in memory a run is one access, or one element for all of the run. Of one in registers each element is in a slot
-that is the same in all threads. The runs of a few rounds are loaded before the first of them is stored, so that several
-accesses are on their way.
+that is the same in all threads. `round_loops` writes the code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tilewright.errors import DispatchError
-from tilewright.ir import AddressOf, Buffer, Const, Expr, Load, Value, as_expr, binary, const_value, same
-from tilewright.tile.builder import Builder
+from tilewright.ir import Expr, Value, const_value
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
-from tilewright.tile.elements import Computation, computation
-from tilewright.tile.inside import inside_tests, open_dimensions, splits
-from tilewright.tile.owners import Owners, all_hold, owners
+from tilewright.tile.elements import Computation, Moving, computation
+from tilewright.tile.inside import open_dimensions, splits
+from tilewright.tile.owners import Owners, owners
 from tilewright.tile.partition import element_numbers, places, repeats, tracked, widest_vector
 from tilewright.tile.shares import LETTERS, in_memory_order
-from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
+from tilewright.tile.walks import Ints, Offset, Walk, walk_of
 
-__all__ = ["Rounds", "Writer", "by_holders", "by_turns", "emit_rounds", "in_batches", "numbers_in", "once_each", "own_digits",
-           "registers_alike"]  # fmt: skip
+__all__ = ["MOST_LISTED", "Rounds", "by_holders", "by_turns", "in_batches", "numbers_in", "registers_alike"]
 
+MOST_LISTED = 1 << 17  # elements of a region whose addresses are listed
 IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
 
 
@@ -40,7 +36,7 @@ class Rounds:
     its buffer. spread, accesses, guard, limit, widened: as of a `Share`. batch: rounds that are loaded at once.
     """
 
-    computing: Computation
+    computing: Computation | Moving
     vector: int
     rounds: int
     offsets: tuple[tuple[str, Offset], ...] = ()
@@ -53,6 +49,7 @@ class Rounds:
     guard: Expr | None = None
     batch: int = 1
     parts: bool = False
+    pairs: bool = False
     limit: str = ""
     widened: str | None = None
 
@@ -64,7 +61,8 @@ class Rounds:
         why = f"; not wider, as {self.limit}" if self.limit and self.offsets else ""
         runs = f"{self.rounds} x {self.vector} elements {who}{total}{at_once}"
         asked = ", those inside of the buffers" if self.number is not None else ""
-        return f"{runs}{asked}{self.computing.summary()}{why}"
+        how = ", in pairs" if self.pairs else self.computing.summary()
+        return f"{runs}{asked}{how}{why}"
 
     @property
     def nbytes(self) -> int:
@@ -74,6 +72,8 @@ class Rounds:
 
 def numbers_in(call: TileCall, side: Side) -> Ints:
     """For each element of dst, the number of the side's element that goes with it."""
+    if side.size == call["dst"].size:
+        return np.arange(int(side.size or 0))
     dst = [int(const_value(extent) or 0) for extent in call["dst"].extents]
     own = [int(const_value(extent) or 0) for extent in side.extents][-len(dst) :]
     return np.broadcast_to(np.arange(int(side.size or 0)).reshape(own), dst).reshape(-1)
@@ -84,6 +84,8 @@ def numbers_in(call: TileCall, side: Side) -> Ints:
 
 def by_turns(call: TileCall) -> Rounds:
     """The threads of the scope take runs in turns, in the order of a memory. Raises Decline."""
+    if int(call["dst"].size or 0) > MOST_LISTED:
+        raise Decline(f"{call['dst'].size} elements, too many to lay out one by one")
     order = in_memory_order(_leading(call))
     at_hand = {name: side for name, side in call.sides.items() if side.space == "local"}
     memory = _memory(call)
@@ -118,7 +120,7 @@ def by_holders(call: TileCall, local: Side) -> Rounds:
         if side.space == "local":
             held, elements = _within(held, elements, owners(call, side, loading=True))
     memory = _memory(call)
-    vector, limit = _vector(call, memory, elements) if memory else (_packable(call, elements), "")
+    vector, limit = _vector(call, memory, elements) if memory else (2 if _packs(call, elements) else 1, "")
     starts = elements[:, ::vector]
     found = _offsets(call, memory, starts, [held.rank])
     if found is None:
@@ -136,6 +138,12 @@ def by_holders(call: TileCall, local: Side) -> Rounds:
     ))  # fmt: skip
 
 
+def _packs(call: TileCall, elements: Ints) -> bool:
+    """Are there instructions for two elements, and can all threads take two?"""
+    computing = computation(call)
+    return elements.shape[-1] % 2 == 0 and isinstance(computing, Computation) and computing.packs(call)
+
+
 def registers_alike(call: TileCall) -> Side | None:
     """The tile whose holders compute: dst if it is in registers, else a source whose holders differ in their elements."""
     if call["dst"].space == "local":
@@ -147,7 +155,8 @@ def registers_alike(call: TileCall) -> Side | None:
 
 def _finished(call: TileCall, plan: Rounds) -> Rounds:
     most = in_batches(sum(name != "dst" and name not in plan.single for name, _ in plan.offsets))
-    return replace(plan, batch=max(size for size in range(1, most + 1) if plan.rounds % size == 0))
+    pairs = plan.vector % 2 == 0 and isinstance(plan.computing, Computation) and plan.computing.packs(call)
+    return replace(plan, batch=max(size for size in range(1, most + 1) if plan.rounds % size == 0), pairs=pairs)
 
 
 def in_batches(loads: int) -> int:
@@ -170,7 +179,7 @@ def _memory(call: TileCall) -> dict[str, Side]:
 
 
 def _is_open(call: TileCall) -> bool:
-    return any(open_dimensions(call, side) for side in call.tiles)
+    return any(open_dimensions(call, side) for side in call.tiles if side.space != "local")
 
 
 def _single(call: TileCall, order: Ints, vector: int) -> frozenset[str]:
@@ -259,200 +268,3 @@ def _slots(call: TileCall, side: Side, held: Owners, elements: Ints) -> tuple[Va
         raise Decline(f"the slots of {side.name} follow no pattern")
     return own.base, walk
 
-
-def _packable(call: TileCall, elements: Ints) -> int:
-    return 1
-
-
-# The loops
-
-
-def emit_rounds(plan: Rounds, call: TileCall, out: Builder) -> None:
-    """Loads, computes and stores."""
-    Writer(plan, call, out).write()
-
-
-class Writer:
-    """Writes one plan: what is loaded, computed and stored of each run. (Mutable: the builder.)"""
-
-    def __init__(self, plan: Rounds, call: TileCall, out: Builder) -> None:
-        self.plan, self.call, self.out = plan, call, out
-        self.values: dict[str, Expr] = {}
-        self.loaded: dict[str, Buffer] = {}
-
-    def write(self) -> None:
-        plan, call, out = self.plan, self.call, self.out
-        self.prepare([name for name, _ in plan.offsets])
-        with out.when(plan.guard):
-            self.starts = {name: out.offsets(each, LETTERS[call[name].space]) for name, each in plan.offsets}
-            self.number = None if plan.number is None else out.offsets(plan.number, "e")
-            whole = all_hold(self.tile_tests()) if plan.number is not None else None
-            if whole is None:
-                self.rounds(asked=plan.number is not None)
-            else:
-                out.either(whole, lambda: self.rounds(asked=False), lambda: self.rounds(asked=True))
-
-    def prepare(self, in_memory: Sequence[str]) -> None:
-        """The values, each computed once, and registers for runs of the tiles in memory."""
-        for name, value in self.call.scalars.items():
-            typed = self.plan.computing.typed(name, value)
-            self.values[name] = typed if isinstance(typed, Const) else self.out.let(name, typed)
-        for name in in_memory:
-            side, word = self.call[name], "out" if name == "dst" else "run"
-            count = self.plan.batch * (1 if name in self.plan.single else self.plan.vector)
-            if name != "dst" or self.plan.vector > 1:
-                self.loaded[name] = self.out.local(f"{side.name}_{word}", count, str(side.dtype)).flat()
-
-    def tile_tests(self) -> list[Expr]:
-        """The whole of all regions is inside of their buffers."""
-        tests: list[Expr] = []
-        for side in self.call.tiles:
-            last = [as_expr(extent) - 1 for extent in side.extents]
-            tests += inside_tests(self.call, side, [0] * len(last), last)
-        return once_each(tests)
-
-    def rounds(self, *, asked: bool) -> None:
-        plan, out = self.plan, self.out
-        kind = "unroll" if plan.slots else "serial"
-        with ExitStack() as stack:
-            group: Value = 0
-            if plan.rounds > plan.batch:
-                group = times(stack.enter_context(out.loop("f", plan.rounds // plan.batch, kind)), plan.batch)
-            for step in self.steps():
-                with ExitStack() as inner:
-                    u: Value = inner.enter_context(out.loop("u", plan.batch, "unroll")) if plan.batch > 1 else 0
-                    round_ = plus(group, u)
-                    number = plus(times(round_, plan.threads), self.call.scope.index)
-                    if plan.accesses:
-                        inner.enter_context(out.when(binary("<", number, plan.accesses)))
-                    access = round_ if plan.spread else number
-                    step(u, round_, access, asked)
-
-    def steps(self) -> list[Callable[[Value, Value, Value, bool], None]]:
-        """What is written for the runs of a batch, one after the other."""
-        return [self._load, self._store] if set(self.loaded) - {"dst"} else [self._store]
-
-    def _asked(self, access: Value, asked: bool, write: Callable[[], None], each: Callable[[Expr], None]) -> None:
-        """A run as a whole where it is inside, else those of its elements that are."""
-        plan, out = self.plan, self.out
-        if not asked:
-            write()
-            return
-        tests = self.tests(access)
-        whole = all_hold(tests(0, plan.vector - 1))
-
-        def one_by_one() -> None:
-            with out.loop("e", plan.vector, "unroll") as e, out.when(all_hold(tests(e, e))):
-                each(e)
-
-        if plan.vector > 1 and plan.parts:
-            out.either(whole, write, one_by_one)
-        else:
-            with out.when(whole):
-                write()
-
-    def tests(self, access: Value) -> Callable[[Value, Value], list[Expr]]:
-        """What tells whether the elements from one to another of a run are inside."""
-        assert self.number is not None
-        number = self.out.let("element", self.number(access))
-        return lambda first, last: self.inside(
-            *(digits_of(plus(number, end), self.call["dst"].extents) for end in (first, last))
-        )
-
-    def inside(self, first: Sequence[Value], last: Sequence[Value]) -> list[Expr]:
-        """What tells whether all tiles are inside of their buffers between these coordinates of dst."""
-        tests: list[Expr] = []
-        for side in self.call.tiles:
-            tests += inside_tests(self.call, side, own_digits(side, first), own_digits(side, last))
-        return once_each(tests)
-
-    def _load(self, u: Value, round_: Value, access: Value, asked: bool) -> None:
-        out = self.out
-        sources = [name for name in self.loaded if name != "dst"]
-        at = {name: self.at(name, access) for name in sources}
-
-        def runs() -> None:
-            for name in sources:
-                flat, run = self.call[name].buffer.flat(), self.loaded[name]
-                count = 1 if name in self.plan.single else self.plan.vector
-                if count * flat.dtype.bits % 8 or count == 1:
-                    out.store(run, times(u, count), Load(flat, (as_expr(at[name]),)))
-                else:
-                    into = AddressOf(run, (as_expr(times(u, count)),))
-                    out.call("cuda.copy_bytes", into, AddressOf(flat, (as_expr(at[name]),)), count * flat.dtype.bits // 8)
-
-        def one(e: Expr) -> None:
-            for name in sources:
-                single = name in self.plan.single
-                here = Load(self.call[name].buffer.flat(), (as_expr(at[name] if single else plus(at[name], e)),))
-                out.store(self.loaded[name], u if single else plus(times(u, self.plan.vector), e), here)
-
-        self._asked(access, asked, runs, one)
-
-    def at(self, name: str, access: Value) -> Value:
-        """Where the run of a tile starts."""
-        where = self.starts[name](access)
-        return where if isinstance(where, int) else self.out.let(f"{self.call[name].name}_at", where)
-
-    def _store(self, u: Value, round_: Value, access: Value, asked: bool) -> None:
-        plan, out = self.plan, self.out
-        flat = self.call["dst"].buffer.flat()
-        in_memory = self.call["dst"].space != "local"
-        at = self.at("dst", access) if in_memory else 0
-        run = self.loaded.get("dst")
-
-        def computed(e: Value) -> Expr:
-            return plan.computing.of(self._elements(u, round_, e), self.values)
-
-        def whole() -> None:
-            wide = in_memory and plan.vector > 1
-            with ExitStack() as stack:
-                e: Value = stack.enter_context(out.loop("e", plan.vector, "unroll")) if plan.vector > 1 else 0
-                if not in_memory:
-                    out.store(flat, self._slot("dst", round_, e), computed(e))
-                elif wide:
-                    assert run is not None
-                    out.store(run, plus(times(u, plan.vector), e), computed(e))
-                else:
-                    out.store(flat, at, computed(e))
-            if wide:
-                assert run is not None
-                source = AddressOf(run, (as_expr(times(u, plan.vector)),))
-                out.call("cuda.copy_bytes", AddressOf(flat, (as_expr(at),)), source, plan.vector * flat.dtype.bits // 8)
-
-        def one(e: Expr) -> None:
-            out.store(flat, plus(at, e) if in_memory else self._slot("dst", round_, e), computed(e))
-
-        self._asked(access, asked, whole, one)
-
-    def _slot(self, name: str, round_: Value, e: Value) -> Value:
-        base, walk = dict(self.plan.slots)[name]
-        return plus(base, walk.at(plus(times(round_, self.plan.vector), e)))
-
-    def _elements(self, u: Value, round_: Value, e: Value) -> dict[str, Expr]:
-        """The sources' elements."""
-        found: dict[str, Expr] = {}
-        for name, side in self.call.sides.items():
-            if name == "dst":
-                continue
-            if name in self.loaded:
-                place = u if name in self.plan.single else plus(times(u, self.plan.vector), e)
-                found[name] = Load(self.loaded[name], (as_expr(place),))
-            else:
-                found[name] = Load(side.buffer.flat(), (as_expr(self._slot(name, round_, e)),))
-        return found
-
-
-def own_digits(side: Side, digits: Sequence[Value]) -> list[Value]:
-    """The coordinates of the side's element that goes with an element of dst."""
-    own = [0] * (len(side.extents) - len(digits)) + list(digits[max(0, len(digits) - len(side.extents)) :])
-    return [0 if const_value(extent) == 1 else digit for extent, digit in zip(side.extents, own, strict=True)]
-
-
-def once_each(tests: Sequence[Expr]) -> list[Expr]:
-    """The tests without those that are among the earlier ones."""
-    found: list[Expr] = []
-    for test in tests:
-        if not any(same(test, other) for other in found):
-            found.append(test)
-    return found

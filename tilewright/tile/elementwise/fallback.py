@@ -14,7 +14,7 @@ from tilewright.tile.dispatch import Decline, elementwise
 from tilewright.tile.elements import Computation, computation
 from tilewright.tile.inside import inside_tests
 from tilewright.tile.owners import all_hold, axes_of, check_own
-from tilewright.tile.rounds import once_each, own_digits
+from tilewright.tile.round_loops import once_each, own_digits
 from tilewright.tile.walks import digits_of, plus, times
 
 __all__ = ["fallback"]
@@ -75,11 +75,11 @@ def _(plan: OneByOne, call: TileCall, out: Builder) -> None:
         digits = digits_of(element, plan.extents)
         tests: list[Expr] = []
         for side in call.tiles:
-            own = own_digits(side, digits)
+            own = own_digits(side, digits, plan.extents)
             tests += inside_tests(call, side, own, own)
         stack.enter_context(out.when(all_hold(once_each(tests))))
         places = {
-            name: as_expr(side.place(own_digits(side, digits), call.facts).get("m", 0))
+            name: as_expr(side.place(own_digits(side, digits, plan.extents), call.facts).get("m", 0))
             for name, side in call.sides.items()
         }
         loads = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import constant_extents, one_place_each, only_in
+from tilewright.tile.conditions import constant_extents, one_place_each, only_in, registers_inside
 from tilewright.tile.dispatch import condition, elementwise
-from tilewright.tile.inside import open_dimensions
-from tilewright.tile.rounds import Rounds, by_holders, by_turns, emit_rounds, registers_alike
+from tilewright.tile.round_loops import emit_rounds
+from tilewright.tile.rounds import Rounds, by_holders, by_turns, registers_alike
 
 __all__ = ["holders"]
 
@@ -14,14 +14,6 @@ __all__ = ["holders"]
 @condition("a tile is in registers")
 def some_registers(call: TileCall) -> str | None:
     return None if "local" in call.spaces else "all tiles are in shared or global memory"
-
-
-@condition("regions of registers are known to be inside of their buffers")
-def registers_inside(call: TileCall) -> str | None:
-    for side in call.tiles:
-        if side.space == "local" and (dims := open_dimensions(call, side)):
-            return f"the region {side} may leave dimension {dims[0]} of {side.name}"
-    return None
 
 
 @elementwise(
