@@ -49,7 +49,12 @@ def _moved(to: Buffer | Region, source: Buffer | Region, scope: str) -> ir.TileC
 
 
 def judged(
-    name: str, dst: Operand, sources: Sequence[Operand | Expr], scope: str = "warp", threads: int | None = None, **config: object
+    name: str,
+    dst: Operand,
+    sources: Sequence[Operand | Expr],
+    scope: str = "warp",
+    threads: int | None = None,
+    **config: object,
 ) -> Entry:
     """Run the call, compare dst with NumPy; what the report says."""
     threads = threads or THREADS[scope]

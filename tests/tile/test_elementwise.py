@@ -1,4 +1,4 @@
-"""The elementwise primitives over random layouts, dtypes, scopes, regions and broadcasts; and each variant's choices."""
+"""The elementwise primitives over random layouts, dtypes, scopes, regions and broadcasts; what variants choose."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.tile.strategies import THREADS, memory_layouts, registers
 from tilewright import T, Tx
 from tilewright.compiler import Executable
 from tilewright.dtypes import dtype
-from tilewright.ir import Expr, Region, as_expr
-from tilewright.layout import Layout, R, S, TileLayout, laneid, tx
+from tilewright.ir import Expr, as_expr
+from tilewright.layout import Layout, S, TileLayout, tx
 from tilewright.primitives import PRIMITIVES
 from tilewright.primitives.elementwise import ELEMENTWISE
 
@@ -40,7 +40,11 @@ def calls(draw: st.DrawFn, name: str) -> tuple[str, Operand, list[Operand | Expr
         if in_registers and draw(st.booleans()) and extents == shape:
             return Operand(buffer(which, "local", shape, held, kind).region())
         space = draw(st.sampled_from(["shared", "global", "global"]))
-        made = draw(st.sampled_from([None, draw(memory_layouts(extents, dtype(kind).bits))])) if space == "shared" else None
+        made = (
+            draw(st.sampled_from([None, draw(memory_layouts(extents, dtype(kind).bits))]))
+            if space == "shared"
+            else None
+        )
         return Operand(buffer(which, space, extents, made, kind).region())
 
     to = "bool" if name in BOOLS else draw(st.sampled_from(kinds))
@@ -52,7 +56,12 @@ def calls(draw: st.DrawFn, name: str) -> tuple[str, Operand, list[Operand | Expr
         if sources and draw(st.integers(0, 3)) == 0:
             sources.append(as_expr(draw(st.integers(1, 5))))
             continue
-        extents = tuple(1 if draw(st.integers(0, 3)) == 0 else extent for extent in shape)[draw(st.integers(0, 1)) * (draw(st.integers(0, 2)) == 0) :] or shape
+        extents = (
+            tuple(1 if draw(st.integers(0, 3)) == 0 else extent for extent in shape)[
+                draw(st.integers(0, 1)) * (draw(st.integers(0, 2)) == 0) :
+            ]
+            or shape
+        )
         kind = "bool" if operand.name == "pred" else draw(st.sampled_from(kinds))
         sources.append(tile(f"S{len(sources)}", extents, layout, kind))
     assume(any(isinstance(source, Operand) for source in sources) or not sources)

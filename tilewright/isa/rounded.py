@@ -1,7 +1,7 @@
-"""Arithmetic of float32 and float64 with a rounding of one's choice: rn to nearest even, rz to zero, rm down, rp up.
+"""Arithmetic of float32 with a rounding of one's choice: rn to nearest even, rz to zero, rm down, rp up.
 
-The simulator computes a nearby number and how the exact result lies to it (Knuth's and Dekker's exact sums and products),
-and takes the neighbour where the rounding says so. Source: CUDA Math API, "Single Precision Intrinsics".
+The simulator computes a nearby number and how the exact result lies to it (Knuth's exact sums), and takes the neighbour
+where the rounding says so. Source: CUDA Math API, "Single Precision Intrinsics".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewright.isa.table import Form, instruction, reads
 
 __all__: list[str] = []
 
-SOURCE = 'CUDA Math API, "Single Precision Intrinsics", "Double Precision Intrinsics"'
+SOURCE = 'CUDA Math API, "Single Precision Intrinsics"'
 MODES = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}  # PTX's word, CUDA's
 
 

@@ -46,7 +46,9 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
         operands = _operands(row, args, config)
         first = operands[0]
         assert isinstance(first, Region), "a primitive writes its first operand"
-        settings = tuple((key, argument(value)) for key, value in config.items() if value is not None and value is not False)
+        settings = tuple(
+            (key, argument(value)) for key, value in config.items() if value is not None and value is not False
+        )
         builder.emit(TileCall(name, scope, operands, dispatch, settings, at=builder.at))
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"{prefix}.{name}", row.doc
@@ -82,8 +84,8 @@ def _either(what: str, value: object) -> Region | Expr:
         return _region(what, value)
     if isinstance(value, Expr):
         return value
-    number = as_expr(value, FLOAT64 if isinstance(value, float) else INT64 if _is_long(value) else INT32)  # type: ignore[arg-type]
-    return number
+    kind = FLOAT64 if isinstance(value, float) else INT64 if _is_long(value) else INT32
+    return as_expr(value, kind)  # type: ignore[arg-type]  # it refuses what is no number
 
 
 def _is_long(value: object) -> bool:

@@ -9,7 +9,29 @@ Value = Any  # a number, a scalar, an element of a buffer
 
 class TileFunctions:
     @staticmethod
-    def copy(
+    def abs(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The magnitude of `src`."""
+    @staticmethod
+    def add(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
+        workspace: object = None,
+    ) -> None:
+        """The sum. rounding_mode: to nearest, to zero, down or up."""
+    @staticmethod
+    def cast(
         dst: Tile,
         src: Tile,
         *,
@@ -17,7 +39,19 @@ class TileFunctions:
         vec_len: int | None = None,
         workspace: object = None,
     ) -> None:
-        """When the call returns, the calling threads have moved the elements of `src` to `dst`."""
+        """`src` in the dtype of `dst`: floats to nearest even, floats to integers as C does, saturating."""
+    @staticmethod
+    def copy(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        clip: bool = False,
+        fill: float | int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """When the call returns, the calling threads have moved the elements of `src` to `dst`. With `clip=True` or `fill=` the regions may leave their buffers: nothing is stored outside, and what would come from outside is `fill`, or left alone."""
     @staticmethod
     def copy_async(
         dst: Tile,
@@ -30,6 +64,73 @@ class TileFunctions:
     ) -> None:
         """The call begins to move the elements of `src` to `dst`; waiting for its completion is the caller's."""
     @staticmethod
+    def cos(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The cosine of radians."""
+    @staticmethod
+    def eq(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Whether the sides are equal."""
+    @staticmethod
+    def erf(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The error function."""
+    @staticmethod
+    def exp(
+        dst: Tile,
+        src: Tile = None,
+        bias: Tile = None,
+        scale: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """e to the power `src * scale + bias`."""
+    @staticmethod
+    def exp2(
+        dst: Tile,
+        src: Tile = None,
+        bias: Tile = None,
+        scale: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """2 to the power `src * scale + bias`."""
+    @staticmethod
+    def fdiv(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
+        workspace: object = None,
+    ) -> None:
+        """The quotient of floats. rounding_mode: to nearest, to zero, down or up."""
+    @staticmethod
     def fill(
         dst: Tile,
         value: Value,
@@ -39,6 +140,268 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """Every element of `dst` gets `value`, converted to its dtype; nothing is stored outside of the buffer."""
+    @staticmethod
+    def fma(
+        dst: Tile,
+        src: Tile,
+        scale: Tile,
+        bias: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
+        workspace: object = None,
+    ) -> None:
+        """src * scale + bias, of floats rounded once. rounding_mode: to nearest, to zero, down or up."""
+    @staticmethod
+    def ge(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Whether `src1` is greater or equal."""
+    @staticmethod
+    def gelu(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        approximate: Literal["none", "tanh"] = "none",
+        workspace: object = None,
+    ) -> None:
+        """src times the normal distribution's share below it. approximate: none has the error function, tanh the usual approximation of it."""
+    @staticmethod
+    def gt(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Whether `src1` is greater."""
+    @staticmethod
+    def le(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Whether `src1` is less or equal."""
+    @staticmethod
+    def log(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The natural logarithm."""
+    @staticmethod
+    def log2(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The logarithm to base 2."""
+    @staticmethod
+    def lt(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Whether `src1` is less."""
+    @staticmethod
+    def maximum(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        nan: Literal["propagate", "number"] = "propagate",
+        workspace: object = None,
+    ) -> None:
+        """The larger one. nan: where one side is NaN, the result is NaN (propagate) or the other side (number)."""
+    @staticmethod
+    def minimum(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        nan: Literal["propagate", "number"] = "propagate",
+        workspace: object = None,
+    ) -> None:
+        """The smaller one. nan: where one side is NaN, the result is NaN (propagate) or the other side (number)."""
+    @staticmethod
+    def mul(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
+        workspace: object = None,
+    ) -> None:
+        """The product. rounding_mode: to nearest, to zero, down or up."""
+    @staticmethod
+    def ne(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Whether the sides differ."""
+    @staticmethod
+    def neg(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`src` with the other sign."""
+    @staticmethod
+    def pow(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`src1` to the power `src2`."""
+    @staticmethod
+    def reciprocal(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """1 / src, correctly rounded."""
+    @staticmethod
+    def relu(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`src` where it is positive, else 0; NaN stays."""
+    @staticmethod
+    def rsqrt(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """1 / sqrt(src)."""
+    @staticmethod
+    def select(
+        dst: Tile,
+        true: Tile,
+        false: Tile,
+        pred: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`true` where `pred` is not 0, else `false`."""
+    @staticmethod
+    def sigmoid(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """1 / (1 + exp(-src))."""
+    @staticmethod
+    def silu(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """src / (1 + exp(-src))."""
+    @staticmethod
+    def sin(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The sine of radians."""
+    @staticmethod
+    def sqrt(
+        dst: Tile,
+        src: Tile = None,
+        bias: Tile = None,
+        scale: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The square root of `src * scale + bias`."""
+    @staticmethod
+    def sub(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
+        workspace: object = None,
+    ) -> None:
+        """The difference. rounding_mode: to nearest, to zero, down or up."""
+    @staticmethod
+    def tanh(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The hyperbolic tangent."""
     @staticmethod
     def zero(
         dst: Tile,

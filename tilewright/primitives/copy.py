@@ -10,9 +10,10 @@ from tilewright.primitives.elements import one_dtype
 from tilewright.primitives.shapes import equal_extents
 from tilewright.primitives.table import Role, primitive
 
-__all__ = ["copy"]
+__all__ = ["ASKED", "FILL", "copy"]
 
-ASKED = ("clip", "fill")
+FILL = "fill"
+ASKED = ("clip", FILL)
 To = Annotated[NDArray[Any], Role("out", written=True, if_asked=ASKED)]
 From = Annotated[NDArray[Any], Role("in", if_asked=ASKED)]
 

@@ -39,9 +39,7 @@ def _computed(kind: DType) -> DType:
     return FLOAT32 if kind.is_float and (kind.bits < 32 or kind == "tf32") else kind
 
 
-def arithmetic_dtype(
-    sources: Iterable[DType], dst: DType, takes: str = "any", *, has_float: bool = False
-) -> DType:
+def arithmetic_dtype(sources: Iterable[DType], dst: DType, takes: str = "any", *, has_float: bool = False) -> DType:
     """The type in which an element is computed: the common dtype of the sources, where dst is of the same kind (float,
     integer) at least as wide as dst's. Floats narrower than float32 count as float32, and so do integers next to a
     Python float; of "numbers" a bool counts as the int32 0 or 1.

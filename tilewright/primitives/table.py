@@ -30,8 +30,8 @@ WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a call does with an operand. tile: it is a region, else a value; value: it may be either. clipped: of a region
-    that leaves its buffer the part outside is left alone; if_asked: in calls with one of these keywords.
+    """What a call does with an operand. tile: it is a region, else a value; value: it may be either. clipped: of a
+    region that leaves its buffer the part outside is left alone; if_asked: in calls with one of these keywords.
     """
 
     name: str

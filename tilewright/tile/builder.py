@@ -186,7 +186,7 @@ class Builder:
             self._bodies.append([])
             write()
             parts.append(tuple(self._bodies.pop()))
-        self.add(If(cond, *parts, at=self.at))
+        self.add(If(cond, parts[0], parts[1], at=self.at))
 
     def offsets(self, offset: Offset, name: str) -> Callable[[Value], Value]:
         """Prepare an offset in front of its loop; the result gives it for a round."""

@@ -258,7 +258,9 @@ def _clipped(call: TileCall) -> TileCall:
         return call
     rank = max(len(side.extents) for side in open_sides)
     cuts = {back: _kept(open_sides, back) for back in range(1, rank + 1)}
-    if any(low >= high for low, high, _ in cuts.values()) or all(high - low == full for low, high, full in cuts.values()):
+    if any(low >= high for low, high, _ in cuts.values()) or all(
+        high - low == full for low, high, full in cuts.values()
+    ):
         return call
     return replace(call, sides={name: _cut(side, cuts, call.facts) for name, side in call.sides.items()})
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tilewright import isa
-from tilewright.dtypes import BOOL, DType, dtype
+from tilewright.dtypes import BOOL, DType
 from tilewright.errors import KernelError
 from tilewright.ir import Const, Expr, as_expr, binary, cast, const_value, select
 from tilewright.ir.fold import rounded
 from tilewright.isa.arith import ARITHMETIC
 from tilewright.primitives import Mismatch
-from tilewright.primitives.elementwise import ROUNDING, Formula
 from tilewright.primitives.elements import arithmetic_dtype
+from tilewright.primitives.elementwise import ROUNDING, Formula
 from tilewright.tile.call import TileCall
 
 __all__ = ["Computation", "Moving", "computation"]
@@ -131,7 +131,9 @@ def computation(call: TileCall) -> Computation | Moving:
     dst, *tiles = ((operand.name, side.dtype) for operand, side in call.operands)
     if not tiles:
         given = ", ".join(map(str, call.scalars.values()))
-        raise call.invalid(Mismatch("no source is a tile", given, "at least one tile", f"Tx.fill({call['dst']}, value)"))
+        raise call.invalid(
+            Mismatch("no source is a tile", given, "at least one tile", f"Tx.fill({call['dst']}, value)")
+        )
     values = {name: value for name, value in call.scalars.items() if name != "pred"}
     kind = _kind(call, [kind for name, kind in tiles if name != "pred"], values, dst[1], formula)
     config = dict(call.config)
@@ -142,17 +144,17 @@ def computation(call: TileCall) -> Computation | Moving:
     return made
 
 
-def _kind(
-    call: TileCall, tiles: list[DType], values: Mapping[str, Expr], dst: DType, formula: Formula
-) -> DType:
+def _kind(call: TileCall, tiles: list[DType], values: Mapping[str, Expr], dst: DType, formula: Formula) -> DType:
     typed = [value.dtype for value in values.values() if not isinstance(value, Const)]
-    floats = any(isinstance(value, Const) and value.dtype.is_float for value in values.values() if not _neutral(call, value))
+    floats = any(
+        isinstance(value, Const) and value.dtype.is_float for value in values.values() if not _neutral(call, value)
+    )
     if not tiles and not typed:
         tiles = [dst]
     try:
         kind = arithmetic_dtype([*tiles, *typed], dst, formula.takes, has_float=floats)
     except KernelError as error:
-        raise call.invalid(Mismatch(error.what, error.given or "", "one common dtype", error.hint)) from None
+        raise call.invalid(Mismatch(error.what, str(error.given or ""), "one common dtype", error.hint)) from None
     if formula.takes == "float" and not kind.is_float:
         name = call.stmt.primitive
         raise call.invalid(Mismatch(

@@ -1,6 +1,6 @@
 """Memory, by arithmetic instead of tables: extents that only the run knows, and regions too large to be listed.
 
-A row is cut into runs; those of all rows are numbered, and the threads take turns. The last run of a row may be partial.
+A row is cut into runs; those of all rows are numbered, and threads take turns. The last run of a row may be partial.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import Computation, Moving, computation
 from tilewright.tile.inside import open_dimensions
-from tilewright.tile.partition import storage_start, vector_lengths
 from tilewright.tile.owners import all_hold
+from tilewright.tile.partition import storage_start, vector_lengths
 from tilewright.tile.round_loops import Writer, once_each, own_digits
 from tilewright.tile.rounds import in_batches
 from tilewright.tile.walks import plus, times
@@ -27,8 +27,8 @@ __all__ = ["Flow", "emit_flow", "flowing"]
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """extents: of dst. row: runs of a row; total: of all rows. partial: may the last run of a row be? asked: may a region
-    leave its buffer? The others as of `Rounds`.
+    """extents: of dst. row: runs of a row; total: of all rows. partial: may the last run of a row be? asked: may a
+    region leave its buffer? The others as of `Rounds`.
     """
 
     computing: Computation | Moving
@@ -52,7 +52,9 @@ class Flow:
         why = f"; not wider, as {self.limit}" if self.limit else ""
         asked = ", those inside of the buffers" if self.asked else ""
         who = f"{self.threads} threads take turns" if self.threads > 1 else "one thread"
-        return f"{self.total} x {self.vector} elements, {who}, {self.batch} at once{asked}{self.computing.summary()}{why}"
+        return (
+            f"{self.total} x {self.vector} elements, {who}, {self.batch} at once{asked}{self.computing.summary()}{why}"
+        )
 
 
 def flowing(call: TileCall) -> Flow:
@@ -209,7 +211,8 @@ class _Flowing(Writer):
 
     def number_of(self, turn: Value) -> Value:
         """Which run the thread takes in its turn, with as many bits as their number has."""
-        return plus(times(self.wide(turn), self.plan.threads), self.call.scope.index)
+        number: Value = plus(times(self.wide(turn), self.plan.threads), self.call.scope.index)
+        return number
 
     def wide(self, value: Value) -> Value:
         """A number of runs with as many bits as that of all has."""
@@ -221,7 +224,9 @@ class _Flowing(Writer):
         digits: list[Value] = []
         for position, extent in reversed(list(enumerate((*self.plan.extents[:-1], self.plan.row)))):
             known = const_value(extent) is not None  # else a division as C has it: there is a run, so no extent is 0
-            digits.insert(0, number if not position else number % extent if known else binary("truncmod", number, extent))
+            digits.insert(
+                0, number if not position else number % extent if known else binary("truncmod", number, extent)
+            )
             number = number // extent if known else binary("truncdiv", number, extent)
         *outer, run = (
             cast(digit, extent.dtype if isinstance(extent, Expr) else INT32) if isinstance(digit, Expr) else digit
@@ -232,7 +237,9 @@ class _Flowing(Writer):
     def at(self, name: str, access: Value) -> Value:
         """Where the run of a tile starts."""
         side = self.call[name]
-        return self.out.let(f"{side.name}_at", side.place(own_digits(side, self.digits, self.plan.extents), self.call.facts).get("m", 0))
+        return self.out.let(
+            f"{side.name}_at", side.place(own_digits(side, self.digits, self.plan.extents), self.call.facts).get("m", 0)
+        )
 
     def tests(self, access: Value, tiles: Sequence[Side]) -> Callable[[Value, Value], list[Expr]]:
         """What tells whether the elements from one to another of a run are inside of the row and of the buffers."""

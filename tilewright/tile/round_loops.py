@@ -1,14 +1,15 @@
 """The loops over the runs of a `Rounds`: what is loaded, computed and stored of each.
 
-The runs of a few rounds are loaded before the first of them is stored, so that several accesses are on their way. Where a
-tile may leave its buffer, one test of all of it chooses between these loops without further questions and the same loops
-that ask of each run, and of each element of a run that is partly outside.
+The runs of a few rounds are loaded before the first of them is stored, so that several accesses are on their way. Where
+a tile may leave its buffer, one test of all of it chooses between these loops without further questions and the same
+loops that ask of each run, and of each element of a run that is partly outside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TypeAlias
 
 from tilewright.ir import (
     AddressOf,
@@ -25,6 +26,7 @@ from tilewright.ir import (
     const_value,
     same,
 )
+from tilewright.primitives.copy import FILL
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.elements import Computation
@@ -37,7 +39,8 @@ from tilewright.tile.walks import digits_of, plus, times
 __all__ = ["Writer", "emit_rounds", "once_each", "own_digits"]
 
 
-Write, Each = Callable[[], None], Callable[[Value], None]
+Write: TypeAlias = Callable[[], None]
+Each: TypeAlias = Callable[[Value], None]
 
 
 def emit_rounds(plan: Rounds, call: TileCall, out: Builder) -> None:
@@ -52,7 +55,7 @@ class Writer:
         self.plan, self.call, self.out = plan, call, out
         self.values: dict[str, Expr] = {}
         self.loaded: dict[str, Buffer] = {}
-        fill = call.option("fill")
+        fill = call.option(FILL)
         self.fill = fill if isinstance(fill, (int, float)) else None
 
     def write(self) -> None:
@@ -107,9 +110,12 @@ class Writer:
         """What is written for the runs of a batch, one after the other."""
         return [self.load, self.store] if set(self.loaded) - {"dst"} else [self.store]
 
-    def asked(self, access: Value, tiles: Sequence[Side], whole: Write, each: Each, outside: Each | None = None) -> None:
-        """A run as a whole where it is inside of these tiles' buffers, else those of its elements that are; ``outside`` is
-        for the others.
+    def asked(
+        self, access: Value, tiles: Sequence[Side], whole: Write, each: Each, outside: Each | None = None
+    ) -> None:
+        """A run as a whole where it is inside of these tiles' buffers, else those of its elements that are.
+
+        outside: what becomes of the others.
         """
         plan, out = self.plan, self.out
         tests = self.tests(access, tiles)
@@ -136,8 +142,9 @@ class Writer:
         """What tells whether the elements from one to another of a run are inside."""
         assert self.number is not None
         number = self.out.let("element", self.number(access))
+        extents = self.call["dst"].extents
         return lambda first, last: self.inside(
-            *(digits_of(plus(number, end), self.call["dst"].extents) for end in (first, last)), tiles
+            digits_of(plus(number, first), extents), digits_of(plus(number, last), extents), tiles
         )
 
     def inside(self, first: Sequence[Value], last: Sequence[Value], tiles: Sequence[Side]) -> list[Expr]:
@@ -181,7 +188,9 @@ class Writer:
         if count == 1:
             self.out.store(to, into, Load(source, (as_expr(at),)))
         else:
-            self.out.call("cuda.copy_bytes", *(AddressOf(b, (as_expr(i),)) for b, i in ((to, into), (source, at))), nbytes)
+            self.out.call(
+                "cuda.copy_bytes", *(AddressOf(b, (as_expr(i),)) for b, i in ((to, into), (source, at))), nbytes
+            )
 
     def at(self, name: str, access: Value) -> Value:
         """Where the run of a tile starts."""
@@ -202,8 +211,10 @@ class Writer:
                     both = self.paired(u, round_, times(e, 2))
                     for half in (0, 1):
                         place = plus(times(e, 2), half)
-                        to = (run, plus(times(u, plan.vector), place)) if run else (flat, self.slot("dst", round_, place))
-                        out.store(*to, Component(both, half))
+                        if run is not None:
+                            out.store(run, plus(times(u, plan.vector), place), Component(both, half))
+                        else:
+                            out.store(flat, self.slot("dst", round_, place), Component(both, half))
                 elif run is not None:
                     out.store(run, plus(times(u, plan.vector), e), self.computed(u, round_, e))
                 else:
@@ -224,7 +235,7 @@ class Writer:
         assert isinstance(self.plan.computing, Computation), "asked first"
         halves = [self._elements(u, round_, plus(e, half)) for half in (0, 1)]
         kind = self.call.dtype.with_lanes(2)
-        sources = {name: Vector((first, halves[1][name]), kind) for name, first in halves[0].items()}
+        sources: dict[str, Expr] = {name: Vector((first, halves[1][name]), kind) for name, first in halves[0].items()}
         sources |= {name: cast(cast(value, self.call.dtype), kind) for name, value in self.call.scalars.items()}
         return self.out.let("pair", self.plan.computing.of_pairs(sources))
 
@@ -235,7 +246,8 @@ class Writer:
     def slot(self, name: str, round_: Value, e: Value) -> Value:
         """Where a register tile has the element of a round."""
         base, walk = dict(self.plan.slots)[name]
-        return plus(base, walk.at(plus(times(round_, self.plan.vector), e)))
+        place: Value = plus(base, walk.at(plus(times(round_, self.plan.vector), e)))
+        return place
 
     def _elements(self, u: Value, round_: Value, e: Value) -> dict[str, Expr]:
         """The sources' elements."""

@@ -1,7 +1,7 @@
-"""How threads share out the elements of an elementwise call, and the loops over them.
+"""How threads share out the elements of an elementwise call.
 
-As in `shares`, a thread makes rounds of runs; here there are any number of tiles, which broadcast to the first one. Of a
-tile in memory a run is one access, or one element for all of the run. Of one in registers each element is in a slot
+As in `shares`, a thread makes rounds of runs; here there are any number of tiles, which broadcast to the first one. Of
+a tile in memory a run is one access, or one element for all of the run. Of one in registers each element is in a slot
 that is the same in all threads. `round_loops` writes the code.
 """
 
@@ -31,9 +31,10 @@ IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """vector: elements of a run. rounds: runs of a thread. threads: that take turns, 0: each has its own elements.
-    offsets: where the run of each tile in memory starts; single: tiles of which a run is one element. slots: of tiles in
-    registers, by the number of the element in the thread. number: of the run's first element, where a region may leave
-    its buffer. spread, accesses, guard, limit, widened: as of a `Share`. batch: rounds that are loaded at once.
+    offsets: where the run of each tile in memory starts; single: tiles of which a run is one element. slots: of tiles
+    in registers, by the number of the element in the thread. number: of the run's first element, where a region may
+    leave its buffer; parts: may a run be partly outside? spread, accesses, guard, limit, widened: as of a `Share`.
+    batch: rounds that are loaded at once. pairs: does an instruction compute two elements?
     """
 
     computing: Computation | Moving
@@ -145,7 +146,7 @@ def _packs(call: TileCall, elements: Ints) -> bool:
 
 
 def registers_alike(call: TileCall) -> Side | None:
-    """The tile whose holders compute: dst if it is in registers, else a source whose holders differ in their elements."""
+    """The tile whose holders compute: dst if it is in registers, else a source of which each holds its own elements."""
     if call["dst"].space == "local":
         return call["dst"]
     held = [(side, owners(call, side, loading=True)) for side in call.tiles if side.space == "local"]
@@ -201,7 +202,7 @@ def _crooked(call: TileCall, order: Ints, length: int) -> str | None:
             along = _coordinates(call, side, dim)[order].reshape(-1, length)
             steps = along - along[:, :1]
             if not ((steps == 0).all() or (steps == np.arange(length)).all()):
-                return f"{length} elements of {side.name} turn a corner at the end of dimension {dim}, which may be outside"
+                return f"{length} elements of {side.name} turn a corner at the end of dimension {dim}"
     return None
 
 
@@ -267,4 +268,3 @@ def _slots(call: TileCall, side: Side, held: Owners, elements: Ints) -> tuple[Va
     if walk is None:
         raise Decline(f"the slots of {side.name} follow no pattern")
     return own.base, walk
-

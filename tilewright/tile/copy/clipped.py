@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.primitives.copy import ASKED
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import one_place_each, only_in, registers_inside
@@ -23,7 +24,7 @@ def asked(call: TileCall) -> str | None:
 @variant(
     "copy",
     priority=12,
-    keywords=("vec_len", "clip", "fill"),
+    keywords=("vec_len", *ASKED),
     when=[asked, only_in("local", "shared", "global"), one_place_each, registers_inside],
 )
 def clipped(call: TileCall) -> Rounds | Flow:

@@ -11,7 +11,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import one_place_each, only_in
 from tilewright.tile.dispatch import Decline, elementwise
-from tilewright.tile.elements import Computation, computation
+from tilewright.tile.elements import Computation, Moving, computation
 from tilewright.tile.inside import inside_tests
 from tilewright.tile.owners import all_hold, axes_of, check_own
 from tilewright.tile.round_loops import once_each, own_digits
@@ -24,7 +24,7 @@ __all__ = ["fallback"]
 class OneByOne:
     """extents: of dst. threads: that take turns. guard: holds in those that take part."""
 
-    computing: Computation
+    computing: Computation | Moving
     extents: tuple[Value, ...]
     threads: int
     guard: Expr | None
@@ -48,9 +48,7 @@ def fallback(call: TileCall) -> OneByOne:
     if "local" in call.spaces or shares_bytes:
         guard = binary("==", call.scope.index, 0) if threads > 1 and dst.space != "local" else None
         threads = 1
-    extents = tuple(
-        extent if call.facts.less(-1, extent) else binary("max", extent, 0) for extent in dst.extents
-    )
+    extents = tuple(extent if call.facts.less(-1, extent) else binary("max", extent, 0) for extent in dst.extents)
     return OneByOne(computation(call), extents, threads, guard)
 
 
@@ -82,7 +80,5 @@ def _(plan: OneByOne, call: TileCall, out: Builder) -> None:
             name: as_expr(side.place(own_digits(side, digits, plan.extents), call.facts).get("m", 0))
             for name, side in call.sides.items()
         }
-        loads = {
-            name: Load(side.buffer.flat(), (places[name],)) for name, side in call.sides.items() if name != "dst"
-        }
+        loads = {name: Load(side.buffer.flat(), (places[name],)) for name, side in call.sides.items() if name != "dst"}
         out.store(call["dst"].buffer.flat(), places["dst"], plan.computing.of(loads, values))
