@@ -106,16 +106,17 @@ class Computation:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """What a copy computes: nothing."""
+    """What a copy computes of an element, and a fill: nothing."""
 
     dst: DType
 
-    def of(self, tiles: Mapping[str, Expr], _: Mapping[str, Expr]) -> Expr:
-        """The element of src, bit by bit."""
-        return tiles["src"]
+    def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
+        """The element of the source, bit by bit; the value where there is none, 0 if there is none either."""
+        first = next(iter((*tiles.values(), *values.values())), None)
+        return cast(0, self.dst) if first is None else first
 
     def typed(self, _: str, value: Expr) -> Expr:
-        """A copy has no values."""
+        """The value of a fill has the dtype of dst."""
         return value
 
     def summary(self) -> str:
