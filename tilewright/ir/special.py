@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tilewright.ir.expr import Special
 
-__all__ = ["SPECIALS", "SpecialRow", "special"]
+__all__ = ["ELEMENT", "SPECIALS", "SpecialRow", "special"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,10 @@ SPECIALS = {
 }
 
 
+ELEMENT = ("element.i", "element.j", "element.k", "element.l")
+"""Where an element is in the region that a tile call writes, by dimension: only in the values of tile calls."""
+
+
 def special(name: str) -> Special:
     """The special register ``name``, an int32."""
-    return Special(SPECIALS[name].name)
+    return Special(name if name in ELEMENT else SPECIALS[name].name)

@@ -1,4 +1,5 @@
-"""Arithmetic of half, bfloat16 and pairs of float32: one instruction, one rounding. What an architecture lacks goes through float32.
+"""Arithmetic of half, bfloat16 and pairs of float32: one instruction, one rounding. What halves lack goes through
+float32.
 
 These rows are no names of the language (``a + b`` is); they say how the operators of two dtypes are spelled in PTX,
 from which architecture on, and what they mean. Source: PTX ISA, "Half Precision Floating Point Instructions"; for

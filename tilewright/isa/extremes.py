@@ -32,7 +32,10 @@ __device__ __forceinline__ double tw_{name}(double a, double b) {{
   return a != a || b != b ? __longlong_as_double(0x7fffffffffffffffll) : f{opcode}(a, b);
 }}
 """
-_QUIET: dict[int, Lanes] = {4: np.array(0x7FFFFFFF, np.uint32), 8: np.array(0x7FFFFFFFFFFFFFFF, np.uint64)}  # the NaN that these make
+_QUIET: dict[int, Lanes] = {
+    4: np.array(0x7FFFFFFF, np.uint32),
+    8: np.array(0x7FFFFFFFFFFFFFFF, np.uint64),
+}  # the NaN that these make
 
 
 def _with_nan(extreme: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lanes], Lanes]:

@@ -8,7 +8,8 @@ from typing import Any, Protocol, cast
 
 from tilewright.dtypes import INT32, INT64, dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir import Buffer, Expr, Load, Region, TileCall, as_expr
+from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCall, as_expr, special
+from tilewright.ir.expr import truth_is_an_error
 from tilewright.lang.builder import current
 from tilewright.lang.settings import argument
 from tilewright.lang.types import UnknownName
@@ -72,18 +73,28 @@ def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object
         if value is None:
             made.append(made[0])
         elif operand.role.value:
-            made.append(_either(what, value))
+            made.append(_either(what, value, made))
         else:
             made.append(_region(what, value) if operand.role.tile else _scalar(row, operand, value, made))
     return tuple(made)
 
 
-def _either(what: str, value: object) -> Region | Expr:
-    """A tile, or a value: a number has no type of its own, and may be as precise as Python's."""
+def _either(what: str, value: object, before: list[Region | Expr]) -> Region | Expr:
+    """A tile, or a value: a number has no type of its own, and may be as precise as Python's; a function gets the place
+    of the element in the region that is written.
+    """
     if isinstance(value, (Region, Buffer)):
         return _region(what, value)
     if isinstance(value, Expr):
         return value
+    if callable(value):
+        rank = len(before[0].extents) if isinstance(before[0], Region) else 0
+        if rank > len(ELEMENT):
+            raise KernelError(f"{what} is a function of at most {len(ELEMENT)} places", given=f"{rank} dimensions")
+        with truth_is_an_error():
+            value = value(*map(special, ELEMENT[:rank]))
+        if isinstance(value, Expr):
+            return value
     kind = FLOAT64 if isinstance(value, float) else INT64 if _is_long(value) else INT32
     return as_expr(value, kind)  # type: ignore[arg-type]  # it refuses what is no number
 

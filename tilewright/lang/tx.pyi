@@ -29,7 +29,7 @@ class TileFunctions:
         rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
         workspace: object = None,
     ) -> None:
-        """The sum. rounding_mode: to nearest, to zero, down or up."""
+        """The sum."""
     @staticmethod
     def cast(
         dst: Tile,
@@ -51,7 +51,7 @@ class TileFunctions:
         fill: float | int | None = None,
         workspace: object = None,
     ) -> None:
-        """When the call returns, the calling threads have moved the elements of `src` to `dst`. With `clip=True` or `fill=` the regions may leave their buffers: nothing is stored outside, and what would come from outside is `fill`, or left alone."""
+        """When the call returns, the calling threads have moved the elements of `src` to `dst`."""
     @staticmethod
     def copy_async(
         dst: Tile,
@@ -129,7 +129,7 @@ class TileFunctions:
         rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
         workspace: object = None,
     ) -> None:
-        """The quotient of floats. rounding_mode: to nearest, to zero, down or up."""
+        """The quotient of floats."""
     @staticmethod
     def fill(
         dst: Tile,
@@ -152,7 +152,7 @@ class TileFunctions:
         rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
         workspace: object = None,
     ) -> None:
-        """src * scale + bias, of floats rounded once. rounding_mode: to nearest, to zero, down or up."""
+        """src * scale + bias, of floats rounded once."""
     @staticmethod
     def ge(
         dst: Tile,
@@ -174,7 +174,7 @@ class TileFunctions:
         approximate: Literal["none", "tanh"] = "none",
         workspace: object = None,
     ) -> None:
-        """src times the normal distribution's share below it. approximate: none has the error function, tanh the usual approximation of it."""
+        """src by the normal distribution below it."""
     @staticmethod
     def gt(
         dst: Tile,
@@ -239,7 +239,17 @@ class TileFunctions:
         nan: Literal["propagate", "number"] = "propagate",
         workspace: object = None,
     ) -> None:
-        """The larger one. nan: where one side is NaN, the result is NaN (propagate) or the other side (number)."""
+        """The larger one."""
+    @staticmethod
+    def memset(
+        dst: Tile,
+        value: Value,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Every element of `dst` gets `value`: `fill` under another name."""
     @staticmethod
     def minimum(
         dst: Tile,
@@ -251,7 +261,7 @@ class TileFunctions:
         nan: Literal["propagate", "number"] = "propagate",
         workspace: object = None,
     ) -> None:
-        """The smaller one. nan: where one side is NaN, the result is NaN (propagate) or the other side (number)."""
+        """The smaller one."""
     @staticmethod
     def mul(
         dst: Tile,
@@ -263,7 +273,7 @@ class TileFunctions:
         rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
         workspace: object = None,
     ) -> None:
-        """The product. rounding_mode: to nearest, to zero, down or up."""
+        """The product."""
     @staticmethod
     def ne(
         dst: Tile,
@@ -391,7 +401,7 @@ class TileFunctions:
         rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
         workspace: object = None,
     ) -> None:
-        """The difference. rounding_mode: to nearest, to zero, down or up."""
+        """The difference."""
     @staticmethod
     def tanh(
         dst: Tile,

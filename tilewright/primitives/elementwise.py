@@ -29,11 +29,6 @@ VEC_LEN = Keyword("vec_len", int | None, None)
 ROUNDING = Keyword("rounding_mode", Literal["rn", "rz", "rm", "rp"], "rn")
 NAN = Keyword("nan", Literal["propagate", "number"], "propagate")
 APPROXIMATE = Keyword("approximate", Literal["none", "tanh"], "none")
-TOLD = {
-    ROUNDING: "rounding_mode: to nearest, to zero, down or up.",
-    NAN: "nan: where one side is NaN, the result is NaN (propagate) or the other side (number).",
-    APPROXIMATE: "approximate: none has the error function, tanh the usual approximation of it.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +134,9 @@ def _row(name: str, doc: str, formula: Formula, sources: str, *keywords: Keyword
         bare = source.strip("[]")
         default = {"bias": NOTHING_ADDED, "scale": NOTHING_SCALED}.get(bare) if bare != source else None
         operands.append(Operand(bare, SOURCE, optional=bare != source, default=default))
-    told = " ".join([doc, *(TOLD[keyword] for keyword in keywords)])
     made = tuple(operands)
     PRIMITIVES[name] = Primitive(
-        name, told, made, (VEC_LEN, *keywords), WITHIN_A_CTA, _meaning(name, formula, made), broadcasting, computable,
+        name, doc, made, (VEC_LEN, *keywords), WITHIN_A_CTA, _meaning(name, formula, made), broadcasting, computable,
         formula,
     )  # fmt: skip
 
@@ -170,7 +164,7 @@ _ROWS: dict[str, tuple[str, Formula, str, tuple[Keyword, ...]]] = {
     "sigmoid": ("1 / (1 + exp(-src)).", Formula("1 / (1 + exp(-src))"), ONE, ()),
     "silu": ("src / (1 + exp(-src)).", Formula("src / (1 + exp(-src))"), ONE, ()),
     "gelu": (
-        "src times the normal distribution's share below it.",
+        "src by the normal distribution below it.",
         Formula("0.5 * src * (1 + erf(src * 0.7071067811865476))", chosen={
             "tanh": "0.5 * src * (1 + tanh(0.7978845608028654 * (src + 0.044715 * (src * src * src))))",
         }), ONE, (APPROXIMATE,)),

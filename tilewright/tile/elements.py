@@ -5,13 +5,26 @@ The scalar functions are those of ``T``, so that CUDA's bits are the simulator's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright import isa
-from tilewright.dtypes import BOOL, DType
+from tilewright.dtypes import BOOL, INT32, DType
 from tilewright.errors import KernelError
-from tilewright.ir import Const, Expr, as_expr, binary, cast, const_value, select
+from tilewright.ir import (
+    ELEMENT,
+    Const,
+    Expr,
+    Special,
+    Value,
+    as_expr,
+    binary,
+    cast,
+    const_value,
+    rewrite,
+    select,
+    walk,
+)
 from tilewright.ir.fold import rounded
 from tilewright.isa.arith import ARITHMETIC
 from tilewright.primitives import Mismatch
@@ -19,7 +32,7 @@ from tilewright.primitives.elements import arithmetic_dtype
 from tilewright.primitives.elementwise import ROUNDING, Formula
 from tilewright.tile.call import TileCall
 
-__all__ = ["Computation", "Moving", "computation"]
+__all__ = ["Computation", "Moving", "computation", "indexed"]
 
 
 def _called(name: str) -> Callable[..., Expr]:
@@ -93,6 +106,10 @@ class Computation:
         """Two elements at a time, of vectors of two."""
         return cast(self.formula.of(NAMES, sources, self.keywords), self.dst.with_lanes(2))
 
+    def at(self, values: Mapping[str, Expr], digits: Sequence[Value]) -> dict[str, Expr]:
+        """The values of the element with these coordinates in dst."""
+        return {name: rewrite(value, lambda node: _placed(node, digits)) for name, value in values.items()}
+
     def typed(self, name: str, value: Expr) -> Expr:
         """A source in the type of arithmetic."""
         if name == "pred":
@@ -122,6 +139,17 @@ class Moving:
     def summary(self) -> str:
         """Nothing to say."""
         return ""
+
+
+def indexed(value: Expr) -> bool:
+    """Does the value depend on where the element is?"""
+    return any(isinstance(node, Special) and node.name in ELEMENT for node in walk(value))
+
+
+def _placed(node: Expr, digits: Sequence[Value]) -> Expr | None:
+    if not isinstance(node, Special) or node.name not in ELEMENT:
+        return None
+    return cast(as_expr(digits[ELEMENT.index(node.name)]), INT32)
 
 
 def computation(call: TileCall) -> Computation | Moving:

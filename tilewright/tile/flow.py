@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from tilewright.dtypes import INT32, INT64
 from tilewright.ir import Expr, Value, Var, as_expr, binary, cast, const_value, row_major
+from tilewright.ir.widths import has_wide_strides
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Decline
-from tilewright.tile.elements import Computation, Moving, computation
+from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.inside import open_dimensions
 from tilewright.tile.owners import all_hold
 from tilewright.tile.partition import storage_start, vector_lengths
@@ -95,7 +96,7 @@ def flattened(call: TileCall) -> TileCall:
         ))
         for side in call.tiles
     )  # fmt: skip
-    if not whole:
+    if not whole or any(map(indexed, call.scalars.values())):
         return call
     size: Value = 1
     for extent in shape:
@@ -142,8 +143,9 @@ def _problem(call: TileCall, side: Side, extents: Sequence[Value], length: int) 
         return "single"
     if length * side.dtype.bits % 8:
         return f"{length} elements of {side.name} share a byte with others"
-    outer = [Var(f"d{dim}@flow") for dim in range(len(extents) - 1)]
-    kind = extents[-1].dtype if isinstance(extents[-1], Expr) else INT32
+    wide = has_wide_strides(side.buffer, call.facts) or (isinstance(extents[-1], Expr) and extents[-1].dtype == INT64)
+    kind = INT64 if wide else INT32
+    outer = [Var(f"d{dim}@flow", kind) for dim in range(len(extents) - 1)]
     run, facts = Var("run@flow", kind), call.facts
     for var in (*outer, run):
         facts = facts.with_range(var, 0, 1 << 20)
@@ -240,6 +242,11 @@ class _Flowing(Writer):
         return self.out.let(
             f"{side.name}_at", side.place(own_digits(side, self.digits, self.plan.extents), self.call.facts).get("m", 0)
         )
+
+    def coordinates_of(self, round_: Value, e: Value) -> Sequence[Value]:
+        """Where an element of dst is."""
+        *outer, inner = self.digits
+        return [*outer, plus(inner, e)]
 
     def tests(self, access: Value, tiles: Sequence[Side]) -> Callable[[Value, Value], list[Expr]]:
         """What tells whether the elements from one to another of a run are inside of the row and of the buffers."""

@@ -29,7 +29,7 @@ from tilewright.ir import (
 from tilewright.primitives.copy import FILL
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.elements import Computation
+from tilewright.tile.elements import Computation, indexed
 from tilewright.tile.inside import inside_tests
 from tilewright.tile.owners import all_hold
 from tilewright.tile.rounds import Rounds
@@ -64,9 +64,9 @@ class Writer:
         with out.when(plan.guard):
             self.starts = {name: out.offsets(each, LETTERS[call[name].space]) for name, each in plan.offsets}
             self.number = None if plan.number is None else out.offsets(plan.number, "e")
-            whole = all_hold(self.tile_tests()) if plan.number is not None else None
+            whole = all_hold(self.tile_tests()) if plan.asked else None
             if whole is None:
-                self.rounds(asked=plan.number is not None)
+                self.rounds(asked=plan.asked)
             else:
                 out.either(whole, lambda: self.rounds(asked=False), lambda: self.rounds(asked=True))
 
@@ -74,7 +74,8 @@ class Writer:
         """The values, each computed once, and registers for runs of the tiles in memory."""
         for name, value in self.call.scalars.items():
             typed = self.plan.computing.typed(name, value)
-            self.values[name] = typed if isinstance(typed, Const) else self.out.let(name, typed)
+            fixed = isinstance(typed, Const) or indexed(typed)
+            self.values[name] = typed if fixed else self.out.let(name, typed)
         for name in in_memory:
             side, word = self.call[name], "out" if name == "dst" else "run"
             count = self.plan.batch * (1 if name in self.plan.single else self.plan.vector)
@@ -241,7 +242,17 @@ class Writer:
 
     def computed(self, u: Value, round_: Value, e: Value) -> Expr:
         """The value of an element."""
-        return self.plan.computing.of(self._elements(u, round_, e), self.values)
+        values = self.values
+        if isinstance(self.plan.computing, Computation) and any(map(indexed, values.values())):
+            values = self.plan.computing.at(values, self.coordinates_of(round_, e))
+        return self.plan.computing.of(self._elements(u, round_, e), values)
+
+    def coordinates_of(self, round_: Value, e: Value) -> Sequence[Value]:
+        """Where an element of dst is."""
+        assert self.number is not None, "the plan has it where a value asks"
+        thread = self.call.scope.index
+        access = round_ if self.plan.spread else plus(times(round_, self.plan.threads), thread)
+        return digits_of(plus(self.number(access), e), self.call["dst"].extents)
 
     def slot(self, name: str, round_: Value, e: Value) -> Value:
         """Where a register tile has the element of a round."""

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.ir import Expr, Value, const_value
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
-from tilewright.tile.elements import Computation, Moving, computation
+from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.inside import open_dimensions, splits
 from tilewright.tile.owners import Owners, owners
 from tilewright.tile.partition import element_numbers, places, repeats, tracked, widest_vector
@@ -32,9 +32,10 @@ IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
 class Rounds:
     """vector: elements of a run. rounds: runs of a thread. threads: that take turns, 0: each has its own elements.
     offsets: where the run of each tile in memory starts; single: tiles of which a run is one element. slots: of tiles
-    in registers, by the number of the element in the thread. number: of the run's first element, where a region may
-    leave its buffer; parts: may a run be partly outside? spread, accesses, guard, limit, widened: as of a `Share`.
-    batch: rounds that are loaded at once. pairs: does an instruction compute two elements?
+    in registers, by the number of the element in the thread. number: of the run's first element, where it is
+    needed; parts: may a run be partly outside? spread, accesses, guard, limit, widened: as of a `Share`.
+    asked: may a region leave its buffer? batch: rounds that are loaded at once. pairs: does an instruction compute two
+    elements?
     """
 
     computing: Computation | Moving
@@ -49,6 +50,7 @@ class Rounds:
     accesses: int = 0
     guard: Expr | None = None
     batch: int = 1
+    asked: bool = False
     parts: bool = False
     pairs: bool = False
     limit: str = ""
@@ -61,7 +63,7 @@ class Rounds:
         at_once = f", {self.batch} at once" if self.batch > 1 else ""
         why = f"; not wider, as {self.limit}" if self.limit and self.offsets else ""
         runs = f"{self.rounds} x {self.vector} elements {who}{total}{at_once}"
-        asked = ", those inside of the buffers" if self.number is not None else ""
+        asked = ", those inside of the buffers" if self.asked else ""
         how = ", in pairs" if self.pairs else self.computing.summary()
         return f"{runs}{asked}{how}{why}"
 
@@ -105,7 +107,7 @@ def by_turns(call: TileCall) -> Rounds:
         runs = np.resize(order.reshape(-1, vector), (rounds * threads, vector))
         mine = runs.reshape(rounds, threads, vector).transpose(1, 0, 2).reshape(threads, -1)
         slots = tuple((name, _slots(call, side, everyone, mine)) for name, side in at_hand.items())
-        number = element_numbers(elements, thread) if _is_open(call) else None
+        number = element_numbers(elements, thread) if _needs_number(call) else None
         return _finished(call, Rounds(
             computation(call), vector, rounds, found, _single(call, order, vector), slots, number, threads, spread,
             partial, parts=_has_parts(call, order, vector), limit=limit,
@@ -130,8 +132,8 @@ def by_holders(call: TileCall, local: Side) -> Rounds:
     slots = tuple(
         (name, _slots(call, side, held, elements)) for name, side in call.sides.items() if side.space == "local"
     )
-    number = element_numbers(starts, [held.rank]) if _is_open(call) else None
-    if _is_open(call) and number is None:
+    number = element_numbers(starts, [held.rank]) if _needs_number(call) else None
+    if _needs_number(call) and number is None:
         raise Decline(f"the elements that threads hold of {local.name} follow no pattern")
     return _finished(call, Rounds(
         computation(call), vector, starts.shape[1], found, _single(call, elements, vector), slots, number,
@@ -157,7 +159,12 @@ def registers_alike(call: TileCall) -> Side | None:
 def _finished(call: TileCall, plan: Rounds) -> Rounds:
     most = in_batches(sum(name != "dst" and name not in plan.single for name, _ in plan.offsets))
     pairs = plan.vector % 2 == 0 and isinstance(plan.computing, Computation) and plan.computing.packs(call)
-    return replace(plan, batch=max(size for size in range(1, most + 1) if plan.rounds % size == 0), pairs=pairs)
+    return replace(
+        plan,
+        asked=_is_open(call),
+        batch=max(size for size in range(1, most + 1) if plan.rounds % size == 0),
+        pairs=pairs,
+    )
 
 
 def in_batches(loads: int) -> int:
@@ -179,6 +186,10 @@ def _memory(call: TileCall) -> dict[str, Side]:
     return dict(sorted(found.items(), key=lambda item: list(LETTERS).index(item[1].space)))
 
 
+def _needs_number(call: TileCall) -> bool:
+    return _is_open(call) or any(map(indexed, call.scalars.values()))
+
+
 def _is_open(call: TileCall) -> bool:
     return any(open_dimensions(call, side) for side in call.tiles if side.space != "local")
 
@@ -197,6 +208,10 @@ def _crooked(call: TileCall, order: Ints, length: int) -> str | None:
     """Why the first and the last element of a run do not tell whether all are inside; None if they do."""
     if order.shape[-1] % length:
         return f"{order.shape[-1]} elements are no multiple of {length}"
+    if any(map(indexed, call.scalars.values())):
+        runs = order.reshape(-1, length)
+        if (runs - runs[:, :1] != np.arange(length)).any():
+            return f"{length} neighbours in memory are no neighbours in the region, whose places a value depends on"
     for side in call.tiles:
         for dim in open_dimensions(call, side):
             along = _coordinates(call, side, dim)[order].reshape(-1, length)

@@ -11,7 +11,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import one_place_each, only_in
 from tilewright.tile.dispatch import Decline, elementwise
-from tilewright.tile.elements import Computation, Moving, computation
+from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.inside import inside_tests
 from tilewright.tile.owners import all_hold, axes_of, check_own
 from tilewright.tile.round_loops import once_each, own_digits
@@ -63,7 +63,7 @@ def _(plan: OneByOne, call: TileCall, out: Builder) -> None:
     values: dict[str, Expr] = {}
     for name, value in call.scalars.items():
         typed = plan.computing.typed(name, value)
-        values[name] = typed if isinstance(typed, Const) else out.let(name, typed)
+        values[name] = typed if isinstance(typed, Const) or indexed(typed) else out.let(name, typed)
     with ExitStack() as stack:
         stack.enter_context(out.when(plan.guard))
         turn = stack.enter_context(out.loop("i", rounds))
@@ -81,4 +81,6 @@ def _(plan: OneByOne, call: TileCall, out: Builder) -> None:
             for name, side in call.sides.items()
         }
         loads = {name: Load(side.buffer.flat(), (places[name],)) for name, side in call.sides.items() if name != "dst"}
+        if isinstance(plan.computing, Computation):
+            values = plan.computing.at(values, digits)
         out.store(call["dst"].buffer.flat(), places["dst"], plan.computing.of(loads, values))
