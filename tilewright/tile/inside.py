@@ -21,8 +21,10 @@ __all__ = ["inside", "inside_tests", "open_dimensions", "splits"]
 
 
 def open_dimensions(call: TileCall, side: Side) -> list[int]:
-    """The dimensions in which the region is not known to be inside of its buffer."""
+    """The dimensions in which the region is not known to be inside of its buffer, and may leave it."""
     facts = call.facts
+    if any(own is side and not operand.role.may_leave(dict(call.config)) for operand, own in call.operands):
+        return []
     return [
         dim
         for dim, (start, extent, total) in enumerate(zip(side.starts, side.extents, side.buffer.shape, strict=True))

@@ -183,6 +183,9 @@ def _leading(call: TileCall) -> Side:
 def _memory(call: TileCall) -> dict[str, Side]:
     """The tiles in memory, those farther away first."""
     found = {name: side for name, side in call.sides.items() if side.space != "local"}
+    for side in found.values():
+        if side.tile is None and open_dimensions(call, side):
+            raise Decline(side.problem)
     return dict(sorted(found.items(), key=lambda item: list(LETTERS).index(item[1].space)))
 
 

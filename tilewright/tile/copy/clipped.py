@@ -23,7 +23,7 @@ def asked(call: TileCall) -> str | None:
 
 @variant(
     "copy",
-    priority=12,
+    priority=3,
     keywords=("vec_len", *ASKED),
     when=[asked, only_in("local", "shared", "global"), one_place_each, registers_inside],
 )

@@ -18,7 +18,7 @@ def alike(call: TileCall) -> str | None:
     return None if call.spaces.count("local") != 1 else "one side is in registers, the other is not"
 
 
-@variant("copy", priority=4, keywords=("vec_len",), when=[only_in("local", "shared", "global"), alike, one_place_each])
+@variant("copy", priority=4, keywords=("vec_len",), when=[alike, only_in("local", "shared", "global"), one_place_each])
 def rows(call: TileCall) -> Rounds | Flow:
     """Runs in the order of a memory, threads in turns; extents may be those of the run."""
     size = call["dst"].size
