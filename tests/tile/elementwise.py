@@ -84,6 +84,10 @@ def judged(
         result = f"{to.name}_back"
         arrays[result] = np.zeros(to.shape, to.dtype.numpy)  # type: ignore[arg-type]
         after = [sync, _moved(buffer(result, "global", to.shape, kind=str(to.dtype)), to, every)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TilewrightWarning)
+        exe = tw.compile(kernel(*before, sync, call, *after, threads=threads, grid=1), target="sm_90a")
+        said = next(entry for entry in exe.report.entries if entry.primitive == name)
     expected = arrays.get(to.name, arrays.get(f"{to.name}_in")).copy()  # type: ignore[union-attr]
     given = [
         (arrays.get(each.region.buffer.name, arrays.get(f"{each.region.buffer.name}_in")))[each.box]  # type: ignore[index]
@@ -93,11 +97,7 @@ def judged(
     made = expected[dst.box].copy()
     PRIMITIVES[name].meaning(made, *given, **{k: v for k, v in config.items() if k != "vec_len"})
     expected[dst.box] = made
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TilewrightWarning)
-        exe = tw.compile(kernel(*before, sync, call, *after, threads=threads, grid=1), target="sm_90a")
-        exe.simulate(**arrays)
-        said = next(entry for entry in exe.report.entries if entry.primitive == name)
+    exe.simulate(**arrays)
     assert_close(arrays[result], expected, f"{said}\n{exe.source('tile')}")
     return said
 
