@@ -63,6 +63,7 @@ def test_hardware_computes_what_the_simulator_does(name: str, kind: str) -> None
 
     if to in PLACES:
         wide = (found.astype(np.float64), expected.astype(np.float64))
-        np.testing.assert_allclose(*wide, rtol=PLACES[to], atol=1e-30, equal_nan=True)
+        small = 1e-6 if name == "gelu" else 1e-30  # 1 + erf(x) cancels out
+        np.testing.assert_allclose(*wide, rtol=PLACES[to], atol=small, equal_nan=True)
     else:
         assert np.array_equal(found, expected)
