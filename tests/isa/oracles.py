@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -460,8 +460,11 @@ SCALAR: dict[str, Callable[..., float]] = {
     "rint": lambda x: float(round(x)),
     "nearbyint": lambda x: float(round(x)),
     "round": round_half_away,
+    "erf": math.erf,
     "fmin": smaller,
     "fmax": larger,
+    "minimum": lambda x, y: math.nan if math.isnan(x) or math.isnan(y) else min(x, y),
+    "maximum": lambda x, y: math.nan if math.isnan(x) or math.isnan(y) else max(x, y),
     "abs": abs,
 }
 ORACLES |= {name: per_lane(or_nan(function)) for name, function in SCALAR.items()}
@@ -544,3 +547,38 @@ def redux(warp: Warp, mask: Words, value: list[int]) -> list[int]:
     }
     join = joins[warp.mods["name"].split("_")[1]]
     return [reduce(join, (value[lane] for lane in warp.lanes))] * 32
+
+
+def directed(value: Fraction, mode: str, precision: int, lowest: int) -> float:
+    """A fraction rounded to nearest, to zero, down or up."""
+    if value == 0 or mode == "rn":
+        return exact(value, precision, lowest)
+    exponent = math.floor(math.log2(abs(value)))
+    exponent += (abs(value) >= 2 ** Fraction(exponent + 1)) - (abs(value) < 2 ** Fraction(exponent))
+    quantum = Fraction(2) ** (max(exponent, lowest) - precision + 1)
+    whole = {"rz": math.trunc, "rm": math.floor, "rp": math.ceil}[mode]
+    return float(whole(value / quantum) * quantum)
+
+
+EXACTLY: dict[str, Callable[..., Fraction]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "fma": lambda a, b, c: a * b + c,
+}
+
+
+def in_direction(operation: Callable[..., Fraction], warp: Warp, *lanes: list[float]) -> list[float]:
+    rounded = []
+    for values in zip(*lanes, strict=True):
+        if operation is EXACTLY["div"] and values[1] == 0:
+            rounded.append(
+                math.nan if values[0] == 0 else math.copysign(math.inf, values[0] * math.copysign(1, values[1]))
+            )
+        else:
+            rounded.append(directed(operation(*map(Fraction, values)), str(warp.mods["rounding"]), 24, -126))
+    return rounded
+
+
+ORACLES |= {f"rounded_{name}": partial(in_direction, operation) for name, operation in EXACTLY.items()}

@@ -99,10 +99,12 @@ def _loop(name: str, params: str, value: str, kind: DType, unit: Unit) -> None:
 
 def _packed(name: str, text: str, kind: DType, unit: Unit) -> None:
     """Define an operator as one instruction for both halves of a register."""
+    register, letter = ("unsigned long long", "l") if kind.bits == 64 else ("unsigned int", "r")
+    operands = ", ".join(f'"{letter}"(__builtin_bit_cast({register}, {side}))' for side in "ab")
     unit.function(
         name,
         f"{kind} ({kind} a, {kind} b)",
-        "unsigned int d;",
-        *assembly("asm", text, '"=r"(d)', ", ".join(f'"r"(__builtin_bit_cast(unsigned int, {side}))' for side in "ab")),
+        f"{register} d;",
+        *assembly("asm", text, f'"={letter}"(d)', operands),
         f"return __builtin_bit_cast({kind}, d);",
     )

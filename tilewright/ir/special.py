@@ -12,7 +12,7 @@ from tilewright.ir.build import as_expr
 from tilewright.ir.expr import Expr, Special
 from tilewright.layout import AXES, SCOPES, THREADS_IN, Axis
 
-__all__ = ["COORDINATES", "SPECIALS", "SpecialRow", "coordinate", "special"]
+__all__ = ["COORDINATES", "ELEMENT", "SPECIALS", "SpecialRow", "coordinate", "special"]
 
 UNIFORM, LANE, WARP, CTA, WARPGROUP = 0, 1, 2, 4, 8  # over what a value varies: a sum of these
 ALL = CTA | WARP | LANE
@@ -76,9 +76,13 @@ SPECIALS = {
 }
 
 
+ELEMENT = ("element.i", "element.j", "element.k", "element.l")
+"""Where an element is in the region that a tile call writes, by dimension: only in the values of tile calls."""
+
+
 def special(name: str) -> Special:
     """The special register ``name``, an int32."""
-    return Special(SPECIALS[name].name)
+    return Special(name if name in ELEMENT else SPECIALS[name].name)
 
 
 def coordinate(scope: str, subscope: str) -> Expr:

@@ -14,7 +14,7 @@ In the order in which to read:
     sync, fences, warp  threads that meet, order and tell each other; mbarrier: phases, by the bits of mbarrier_state
     tcgen05_alloc, tcgen05_ldst, tcgen05_cp, tcgen05_sync
                         tensor memory; descriptors and descriptor_rows: how it finds matrices in shared memory
-    math, fma, bits, arith, convert
+    math, fma, bits, arith, convert, extremes, rounded
                         numbers of one thread
     printing            ``printf``, and ways to stop
 """

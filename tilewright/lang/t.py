@@ -8,7 +8,7 @@ from typing import Any
 from tilewright import layout
 from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir import SPECIALS, special
+from tilewright.ir import ELEMENT, SPECIALS, special
 from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import (
     bindings,
@@ -57,7 +57,7 @@ class SpecialNamespace:
         self._name = name
 
     def __getattr__(self, name: str) -> object:
-        if f"{self._name}.{name}" not in SPECIALS:
+        if f"{self._name}.{name}" not in (*SPECIALS, *ELEMENT):
             raise AttributeError(f"T.{self._name} has x, y and z, not {name}")
         return special(f"{self._name}.{name}")
 
@@ -83,7 +83,7 @@ class KernelLanguage:
             return instructions(name)
         if name in SPECIALS:
             return special(name)
-        if any(row.startswith(f"{name}.") for row in SPECIALS):
+        if any(row.startswith(f"{name}.") for row in (*SPECIALS, *ELEMENT)):
             return SpecialNamespace(name)
         try:
             return TypeName(dtype(ALIASES.get(name, name)))

@@ -9,6 +9,28 @@ Value = Any  # a number, a scalar, an element of a buffer
 
 class TileFunctions:
     @staticmethod
+    def abs(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The magnitude of `src`."""
+    @staticmethod
+    def add(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
+        workspace: object = None,
+    ) -> None:
+        """The sum."""
+    @staticmethod
     def all(
         dst: Tile,
         src: Tile,
@@ -51,12 +73,24 @@ class TileFunctions:
     ) -> None:
         """`dst` gets the position of the first smallest element of `src` along `axes`; a NaN is the smallest."""
     @staticmethod
+    def cast(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`src` in the dtype of `dst`: floats to nearest even, floats to integers as C does, saturating."""
+    @staticmethod
     def copy(
         dst: Tile,
         src: Tile,
         *,
         dispatch: str | None = None,
         vec_len: int | None = None,
+        clip: bool = False,
+        fill: float | int | None = None,
         workspace: object = None,
     ) -> None:
         """When the call returns, the calling threads have moved the elements of `src` to `dst`."""
@@ -72,6 +106,73 @@ class TileFunctions:
     ) -> None:
         """The call begins to move the elements of `src` to `dst`; waiting for its completion is the caller's."""
     @staticmethod
+    def cos(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The cosine of radians."""
+    @staticmethod
+    def eq(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Whether the sides are equal."""
+    @staticmethod
+    def erf(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The error function."""
+    @staticmethod
+    def exp(
+        dst: Tile,
+        src: Tile = None,
+        bias: Tile = None,
+        scale: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """e to the power `src * scale + bias`."""
+    @staticmethod
+    def exp2(
+        dst: Tile,
+        src: Tile = None,
+        bias: Tile = None,
+        scale: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """2 to the power `src * scale + bias`."""
+    @staticmethod
+    def fdiv(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
+        workspace: object = None,
+    ) -> None:
+        """The quotient of floats."""
+    @staticmethod
     def fill(
         dst: Tile,
         value: Value,
@@ -81,6 +182,94 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """Every element of `dst` gets `value`, converted to its dtype; nothing is stored outside of the buffer."""
+    @staticmethod
+    def fma(
+        dst: Tile,
+        src: Tile,
+        scale: Tile,
+        bias: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
+        workspace: object = None,
+    ) -> None:
+        """src * scale + bias, of floats rounded once."""
+    @staticmethod
+    def ge(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Whether `src1` is greater or equal."""
+    @staticmethod
+    def gelu(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        approximate: Literal["none", "tanh"] = "none",
+        workspace: object = None,
+    ) -> None:
+        """src by the normal distribution below it."""
+    @staticmethod
+    def gt(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Whether `src1` is greater."""
+    @staticmethod
+    def le(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Whether `src1` is less or equal."""
+    @staticmethod
+    def log(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The natural logarithm."""
+    @staticmethod
+    def log2(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The logarithm to base 2."""
+    @staticmethod
+    def lt(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Whether `src1` is less."""
     @staticmethod
     def max(
         dst: Tile,
@@ -95,6 +284,28 @@ class TileFunctions:
     ) -> None:
         """`dst` gets the largest elements of `src` along `axes`; what is outside of its buffer counts nothing."""
     @staticmethod
+    def maximum(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        nan: Literal["propagate", "number"] = "propagate",
+        workspace: object = None,
+    ) -> None:
+        """The larger one."""
+    @staticmethod
+    def memset(
+        dst: Tile,
+        value: Value,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Every element of `dst` gets `value`: `fill` under another name."""
+    @staticmethod
     def min(
         dst: Tile,
         src: Tile,
@@ -108,6 +319,51 @@ class TileFunctions:
     ) -> None:
         """`dst` gets the smallest elements of `src` along `axes`; what is outside of its buffer counts nothing."""
     @staticmethod
+    def minimum(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        nan: Literal["propagate", "number"] = "propagate",
+        workspace: object = None,
+    ) -> None:
+        """The smaller one."""
+    @staticmethod
+    def mul(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
+        workspace: object = None,
+    ) -> None:
+        """The product."""
+    @staticmethod
+    def ne(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """Whether the sides differ."""
+    @staticmethod
+    def neg(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`src` with the other sign."""
+    @staticmethod
     def permute_layout(
         dst: Tile,
         src: Tile,
@@ -116,6 +372,17 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """`dst` gets the elements of `src`, in its own layout. All are read before any is written."""
+    @staticmethod
+    def pow(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`src1` to the power `src2`."""
     @staticmethod
     def prod(
         dst: Tile,
@@ -127,6 +394,36 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """`dst` gets the products of `src` along `axes`; what is outside of its buffer counts nothing."""
+    @staticmethod
+    def reciprocal(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """1 / src, correctly rounded."""
+    @staticmethod
+    def relu(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`src` where it is positive, else 0; NaN stays."""
+    @staticmethod
+    def rsqrt(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """1 / sqrt(src)."""
     @staticmethod
     def scan(
         dst: Tile,
@@ -140,6 +437,72 @@ class TileFunctions:
     ) -> None:
         """Each element of `dst` gets what the elements of `src` along `axis` come to, up to its own."""
     @staticmethod
+    def select(
+        dst: Tile,
+        true: Tile,
+        false: Tile,
+        pred: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`true` where `pred` is not 0, else `false`."""
+    @staticmethod
+    def sigmoid(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """1 / (1 + exp(-src))."""
+    @staticmethod
+    def silu(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """src / (1 + exp(-src))."""
+    @staticmethod
+    def sin(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The sine of radians."""
+    @staticmethod
+    def sqrt(
+        dst: Tile,
+        src: Tile = None,
+        bias: Tile = None,
+        scale: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The square root of `src * scale + bias`."""
+    @staticmethod
+    def sub(
+        dst: Tile,
+        src1: Tile,
+        src2: Tile,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        rounding_mode: Literal["rn", "rz", "rm", "rp"] = "rn",
+        workspace: object = None,
+    ) -> None:
+        """The difference."""
+    @staticmethod
     def sum(
         dst: Tile,
         src: Tile,
@@ -151,6 +514,16 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """`dst` gets the sums of `src` along `axes`; what is outside of its buffer counts nothing."""
+    @staticmethod
+    def tanh(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The hyperbolic tangent."""
     @staticmethod
     def zero(
         dst: Tile,

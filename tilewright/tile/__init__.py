@@ -5,11 +5,13 @@ In the order in which to read:
     resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
     call, scope         what a variant sees: the tiles, and who executes the call
     conditions, hints   what variants ask, and changes that might help; report: what is told
-    copy, copy_async, fill, reduce, scan, permute_layout
+    copy, copy_async, fill, elementwise, reduce, scan, permute_layout
                         the variants
     walks, partition    tables of addresses, and the way back from a table to an expression
     inside, values      regions that may leave their buffer; the value of a fill
     owners, shares      who holds which register; how threads share out the elements of a call
+    elements, rounds, round_loops, flow
+                        what an elementwise call computes; who computes what, and the loops; extents of the run
     matrices            what the variants with ldmatrix and stmatrix share
     cells, tmem_copies, tmem_sources
                         what those with tensor memory share

@@ -218,6 +218,18 @@ class Builder:
         body = tuple(self._bodies.pop())
         self.add(If(cond, body, at=self.at))
 
+    def either(self, cond: Expr | None, then: Callable[[], None], orelse: Callable[[], None]) -> None:
+        """What ``then`` writes happens where ``cond`` holds, what ``orelse`` writes elsewhere; for None the first."""
+        if cond is None:
+            then()
+            return
+        parts: list[Body] = []
+        for write in (then, orelse):
+            self._bodies.append([])
+            write()
+            parts.append(tuple(self._bodies.pop()))
+        self.add(If(cond, parts[0], parts[1], at=self.at))
+
     def offsets(self, offset: Offset, name: str) -> Callable[[Value], Value]:
         """Prepare an offset in front of its loop; the result gives it for a round."""
         if offset.each:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tilewright.tile.builder import Builder
 
 __all__ = ["VARIANTS", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "Widens", "alike",
-           "by_name", "check_keywords", "choose", "condition", "register", "variant"]  # fmt: skip
+           "by_name", "check_keywords", "choose", "condition", "elementwise", "register",
+           "variant"]  # fmt: skip
 
 
 class Plan(Protocol):
@@ -154,6 +155,32 @@ def variant(
     def made(planner: Callable[[TileCall], Any]) -> Variant:
         doc = (planner.__doc__ or "").partition("\n")[0]
         return register(Variant(planner.__name__, priority, when, planner, doc, keywords), *of)
+
+    return made
+
+
+class Shared:
+    """A variant of all primitives of a kind, a row of the registry for each: they read different keywords."""
+
+    def __init__(self, variants: Sequence[Variant]) -> None:
+        self.variants = variants
+
+    def emit(self, emitter: Callable[[Any, TileCall, Builder], None]) -> Callable[[Any, TileCall, Builder], None]:
+        """Decorator: the function that writes the code of a plan."""
+        for each in self.variants:
+            each.emit(emitter)
+        return emitter
+
+
+def elementwise(*, priority: int, when: Sequence[Condition] = ()) -> Callable[[Callable[[TileCall], Any]], Shared]:
+    """Decorator: the function plans a call of any elementwise primitive. It reads all of their keywords."""
+
+    def made(planner: Callable[[TileCall], Any]) -> Shared:
+        rows = [row for row in PRIMITIVES.values() if row.formula is not None]
+        return Shared([
+            variant(row.name, priority=priority, when=when, keywords=tuple(each.name for each in row.keywords))(planner)
+            for row in rows
+        ])  # fmt: skip
 
     return made
 

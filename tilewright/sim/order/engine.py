@@ -222,9 +222,8 @@ class Order(Check):
                 meetings[key].clear(own)
 
     def _expand(self, wave: Wave) -> None:
-        order = self.orders[wave]
-        order.clocks.expand()
-        order.shared.expand(wave.ctas)
+        self.orders[wave].clocks.expand()
+        self.orders[wave].shared.expand(wave.ctas)
 
     def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
         if ctas.stop - ctas.start < wave.ctas:
