@@ -118,7 +118,9 @@ def mma_fragment_layout(
         if extent < 1 or extent % (share.extent * piece):
             spread = f" for each of {share.extent} warps" if share.extent != 1 else ""
             allowed = f"{name} a multiple of {piece}{spread}"
-            raise LayoutError(f"{operand} of {listed(shape)} is no fragment", given=f"{name} = {extent}", allowed=allowed)
+            raise LayoutError(
+                f"{operand} of {listed(shape)} is no fragment", given=f"{name} = {extent}", allowed=allowed
+            )
     return _fragment(operand, sizes, per_register, along, across)
 
 
@@ -126,26 +128,26 @@ FRAGMENTS = {"A": "MK", "B": "KN", "C": "MN", "D": "MN"}
 
 
 def _fragment(operand: str, sizes: dict[str, int], per_register: int, along: Iter, across: Iter) -> TileLayout:
-    """The pieces of a fragment's dimensions, each with its stride: what one instruction reads has neighbouring slots."""
-    by_m, by_n = int(along.extent), int(across.extent)  # type: ignore[arg-type]  # numbers
+    """The pieces of the dimensions, each with its stride: what one instruction reads has neighbouring slots."""
+    by_m, by_n = int(along.extent), int(across.extent)
     g, t = Iter(8, 4, laneid), Iter(4, 1, laneid)
     if operand in "CD":
         columns = sizes["N"] // by_n // 8
-        m = [along, Iter(sizes["M"] // by_m // 16, 4 * columns), Iter(2, 2), g]
-        return _without_ones([*m, across, Iter(columns, 4), t, Iter(2, 1)], [])
+        m = [*_several(along, Iter(sizes["M"] // by_m // 16, 4 * columns)), Iter(2, 2), g]
+        return TileLayout([*m, *_several(across, Iter(columns, 4)), t, Iter(2, 1)])
     halves = 2 if sizes["K"] % (8 * per_register) == 0 else 1
     steps = sizes["K"] // (4 * per_register * halves)
     high = 2 * per_register if operand == "A" else per_register  # from the low half of K to the high one
-    k = [Iter(steps, high * halves), Iter(halves, high), t, Iter(per_register, 1)]
+    k = [*_several(Iter(steps, high * halves)), Iter(halves, high), t, Iter(per_register, 1)]
     each = steps * high * halves
     if operand == "A":
-        m = [along, Iter(sizes["M"] // by_m // 16, each), Iter(2, per_register), g]
-        return _without_ones([*m, *k], [across])
-    return _without_ones([*k, across, Iter(sizes["N"] // by_n // 8, each), g], [along])
+        m = [*_several(along, Iter(sizes["M"] // by_m // 16, each)), Iter(2, per_register), g]
+        return TileLayout([*m, *k], _several(across))
+    return TileLayout([*k, *_several(across, Iter(sizes["N"] // by_n // 8, each)), g], _several(along))
 
 
-def _without_ones(shard: Sequence[Iter], replica: Sequence[Iter]) -> TileLayout:
-    return TileLayout(*([it for it in iters if it.extent != 1] for iters in (shard, replica)))
+def _several(*iters: Iter) -> list[Iter]:
+    return [it for it in iters if it.extent != 1]
 
 
 @public

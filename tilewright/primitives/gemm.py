@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.layout.facts import Facts, as_int
 from tilewright.primitives.shapes import equal, shown
-from tilewright.primitives.table import Array, In, Mismatch, Out, Scalar, Shape, Tile, primitive
+from tilewright.primitives.table import Factor, In, Mismatch, Out, Shape, Tile, primitive
 
 __all__ = ["gemm", "sides_of_matrix"]
 
@@ -25,6 +25,8 @@ def matrices(tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, obj
     """Two dimensions each, those of 1 aside; M, N and K are the same wherever they occur."""
     sizes: dict[str, object] = {}
     for name, tile in tiles.items():
+        if name not in DIMENSIONS:
+            return Mismatch(f"{name} is a number", shown(tile), "a number, a scalar or one element: 0.5, x, x[0]")
         long = [extent for extent in tile.extents if as_int(extent) != 1]
         names = sides_of_matrix(name, keywords)
         if len(long) != 2:
@@ -42,11 +44,11 @@ def gemm(
     D: Out,
     A: In,
     B: In,
-    C: In = None,
+    C: In = None,  # type: ignore[assignment]  # left out
     transpose_A: bool = False,
     transpose_B: bool = False,
-    alpha: Scalar = 1.0,
-    beta: Scalar = 0.0,
+    alpha: Factor = 1.0,
+    beta: Factor = 0.0,
 ) -> None:
     """`D` becomes `alpha * A @ B + beta * C`; with `beta` 0 nobody looks at `C`, which is `D` where it is left out.
 
@@ -58,4 +60,4 @@ def gemm(
     left, right = (each.T if turned else each for each, turned in ((A, transpose_A), (B, transpose_B)))
     exact = np.int64 if D.dtype.kind in "iu" else np.float64
     product = alpha * (left.astype(exact) @ right.astype(exact))
-    D[...] = (product if beta == 0 else product + beta * C.astype(exact)).astype(D.dtype)
+    D[...] = (product if beta == 0 else product + beta * (D if C is None else C).astype(exact)).astype(D.dtype)

@@ -1,9 +1,9 @@
 """Registers as a matrix product sees them: which register holds which block of which matrix.
 
-In an operand of ``mma`` lane 4g+t of a warp has neighbours of one row (or column): what lies along g and what lies along
-t and inside of a register are two runs of numbers, the *block*. Products do not care in which order rows, columns and
-steps along K come, only that the operands have the same ones: a layout fits if each of its registers is such a block,
-and if for any two blocks that meet the operands have the registers.
+In an operand of ``mma`` lane 4g+t of a warp has neighbours of one row (or column): what lies along g, and what lies
+along t and inside of a register, are two runs of numbers, the *block*. Products do not care in which order rows,
+columns and steps along K come, only that the operands have the same ones: a layout fits if each of its registers is
+such a block, and if for any two blocks that meet the operands have the registers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def held_by_warps(call: TileCall, side: Side) -> Held:
     full = np.full((held.shared_by, each, *registers.shape[1:]), -1, np.int64)
     full[:, held.threads[::32] // 32] = registers
     per_register = registers.shape[3]
-    return Held(full.reshape(-1, *registers.shape[1:]), held.slots[::per_register], held.base, held.guard(storing=False))
+    return Held(
+        full.reshape(-1, *registers.shape[1:]), held.slots[::per_register], held.base, held.guard(storing=False)
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +111,9 @@ def _astray(side: Side, held: Held, coordinates: Ints, strays: Ints, warps: Ints
     wanted = first if g == 0 else first[::-1]
     slot = int(held.slots[register]) + part
     lane = f"lane {4 * lane_g + lane_t}" + (f" of warp {warps[warp]}" if len(held.elements) > 1 else "")
-    return f"slot {slot} of {side.name} is element ({row}, {column}) in {lane}; mma has ({wanted[0]}, {wanted[1]}) there"
+    return (
+        f"slot {slot} of {side.name} is element ({row}, {column}) in {lane}; mma has ({wanted[0]}, {wanted[1]}) there"
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +130,8 @@ class Products:
     @property
     def count(self) -> int:
         """Instructions of a warp."""
-        return self.a.shape[0] * self.b.shape[0] * self.a.shape[1]
+        m, k, _ = self.a.shape
+        return int(m * k * len(self.b))
 
 
 def products_of(a: Blocks, b: Blocks, d: Blocks, per_register: int, halves: Sequence[int]) -> Products:

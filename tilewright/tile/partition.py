@@ -35,6 +35,7 @@ __all__ = [
     "one_storage",
     "places",
     "repeats",
+    "root_of",
     "storage_start",
     "tracked",
     "widest_vector",
@@ -257,11 +258,11 @@ def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
 
 def one_storage(call: TileCall) -> bool:
     """May an element be written where others are still read?"""
-    roots = [_root(side.buffer) for side in call.tiles]
+    roots = [root_of(side.buffer) for side in call.tiles]
     return any(root == roots[0] for root in roots[1:])
 
 
-def _root(buffer: Buffer) -> object:
+def root_of(buffer: Buffer) -> object:
     """What tells the storage from others."""
     while isinstance(buffer.data, AddressOf):
         buffer = buffer.data.buffer

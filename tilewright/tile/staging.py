@@ -6,22 +6,25 @@ if any is. Other warps that share in D hold the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tilewright import ir
 from tilewright.errors import LayoutError
 from tilewright.ir import AllocBuffer, Buffer, const_value
-from tilewright.layout import Iter, TileLayout, Value, laneid
+from tilewright.layout import Axis, Iter, TileLayout, Value, laneid, mma_fragment_layout
 from tilewright.layout.axes import OnAxis
 from tilewright.layout.thread_axes import expand_threads
+from tilewright.primitives.gemm import sides_of_matrix
 from tilewright.records import replace
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Chosen, Decline, choose
 from tilewright.tile.owners import check_own
 
-__all__ = ["Digit", "Staged", "allocated", "as_in", "fragment_of_a", "fragment_of_b", "in_order", "like", "staged"]
+__all__ = ["Digit", "Staged", "allocated", "as_in", "fragment_of_a", "fragment_of_b", "fragment_of_d", "in_order",
+           "like", "shared_out", "staged", "warp_shares"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +43,11 @@ class Staged:
         """``ldmatrix x4, 2 instructions per warp``."""
         variant, plan = self.chosen.variant.name, self.chosen.plan.summary()
         return plan if variant.startswith("ldstmatrix") else f"{variant}: {plan}"
+
+    @property
+    def better(self) -> str | None:
+        """A change with which a better variant would take the copy."""
+        return next((each.hint for each in self.chosen.tried if each.hint), None)
 
     def emit(self, out: Builder, registers: Buffer) -> None:
         """The copy, with ``registers`` for its side in registers."""
@@ -108,7 +116,11 @@ def shape_of(call: TileCall, side: Side) -> Shape:
 
 def in_order(k: int, per_register: int) -> list[Digit]:
     """K in its order: each lane of four has neighbours."""
-    return [Digit(Iter(k // (4 * per_register), 0), ALONG_K), Digit(Iter(4, 1, laneid)), Digit(Iter(per_register, 0), PAIR)]
+    return [
+        Digit(Iter(k // (4 * per_register), 0), ALONG_K),
+        Digit(Iter(4, 1, laneid)),
+        Digit(Iter(per_register, 0), PAIR),
+    ]
 
 
 def as_in(call: TileCall, other: Side, dim: int, per_register: int) -> list[Digit]:
@@ -132,11 +144,45 @@ def fragment_of_b(call: TileCall, d: Side, k: list[Digit]) -> TileLayout:
     return _laid_out([*k, *columns], shape, shape.dims[0])
 
 
+def fragment_of_d(call: TileCall, sizes: Mapping[str, int]) -> TileLayout:
+    """Registers for D, M x N: the rows of A and the columns of B, where these are in registers."""
+    places = {name: sides_of_matrix(name, dict(call.config)) for name in "AB"}
+    shapes = {name: shape_of(call, call[name]) for name in "AB" if call[name].space == "local"}
+    if not shapes:
+        return shared_out(call, sizes)
+    lines: list[list[Digit]] = []
+    for name, other, dim in (("A", "B", "M"), ("B", "A", "N")):
+        if name in shapes:
+            lines.append(_of(shapes[name].dims[places[name].index(dim)], OTHERS))
+        else:
+            lines.append(_among(shapes[other].replica, dim, sizes[dim]))
+    rows = _cut(lines[0], 2, HALF, lambda it: it.extent % 2 == 0)
+    columns = [part for digit in lines[1] for part in _turned_back(digit)]
+    return _laid_out([*rows, *columns], Shape(((), ()), (), next(iter(shapes.values())).offset), ())
+
+
+def _among(shares: Sequence[Iter], dim: str, extent: int) -> list[Digit]:
+    """Rows of A or columns of B in their order, among the threads that hold the same of the other operand."""
+    pieces = 8 * prod(int(it.extent) for it in shares)
+    if extent % pieces:
+        raise Decline(f"{dim} is {extent}, no multiple of {pieces}, which is 8 for each of {pieces // 8} warps")
+    return [*map(Digit, shares), Digit(Iter(extent // pieces, 0), OTHERS), Digit(Iter(8, 4, laneid))]
+
+
 def _turned(digit: Digit) -> Digit:
     if digit.use == PAIR:
         return Digit(Iter(2, 4, laneid))
     it = digit.iter
     return Digit(Iter(it.extent, 8 * it.stride, laneid)) if it.axis == laneid else digit
+
+
+def _turned_back(digit: Digit) -> list[Digit]:
+    it = digit.iter
+    if it.axis != laneid:
+        return [digit]
+    if it.stride == 4:
+        return [Digit(Iter(it.extent // 2, 1, laneid)), Digit(Iter(2, 0), PAIR)]
+    return [Digit(Iter(it.extent, it.stride // 8, laneid))]
 
 
 def like(call: TileCall, d: Side) -> TileLayout:
@@ -160,9 +206,7 @@ def _cut(digits: list[Digit], size: int, use: int, fits: Callable[[Iter], bool])
 
 def _laid_out(digits: Sequence[Digit], shape: Shape, others: Sequence[Iter]) -> TileLayout:
     """The layout of these digits: slots by their use; threads that ``others`` tells apart hold the same."""
-    order = sorted(
-        (n for n, each in enumerate(digits) if each.use is not None), key=lambda n: (digits[n].use, -n)
-    )
+    order = sorted((n for n, each in enumerate(digits) if each.use is not None), key=lambda n: (digits[n].use, -n))
     strides, stride = dict[int, Value](), 1
     for n in order:
         strides[n] = stride
@@ -170,3 +214,29 @@ def _laid_out(digits: Sequence[Digit], shape: Shape, others: Sequence[Iter]) -> 
     shard = [Iter(each.iter.extent, strides[n]) if n in strides else each.iter for n, each in enumerate(digits)]
     same = [it for it in others if it.axis.is_thread() and it.axis != laneid]
     return TileLayout([it for it in shard if it.extent != 1], [*shape.replica, *same], shape.offset)
+
+
+def shared_out(call: TileCall, sizes: Mapping[str, int]) -> TileLayout:
+    """Registers for D, M x N, shared out among the warps of the scope so that they load as little as possible.
+
+    Raises Decline where no shares are whole pieces of 16 x 8.
+    """
+    shares = warp_shares(call)
+    whole = [
+        (sizes["M"] // m + sizes["N"] // n, (m, n), axis)
+        for (m, n), axis in shares
+        if sizes["M"] % (16 * m) == 0 and sizes["N"] % (8 * n) == 0
+    ]
+    if not whole:
+        count = call.scope.threads // 32
+        given = f"{sizes['M']} x {sizes['N']} is not shared out among {count} warps in pieces of 16 x 8"
+        raise Decline(given, allowed="Tx.warp.gemm of a part in each warp")
+    _, share, axis = min(whole, key=lambda each: each[:2])
+    return mma_fragment_layout("D", (sizes["M"], sizes["N"]), str(call["D"].dtype), share, axis)
+
+
+def warp_shares(call: TileCall) -> list[tuple[tuple[int, int], Axis]]:
+    """How the warps of the scope may share out M and N, and the axis that numbers them."""
+    count = call.scope.threads // 32
+    axis = Axis.wid_in_wg if call.scope.kind == "warpgroup" else Axis.warpid
+    return [((m, count // m), axis) for m in range(1, count + 1) if count % m == 0]

@@ -7,13 +7,13 @@ step of K ahead of the products.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-
-import numpy as np
+from itertools import chain, product
 
 from tilewright import isa
-from tilewright.ir import AddressOf, Buffer, Expr, Region, Value, as_expr, const_value
+from tilewright.ir import AddressOf, Buffer, Region, Value, as_expr, const_value, same
 from tilewright.isa.mma import DTYPES
 from tilewright.layout import TileLayout
 from tilewright.primitives.gemm import sides_of_matrix
@@ -22,15 +22,27 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import constant_extents, only_in, whole_warps
 from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.gemm.near import other_layouts, other_types, whole_pieces
 from tilewright.tile.hints import check_target
+from tilewright.tile.partition import root_of
 from tilewright.tile.scaling import Scaling, plan_scaling
-from tilewright.tile.staging import Staged, allocated, as_in, fragment_of_a, fragment_of_b, in_order, staged
+from tilewright.tile.staging import (
+    Staged,
+    allocated,
+    as_in,
+    fragment_of_a,
+    fragment_of_b,
+    fragment_of_d,
+    in_order,
+    staged,
+)
 from tilewright.tile.walks import Ints, linear, plus
 
 __all__ = ["mma"]
 
 NAMES = {kind: name for name, kind in DTYPES.items()}  # PTX's name of an element
 OF_A_AND_B = {"A": fragment_of_a, "B": fragment_of_b}
+FITTING = "fragments of mma: tilewright.layout.mma_fragment_layout, or one with rows, columns and K in another order"
 ALONG_G = {"A": "M", "B": "N"}  # the dimension that goes along the lanes' g
 
 
@@ -109,6 +121,16 @@ def mma(call: TileCall) -> MmaPlan:
     kind = kind_of(call)
     sizes = sizes_of(call)
     check_sizes(call, sizes, kind)
+    check_storage(call)
+    try:
+        return planned(call, sizes, kind)
+    except Decline as declined:
+        changes = chain(declined.changes, other_layouts(call, sizes))
+        raise Decline(declined.reason, allowed=declined.allowed or FITTING, changes=changes) from None
+
+
+def planned(call: TileCall, sizes: Mapping[str, int], kind: Kind) -> MmaPlan:
+    """The plan for sizes and types that fit. Raises Decline where layouts do not."""
     d, result = accumulators(call, sizes)
     held = held_by_warps(call, d)
     total = blocks_of(d, held, held.warps, sizes["N"], 0)
@@ -124,7 +146,8 @@ def kind_of(call: TileCall) -> Kind:
     forms = [form for form in isa.lookup("ptx.mma").forms if types in form.modifiers["types"]]
     if not forms:
         given = ", ".join(f"{name} is {call[name].dtype}" for name in "DAB")
-        raise Decline(f"no mma has these types: {given}", allowed=allowed_types())
+        changes = other_types(call, ("float32", "int32", "float16"))
+        raise Decline(f"no mma has these types: {given}", allowed=allowed_types(), changes=changes)
     fitting = [form for form in forms if form.arch.admits(call.arch)]
     if not fitting:
         check_target(call, f"mma {types}", forms[0])
@@ -168,8 +191,29 @@ def check_sizes(call: TileCall, sizes: Mapping[str, int], kind: Kind) -> None:
             raise Decline(
                 f"{dim} is {sizes[dim]}, no multiple of {piece}",
                 allowed=", ".join(f"{each} a multiple of {piece}" for each, piece in pieces.items()),
-                changes=padded_calls(call, padded),
+                changes=whole_pieces(call, padded),
             )
+
+
+def check_storage(call: TileCall) -> None:
+    """Raises Decline where D lies where A or B is read, or over a part of C."""
+    d = call["D"]
+    for name in "ABC":
+        side = call[name]
+        if root_of(side.buffer) != root_of(d.buffer) or (name == "C" and same(side.region, d.region)):
+            continue
+        if side.buffer != d.buffer or not boxes_apart(side, d):
+            allowed = "C is D, or has storage of its own" if name == "C" else f"{name} in storage of its own"
+            raise Decline(f"{side} may lie where {d} is written", allowed=allowed)
+
+
+def boxes_apart(one: Side, other: Side) -> bool:
+    """Does one region of a buffer end before the other begins, in some dimension?"""
+    for (a, a_size), (b, b_size) in zip(one.region.box, other.region.box, strict=True):
+        first, second = (const_value(as_expr(a + a_size) <= b), const_value(as_expr(b + b_size) <= a))
+        if first or second:
+            return True
+    return False
 
 
 # Operands
@@ -179,7 +223,7 @@ def accumulators(call: TileCall, sizes: Mapping[str, int]) -> tuple[Side, Staged
     """The registers that are added to: D's own, or some made for it and the copy to it."""
     if call["D"].space == "local":
         return call["D"], None
-    copy = staged(call, call["D"], shared_out(call, sizes), loading=False)
+    copy = staged(call, call["D"], fragment_of_d(call, sizes), loading=False)
     return copy.local, copy
 
 
@@ -205,7 +249,7 @@ def step_of(call: TileCall, d: Side, held: Held, total: Blocks, start: int, k: i
         mine = held_by_warps(call, own)
         if missing := sorted(set(held.warps.tolist()) - set(mine.warps.tolist())):
             raise Decline(f"warp {missing[0]} has a part of {d.name} and nothing of {own.name}")
-        columns = int(np.prod([int(const_value(extent) or 0) for extent in own.extents[dims_of(call, name)[1][1] :]]))
+        columns = int(const_value(own.extents[dims_of(call, name)[1][1]]) or 0)
         blocks[name] = blocks_of(own, mine, held.warps, columns, names.index(ALONG_G[name]))
         if (found := 4 * kind.per_register * len(blocks[name].inside)) != k:
             raise Decline(f"a warp has {found} of the {k} steps along K of {own.name}", allowed="all of K in each warp")
@@ -223,9 +267,7 @@ def part_of(call: TileCall, name: str, start: int, k: int) -> Side:
     return side_of(Region(side.buffer, tuple(box)), call.facts)
 
 
-def registers_for(
-    call: TileCall, name: str, d: Side, parts: Mapping[str, Side], k: int, kind: Kind
-) -> TileLayout:
+def registers_for(call: TileCall, name: str, d: Side, parts: Mapping[str, Side], k: int, kind: Kind) -> TileLayout:
     """The layout of registers for A or B from memory, its dimensions in the operand's order."""
     other = "B" if name == "A" else "A"
     if parts[other].space == "local":
@@ -246,18 +288,18 @@ def registers_for(
 @mma.emit
 def _(plan: MmaPlan, call: TileCall, out: Builder) -> None:
     total = plan.d.buffer if plan.result is None else allocated(plan.d.buffer, out)
-    with out.when(plan.held.guard):
-        plan.scaling.begin(call, out, total)
-    turns = [made for made in (registers_of_step(plan.steps[0], out) for _ in plan.steps[:2])]
+    kept = plan.scaling.begin(out, total)
+    turns = [registers_of_step(plan.steps[0], out) for _ in plan.steps[:2]]
     load(plan.steps[0], turns[0], out)
     for number, step in enumerate(plan.steps):
         if number + 1 < len(plan.steps):
             load(plan.steps[number + 1], turns[(number + 1) % 2], out)
         with out.when(plan.held.guard):
             multiply(plan, step, total, turns[number % 2], out)
-    with out.when(plan.held.guard):
-        plan.scaling.end(call, out, total)
+    plan.scaling.end(out, total, kept)
     if plan.result is not None:
+        if plan.scaling.copy is not None:
+            out.call("cuda.warp_sync")  # where C is D, other lanes may have read what is stored now
         plan.result.emit(out, total)
 
 
@@ -295,8 +337,28 @@ def multiply(plan: MmaPlan, step: Step, total: Buffer, registers: Mapping[str, B
 
 def rounds(products: Products, out: Builder) -> Iterator[list[list[Value]]]:
     """For each product the slots of D, A and B: in loops where they follow patterns, else one by one."""
-    (m_count, k_count), n_count = products.a.shape[:2], len(products.b)
-    with out.unrolled("k", k_count) as k, out.unrolled("m", m_count) as m, out.unrolled("n", n_count) as n:
-        at = [_slots(products.d, m, n), _slots(products.a, m, k), _slots(products.b, n, k)]
-        if all(slot is not None for slots in at for slot in slots):
-            yield at
+    counts = {"k": products.a.shape[1], "m": len(products.a), "n": len(products.b)}
+    if not all(map(follows_digits, (products.d, products.a, products.b))):
+        for k, m, n in product(*map(range, counts.values())):
+            yield [table.tolist() for table in (products.d[m, n], products.a[m, k], products.b[n, k])]
+        return
+    with ExitStack() as loops:
+        each: dict[str, Value] = {
+            name: loops.enter_context(out.loop(name, count, "unroll")) if count > 1 else 0
+            for name, count in counts.items()
+        }
+        yield [
+            slots_at(table, each[one], each[other])
+            for table, one, other in ((products.d, "m", "n"), (products.a, "m", "k"), (products.b, "n", "k"))
+        ]
+
+
+def slots_at(table: Ints, one: Value, other: Value) -> list[Value]:
+    """The slots of each register for two counters. Once `follows_digits` says so, each is a sum of walks."""
+    found = [linear(table[..., register], [one, other], listed=False) for register in range(table.shape[2])]
+    return [slot for slot in found if slot is not None]
+
+
+def follows_digits(table: Ints) -> bool:
+    """Are the slots of each register arithmetic in both counters?"""
+    return len(slots_at(table, 0, 0)) == int(table.shape[2])
