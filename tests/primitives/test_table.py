@@ -42,8 +42,9 @@ def test_inspect_and_help_show_operands_and_keywords(name: str, prefix: str) -> 
 
     shown = inspect.signature(function).parameters
 
-    assert list(shown) == [*(each.name for each in (*row.operands,)), "dispatch",
-                           *(each.name for each in row.keywords), "workspace"]  # fmt: skip
+    named = [each.name for each in row.keywords if each.name not in row.positional]
+    assert list(shown) == [*row.positional, "dispatch", *named, "workspace"]
+    assert {each.name for each in row.operands} <= set(row.positional)
     assert all(shown[each.name].default == each.default for each in row.keywords)
     assert (function.__name__, function.__doc__) == (name, row.doc)
 

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tile.kernels import buffer
-from tests.tile.products import NUMBERING, SHARES, SHORTEST, TYPES, Call, Sizes, fragments, held, kinds_of, layout_of
+import tilewright as tw
+from tests.tile.kernels import buffer, kernel
+from tests.tile.products import (
+    NUMBERING,
+    SHARES,
+    SHORTEST,
+    THREADS,
+    TYPES,
+    Call,
+    Sizes,
+    fragments,
+    held,
+    kinds_of,
+    layout_of,
+    run,
+)
 from tests.tile.strategies import memory_layouts
+from tilewright import ir, tile
 from tilewright.dtypes import dtype
-from tilewright.ir import Buffer
+from tilewright.errors import DispatchError
+from tilewright.ir import Buffer, Evaluate
+from tilewright.ir import Call as Call_
+from tilewright.isa import mma_shape
+from tilewright.isa.mma import MMA
+from tilewright.layout import (
+    ComposeLayout,
+    R,
+    S,
+    TileLayout,
+    laneid,
+    mma_fragment_layout,
+    mma_shared_layout,
+    warpid,
+)
+from tilewright.records import replace
 
 
 @st.composite
@@ -35,9 +67,233 @@ def calls(draw: st.DrawFn) -> Call:
     return Call(made["D"], made["A"], made["B"], c, scope, turned["A"], turned["B"], alpha, beta)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_a_product_is_what_numpy_says(data: st.DataObject) -> None:
     said = held(data.draw(calls()), data.draw(st.integers(0, 99)))
 
     assert said.variant == "mma"
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.sampled_from([types for types in TYPES if types[0] == "f"]), st.integers(0, 99), st.booleans())
+def test_a_product_of_floats_is_within_its_bound(types: str, seed: int, scaled: bool) -> None:
+    kinds, k = kinds_of(types), 4 * SHORTEST[types]
+    made = (buffer(name, "shared", shape, None, kinds[name]) for name, shape in
+            (("D", (16, 8)), ("A", (16, k)), ("B", (k, 8)), ("C", (16, 8))))  # fmt: skip
+    d, a, b, c = made
+    call = Call(d, a, b, c, alpha=0.3, beta=-1.7) if scaled else Call(d, a, b)
+    rng = np.random.default_rng(seed)
+    arrays = {name: rng.standard_normal(each.shape).astype(each.dtype.numpy) for name, each in call.buffers.items()}
+    if "tf32" in types:
+        for name in "AB":
+            arrays[name] = (arrays[name].view(np.uint32) & 0xFFFFE000).view(np.float32)
+    left, right, other = (arrays.get(name, np.zeros(1)).astype(np.float64) for name in "ABC")
+
+    got, _ = run(call, arrays)
+
+    wanted = call.alpha * (left @ right) + call.beta * other
+    size = abs(call.alpha) * (np.abs(left) @ np.abs(right)) + np.abs(call.beta * other)
+    unit = 2.0**-21 if kinds["D"] == "float32" else 2.0**-10
+    assert (np.abs(got.astype(np.float64) - wanted) <= (k + 4) * unit * size).all()
+
+
+# Every form of the table, on every memory, assembles and is right
+
+
+FORMS = [(str(shape), str(types)) for form in MMA.forms for shape in form.modifiers["shape"]
+         for types in form.modifiers["types"]]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "types"), FORMS)
+def test_every_form_of_the_table_is_chosen_and_assembles(shape: str, types: str) -> None:
+    m, n, k = mma_shape(shape)
+    kinds = kinds_of(types)
+    layouts = {name: mma_fragment_layout(name, extents, kinds[name]) for name, extents in
+               (("D", (m, n)), ("A", (m, k)), ("B", (k, n)))}  # fmt: skip
+    d, a, b = (buffer(name, "local", shape_of[name], layout, kinds[name]) for shape_of in
+               [{"D": (m, n), "A": (m, k), "B": (k, n)}] for name, layout in layouts.items())  # fmt: skip
+    call = Call(d, a, b)
+
+    assert held(call).plan == f"1 x mma {shape} {types} per warp; A in registers; B in registers"
+    assert "mma.sync" in tw.compile(call.kernel(), target="sm_90a").source("ptx")
+
+
+SHARED = {"A": (32, 64), "B": (64, 32)}
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("major", ["K", "other"])
+def test_operands_in_shared_memory_come_by_ldmatrix_whatever_is_contiguous(
+    kind: str, turned: tuple[bool, bool], major: str
+) -> None:
+    made = []
+    for name, flip in zip("AB", turned, strict=True):
+        shape = SHARED[name][::-1] if flip else SHARED[name]
+        rows = (("MK" if name == "A" else "KN")[:: -1 if flip else 1][1] == "K") == (major == "K")
+        layout = mma_shared_layout(kind, 2, shape if rows else shape[::-1])
+        assert isinstance(layout, ComposeLayout)
+        made.append(buffer(name, "shared", shape, layout if rows else _columns_first(layout, shape), kind))
+    d = buffer("D", "local", (32, 32), mma_fragment_layout("D", (32, 32), "float32"), "float32")
+
+    said = held(Call(d, *made, transpose_a=turned[0], transpose_b=turned[1]))
+
+    trans = "" if major == "K" else ", transposed"
+    assert f"A by ldmatrix x4{trans}, 2 instructions per warp, 4 times along K" in said.plan
+    assert f"B by ldmatrix x4{trans}, 2 instructions per warp, 4 times along K" in said.plan
+
+
+def _columns_first(layout: ComposeLayout, shape: tuple[int, int]) -> ComposeLayout:
+    grouped, separators = layout.tile.group(shape[::-1])
+    return ComposeLayout(layout.swizzle, grouped.permute_by_groups(separators, (1, 0)))
+
+
+def test_the_next_step_is_loaded_before_the_products_of_this_one() -> None:
+    d = buffer("D", "local", (16, 8), mma_fragment_layout("D", (16, 8), "float32"), "float32")
+    made = Call(d, buffer("A", "shared", (16, 64)), buffer("B", "shared", (64, 8)))
+
+    done, _ = tile.resolve(made.kernel(), "sm_90a")
+
+    calls = [stmt.value.op for stmt in ir.statements(done.body)
+             if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call_)]  # fmt: skip
+    kinds = [op.partition(".")[2] for op in calls if op in ("ptx.ldmatrix", "ptx.mma")]
+    assert kinds == ["ldmatrix"] * 4 + ["mma", *["ldmatrix"] * 2] * 2 + ["mma"] * 2
+
+
+# What it leaves
+
+
+def fragments_of(m: int = 32, n: int = 16, k: int = 32, kind: str = "float16", sums: str = "float32") -> list[Buffer]:
+    shapes = {"D": (m, n), "A": (m, k), "B": (k, n)}
+    return [buffer(name, "local", shape, mma_fragment_layout(name, shape, sums if name == "D" else kind),
+                   sums if name == "D" else kind) for name, shape in shapes.items()]  # fmt: skip
+
+
+def refused(call: Call) -> DispatchError:
+    with pytest.raises(DispatchError, match=r"no variant takes Tx\.(warp|wg|cta)?\.?gemm") as raised:
+        tile.resolve(kernel(call.stmt, threads=call.threads or THREADS[call.scope]), call.arch)
+    return raised.value
+
+
+def test_a_wrong_register_layout_is_told_slot_by_slot_with_one_that_does() -> None:
+    d, a, b = fragments_of()
+    turned = replace(a, layout=S[(32, 32) : (1 @ laneid, 1)])
+
+    error = refused(Call(d, turned, b))
+
+    assert "slot 0 of A is element (1, 0) in lane 1; mma has (0, 0) there" in str(error.given)
+    assert error.hint == 'mma_fragment_layout("A", (32, 32), "float16") for A'
+
+
+def test_the_layout_of_a_hint_does() -> None:
+    d, a, b = fragments_of()
+    for name, bad in (("A", Call(d, replace(a, layout=S[32, 32]), b)), ("B", Call(d, a, replace(b, layout=S[32, 16])))):
+        text, _, rest = str(refused(bad).hint).partition(" for ")
+        layout = eval(text, {"mma_fragment_layout": mma_fragment_layout})
+        fixed = {"A": a, "B": b} | {rest: replace({"A": a, "B": b}[name], layout=layout)}
+        assert held(Call(d, fixed["A"], fixed["B"])).variant == "mma"
+
+
+def test_new_layouts_for_all_are_named_where_d_is_no_fragment() -> None:
+    d, a, b = fragments_of()
+
+    hint = str(refused(Call(replace(d, layout=S[(32, 16) : (1 @ laneid, 1)]), a, b)).hint)
+
+    assert [part.partition("(")[0] for part in hint.split("; ")] == ["mma_fragment_layout"] * 3
+
+
+@pytest.mark.parametrize(("m", "n", "k", "dim", "whole"), [
+    (20, 16, 32, "M is 20, no multiple of 16", "32 x 16 x 32"),
+    (32, 12, 32, "N is 12, no multiple of 8", "32 x 16 x 32"),
+    (32, 16, 20, "K is 20, no multiple of 8", "32 x 16 x 24"),
+])  # fmt: skip
+def test_ragged_sizes_are_refused_with_whole_ones(m: int, n: int, k: int, dim: str, whole: str) -> None:
+    d, a, b = (buffer(name, "shared", shape, None, kind) for name, shape, kind in
+               (("D", (m, n), "float32"), ("A", (m, k), "float16"), ("B", (k, n), "float16")))  # fmt: skip
+
+    error = refused(Call(d, a, b))
+
+    assert dim in str(error.given)
+    assert error.hint == f"M x N x K = {whole}, with zeros in what is added"
+
+
+@pytest.mark.parametrize(("sums", "kind", "hint"), [
+    ("float32", "float32", 'dtype "tf32" for A and B: of float32 mma reads the 19 bits of that'),
+    ("bfloat16", "bfloat16", 'dtype "float32" for D'),
+    ("float32", "int8", 'dtype "int32" for D'),
+])  # fmt: skip
+def test_types_without_an_instruction_are_refused_with_some_that_have_one(sums: str, kind: str, hint: str) -> None:
+    d, a, b = (buffer(name, "shared", shape, None, each) for name, shape, each in
+               (("D", (16, 8), sums), ("A", (16, 32), kind), ("B", (32, 8), kind)))  # fmt: skip
+
+    assert refused(Call(d, a, b)).hint == hint
+
+
+def test_a_target_without_the_instruction_is_told_the_first_that_has_it() -> None:
+    d, a, b = fragments_of(kind="float8_e4m3fn")
+
+    assert refused(Call(d, a, b, arch="sm_80")).hint == 'target="sm_89"'
+
+
+def test_a_target_with_the_shorter_instruction_alone_gets_that() -> None:
+    d, a, b = fragments_of()
+    _, said = tile.resolve(kernel(Call(d, a, b).stmt), "sm_75")
+
+    assert said.entries[0].plan.startswith("16 x mma m16n8k8 f32.f16.f16.f32 per warp")
+
+
+def test_k_shared_out_among_warps_is_refused() -> None:
+    d, a, b = fragments_of()
+    d = replace(d, layout=TileLayout(d.layout + R[2 : 1 @ warpid]))
+    a = replace(a, layout=S[(2, 2, 8, 2, 2, 4, 2) : (8, 2, 4 @ laneid, 1 @ warpid, 4, 1 @ laneid, 1)])
+    b = replace(b, layout=S[(2, 2, 4, 2, 2, 8) : (1 @ warpid, 2, 1 @ laneid, 1, 4, 4 @ laneid)])
+
+    assert "a warp has 16 of the 32 steps along K of A" in str(refused(Call(d, a, b, scope="cta")).given)
+
+
+def test_warps_that_hold_the_sums_and_no_operand_are_refused() -> None:
+    d, a, b = fragments_of()
+    d = replace(d, layout=mma_fragment_layout("D", (32, 16), "float32", warps=(2, 1)))
+    a = replace(a, layout=mma_fragment_layout("A", (32, 32), "float16") + 1 @ warpid)
+
+    assert "warp 0 has a part of D and nothing of A" in str(refused(Call(d, a, b, scope="cta")).given)
+
+
+def test_a_thread_alone_is_refused() -> None:
+    d, a, b = fragments_of()
+
+    assert "of the 32 lanes that must execute the instruction together" in str(
+        refused(Call(d, a, b, scope="thread", threads=32)).given
+    )
+
+
+def test_sums_that_lie_where_an_operand_is_read_are_refused() -> None:
+    shared = buffer("D", "shared", (16, 16))
+
+    assert "may lie where D[0:16, 0:16] is written" in str(
+        refused(Call(shared, replace(shared), buffer("B", "shared", (16, 16)))).given
+    )
+
+
+def test_a_fraction_does_not_scale_integers() -> None:
+    d, a, b = fragments_of(kind="int8", sums="int32")
+
+    assert "alpha is 0.5, float32, and D is int32" in str(refused(Call(d, a, b, alpha=0.5)).given)
+
+
+@pytest.mark.parametrize("position", range(3))
+def test_an_operand_that_is_no_matrix_is_refused(position: int) -> None:
+    operands = fragments_of()
+    operands[position] = buffer("X", "shared", (8, 8, 8))
+
+    with pytest.raises(DispatchError, match="X is no matrix"):
+        tile.resolve(kernel(Call(*operands).stmt), "sm_90a")
+
+
+def test_extents_that_do_not_meet_are_told_with_all_shapes() -> None:
+    d, a, _ = fragments_of()
+
+    with pytest.raises(DispatchError, match="the extents of K differ") as raised:
+        tile.resolve(kernel(Call(d, a, buffer("B", "shared", (48, 16))).stmt), "sm_90a")
+    assert raised.value.allowed == "D (M, N), A (M, K), B (K, N), C (M, N)"

@@ -59,11 +59,12 @@ def held_by_warps(call: TileCall, side: Side) -> Held:
 class Blocks:
     """The registers of an operand by their blocks. first: the slot of each by its block: numbers along g, and along t
     and inside of a register, of all warps, as bytes. along_g, inside: these numbers, in the order of the slots.
-    count: registers of a lane.
+    warps: that hold the matrix. pairs: for each register of a lane its two runs.
     """
 
     side: Side
-    count: int
+    warps: Ints
+    pairs: tuple[tuple[Ints, Ints], ...]
     first: Mapping[tuple[bytes, bytes], int]
     along_g: Mapping[bytes, Ints]
     inside: Mapping[bytes, Ints]
@@ -72,9 +73,18 @@ class Blocks:
         """Where the register with this block begins. Raises Decline where there is none."""
         found = self.first.get((along_g.tobytes(), inside.tobytes()))
         if found is None:
-            rows, columns = (_spoken(each[0]) for each in (along_g, inside))
-            raise Decline(f"no register of {self.side.name} has {rows} for g and {columns} for t, as the others have")
+            raise Decline(self._lacks(along_g, inside))
         return found
+
+    def _lacks(self, along_g: Ints, inside: Ints) -> str:
+        """In which warp no register has these numbers."""
+        for warp in range(len(along_g)):
+            mine = {(rows[warp].tobytes(), others[warp].tobytes()) for rows, others in self.pairs}
+            if (along_g[warp].tobytes(), inside[warp].tobytes()) not in mine:
+                break
+        rows, columns = (_spoken(each[warp]) for each in (along_g, inside))
+        where = f" in warp {self.warps[warp]}" if len(self.warps) > 1 else ""
+        return f"no register of {self.side.name} has {rows} for g and {columns} for t{where}, as the others have"
 
 
 def _spoken(numbers: Ints) -> str:
@@ -93,14 +103,15 @@ def blocks_of(side: Side, held: Held, warps: Ints, columns: int, g: int, offset:
     if strays.any():
         raise Decline(_astray(side, held, coordinates, strays, warps, g))
     first: dict[tuple[bytes, bytes], int] = {}
-    along_g, inside = dict[bytes, Ints](), dict[bytes, Ints]()
+    pairs, along_g, inside = list[tuple[Ints, Ints]](), dict[bytes, Ints](), dict[bytes, Ints]()
     for register, slot in enumerate(held.slots.tolist()):
         rows = np.ascontiguousarray(outer[:, :, 0, register, 0])
         others = np.ascontiguousarray(inner[:, 0, :, register, :]).reshape(len(warps), -1)
+        pairs.append((rows, others))
         first.setdefault((rows.tobytes(), others.tobytes()), slot)
         along_g.setdefault(rows.tobytes(), rows)
         inside.setdefault(others.tobytes(), others)
-    return Blocks(side, count, first, along_g, inside)
+    return Blocks(side, warps, tuple(pairs), first, along_g, inside)
 
 
 def _astray(side: Side, held: Held, coordinates: Ints, strays: Ints, warps: Ints, g: int) -> str:
@@ -151,9 +162,9 @@ def products_of(a: Blocks, b: Blocks, d: Blocks, per_register: int, halves: Sequ
         for row in rows
     ])  # fmt: skip
     for blocks, found in ((a, left), (b, right), (d, total)):
-        if blocks.count != found.size:
-            name = blocks.side.name
-            raise Decline(f"a warp has {blocks.count} registers of {name}, and the other operands meet {found.size}")
+        if len(blocks.pairs) != found.size:
+            name, count = blocks.side.name, len(blocks.pairs)
+            raise Decline(f"a warp has {count} registers of {name}, and the other operands meet {found.size}")
     steps = len(along_k) // half
     m, n = len(rows) // 2, len(columns)
     left = left.reshape(m, 2, steps, half).transpose(0, 2, 3, 1).reshape(m, steps, -1)  # rows toggle first

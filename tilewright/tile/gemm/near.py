@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError
-from tilewright.ir import row_major
-from tilewright.layout import Layout, TileLayout, mma_fragment_layout
+from tilewright.ir import row_major, same
+from tilewright.layout import Axis, Layout, TileLayout, mma_fragment_layout
 from tilewright.primitives.gemm import sides_of_matrix
 from tilewright.records import replace
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Change, Decline
-from tilewright.tile.staging import fragment_of_a, fragment_of_b, in_order, like, shared_out, warp_shares
+from tilewright.tile.staging import fragment_of_a, fragment_of_b, in_order, like, warp_shares
 
 __all__ = ["other_layouts", "other_types", "whole_pieces"]
 
@@ -40,82 +40,78 @@ def _retyped(call: TileCall, side: Side, kind: str) -> Side:
 
 def other_layouts(call: TileCall, sizes: Sizes) -> Iterator[Change]:
     """The same call with one operand in registers as the others ask for it; or with all of them made anew."""
-    local = [name for name in "ABC" if call[name].space == "local" and call[name] is not call["D"]]
+    local = [name for name in _own(call) if call[name].space == "local"]
     for name in local:
-        yield from _with(call, [name], sizes)
-    if call["D"].space == "local":
-        yield from _with(call, ["D", *local], sizes)
+        if name != "D":
+            yield from _with(call, [name], sizes)
+    yield from _with(call, local, sizes)
 
 
 def whole_pieces(call: TileCall, sizes: Sizes) -> Iterator[Change]:
     """The same call with larger tiles, of these sizes."""
     spoken = " x ".join(str(sizes[dim]) for dim in "MNK")
-    yield from _with(call, list(call.sides), sizes, f"M x N x K = {spoken}, with zeros in what is added")
+    return _with(call, _own(call), sizes, f"M x N x K = {spoken}, with zeros in what is added")
+
+
+def _own(call: TileCall) -> list[str]:
+    """The operands, D first; C only if it is not D."""
+    return ["D", "A", "B"] + ([] if same(call["C"].region, call["D"].region) else ["C"])
 
 
 def _with(call: TileCall, names: list[str], sizes: Sizes, head: str = "") -> Iterator[Change]:
-    """The call with these operands as they should be, D first."""
-    words = [head] if head else []
-    aliased = [name for name in names if name != "D" and call[name] is call["D"]]
-    try:
-        for name in sorted(set(names) - set(aliased), key="DABC".index):
-            layout = _wanted(call, name, sizes)
-            words += (
-                [f"{_spelled(call, name, layout, sizes)} for {call[name].name}"] if call[name].space == "local" else []
-            )
-            call = replace(call, sides={**call.sides, name: _remade(call, name, layout, sizes)})
-    except (Decline, LayoutError):
-        return
-    call = replace(call, sides={**call.sides, **{name: call["D"] for name in aliased}})
-    yield Change("; ".join(words), call)
-
-
-def _extents(call: TileCall, name: str, sizes: Sizes) -> tuple[int, ...]:
-    return tuple(sizes[dim] for dim in sides_of_matrix(name, dict(call.config)))
-
-
-def _wanted(call: TileCall, name: str, sizes: Sizes) -> Layout:
-    """The layout for an operand that goes with D."""
-    if call[name].space != "local":
-        return row_major(_extents(call, name, sizes))
-    if name == "D":
-        return shared_out(call, sizes)
-    d = call["D"] if call["D"].space == "local" else _remade(call, "D", shared_out(call, sizes), sizes)
-    if name == "C":
-        return like(call, d)
-    k = in_order(sizes["K"], 32 // call[name].dtype.bits)
-    layout = (fragment_of_a if name == "A" else fragment_of_b)(call, d, k)
-    if not call.option(f"transpose_{name}"):
-        return layout
-    grouped, separators = layout.group(_extents(call, name, sizes)[::-1])
-    return grouped.permute_by_groups(separators, (1, 0))
-
-
-def _remade(call: TileCall, name: str, layout: Layout, sizes: Sizes) -> Side:
-    """An operand in a buffer of its own."""
-    old = call[name]
-    space = (
-        "local"
-        if isinstance(layout, TileLayout) and any(axis.is_thread() for axis in layout.axes)
-        else old.buffer.space
-    )
-    data = old.buffer.data if space == "global" else None
-    buffer = replace(
-        old.buffer, shape=_extents(call, name, sizes), layout=layout, space=space, data=data, elem_offset=0
-    )
-    return side_of(buffer.region(), call.facts)
-
-
-def _spelled(call: TileCall, name: str, layout: Layout, sizes: Sizes) -> str:
-    """A layout by the name of its maker, where it is one of those."""
-    extents = _extents(call, name, sizes)
-    for share, axis in warp_shares(call):
+    """The call with new buffers for these operands, in registers by `mma_fragment_layout`, or as D asks for them."""
+    for share, axis in (*warp_shares(call), (None, Axis.warpid)):
+        words, changed = [head] if head else [], call
         try:
-            made = mma_fragment_layout(name, extents, str(call[name].dtype), share, axis)
-        except LayoutError:
+            for name in names:
+                side, text = _remade(changed, name, sizes, share, axis)
+                words += [text] if text else []
+                changed = replace(changed, sides={**changed.sides, name: side})
+        except (Decline, LayoutError):
             continue
-        if made == layout and not call.option(f"transpose_{name}"):
-            warps = f", warps={share}" if share != (1, 1) else ""
-            where = f", axis={axis}" if axis.name != "warpid" and warps else ""
-            return f'mma_fragment_layout("{name}", {extents}, "{call[name].dtype}"{warps}{where})'
-    return str(layout)
+        if "D" in names and "C" not in names and same(call["C"].region, call["D"].region):
+            changed = replace(changed, sides={**changed.sides, "C": changed["D"]})
+        yield Change("; ".join(words), changed)
+
+
+def _remade(call: TileCall, name: str, sizes: Sizes, share: tuple[int, int] | None, axis: Axis) -> tuple[Side, str]:
+    """An operand in a buffer of its own, and how a user would say so; nothing to say of plain rows in memory."""
+    old, dims = call[name], sides_of_matrix(name, dict(call.config))
+    turned = bool(call.option(f"transpose_{name}"))
+    shape = tuple(sizes[dim] for dim in (dims[::-1] if turned else dims))
+    layout = row_major(shape) if old.space != "local" else _fragment(call, name, shape, share, axis)
+    text = (
+        f"{_spelled(name, layout, shape, str(old.dtype), share, axis)} for {old.name}" if old.space == "local" else ""
+    )
+    if turned:
+        assert isinstance(layout, TileLayout)
+        grouped, separators = layout.group(shape)
+        layout, shape = grouped.permute_by_groups(separators, (1, 0)), shape[::-1]
+        text = f"{layout} for {old.name}" if text else ""
+    buffer = replace(old.buffer, shape=shape, layout=layout, elem_offset=0)
+    return side_of(buffer.region(), call.facts), text
+
+
+def _fragment(
+    call: TileCall, name: str, shape: tuple[int, ...], share: tuple[int, int] | None, axis: Axis
+) -> TileLayout:
+    kind = call[name].dtype
+    if share is not None:
+        return mma_fragment_layout(name, shape, str(kind), share, axis)
+    if name == "C":
+        return like(call, call["D"])
+    if name == "D" or call["D"].space != "local":
+        raise Decline("there is no D in registers after which others could be made")
+    k = in_order(shape[1 if name == "A" else 0], 32 // kind.bits)
+    return (fragment_of_a if name == "A" else fragment_of_b)(call, call["D"], k)
+
+
+def _spelled(
+    name: str, layout: Layout, shape: tuple[int, ...], kind: str, share: tuple[int, int] | None, axis: Axis
+) -> str:
+    """A layout by the name of its maker, where it is one of those."""
+    if share is None:
+        return str(layout)
+    warps = f", warps={share}" if share != (1, 1) else ""
+    where = f", axis={axis}" if axis.name != "warpid" and warps else ""
+    return f'mma_fragment_layout("{name}", {shape}, "{kind}"{warps}{where})'
