@@ -292,7 +292,7 @@ class ControlFlow:
         if call.op in VOTES:
             return VOTES[call.op]
         form = isa.bind(call).form
-        pure = form.execute is not None and not form.on and not form.accesses
+        pure = form.execute is not None and not form.acts
         return self._level_of_parts(call) if pure else PER_THREAD
 
     def _level_of(self, values: NDArray[np.generic]) -> int:

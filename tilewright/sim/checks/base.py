@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Bools, Mask
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.pending import Operation, Waiting
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
@@ -88,8 +88,8 @@ class Check:
     def completing(self, operation: Operation) -> None:
         """It is about to take place."""
 
-    def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
-        """Warps have waited for all that they issued to a group."""
+    def awaited(self, wave: Wave, waiting: Waiting) -> None:
+        """Threads have waited for what they issued to a group."""
 
     def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
         """A warp, ``place`` is its row and number, is about to give columns of tensor memory back."""

@@ -16,7 +16,6 @@ import numpy as np
 from tilewright.isa import Fence, ProxyFence
 from tilewright.sim.checks.coordinates import element_text
 from tilewright.sim.machine.masks import spread
-from tilewright.sim.machine.remote import split
 from tilewright.sim.order.missing import fence_name
 
 if TYPE_CHECKING:
@@ -83,20 +82,21 @@ class Stores:
 
     def unseen_by(self, operation: Operation, program: Program) -> Iterator[str]:
         """What an operation may not see, in words, and the fence that it lacks."""
-        wave = operation.batch.wave
-        for rows, address, _ in operation.footprint.shared:
-            unfenced = self.since.transpose(0, 2, 1)[rows, address // UNIT]
+        for one in operation.touched:
+            if one.proxy != "async" or one.space != "shared":
+                continue
+            unfenced = self.since.transpose(0, 2, 1)[one.rows, one.at // UNIT] * one.touches[..., None]
             if unfenced.any():
                 *where, warp = np.argwhere(unfenced)[0]
-                source = program.places.shared_at(int(address[tuple(where)])).name
+                source = program.places.shared_at(int(one.at[tuple(where)])).name
                 yield (
-                    f"reads {source}, stored by warp {warp} without a proxy fence; "
+                    f"{'overwrites' if one.writes else 'reads'} {source}, stored by warp {warp} without a proxy fence; "
                     f"{fence_name(ASYNC)}() belongs between the stores and the barrier"
                 )
-        for _, rows, address in operation.footprint.arrivals:
-            home, offset = split(wave, rows, address)
-            if (made := self.made[home, offset >> 3]).any():
-                byte = int(offset[made][0])
+        for one in operation.signals:
+            made = self.made[one.rows, one.at >> 3] & (one.effect.scope != "cta")
+            if made.any():
+                byte = int(one.at[made][0])
                 what = element_text(program, program.places.shared_at(byte), byte)
                 yield (
                     f"arrives at {what}, made without a fence after it; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from math import gcd
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,9 +73,8 @@ class Program:
         self.parameters = frozenset(var.name for var in (*kernel.params, *kernel.symbols))
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
         self.with_shadows = "poison" in checks
-        self.has_asynchronous = any(
-            bind(call).form.asynchronous is not None for stmt in statements(kernel.body) for call in calls_of(stmt)
-        )
+        calls = [bind(call) for stmt in statements(kernel.body) for call in calls_of(stmt)]
+        self.operations = [bound for bound in calls if bound.form.asynchronous]
         self.sites: list[Site] = []
         self.tallies: list[str] = []
         self.part_ids: dict[str, int] = {}
@@ -87,6 +87,17 @@ class Program:
         self.live_in = self._liveness()
         self.live = [self._axes_of(names) for names in self.live_in]
         self._compile()
+
+    @property
+    def has_asynchronous(self) -> bool:
+        """Does any instruction go on after it was issued?"""
+        return bool(self.operations)
+
+    @property
+    def asynchronous_unit(self) -> int:
+        """Bytes of shared memory that operations touch all of, or none: 16 at most."""
+        touched = ((bound, access) for bound in self.operations for access in bound.form.touched)
+        return gcd(16, *(b.form.count(a.nbytes, b.mods) for b, a in touched if a.space == "shared"))
 
     # Running
 
