@@ -15,12 +15,12 @@ __all__ = ["fence_name", "missing_commit", "missing_step"]
 
 
 def _named(group: str, *, waits: bool) -> str:
-    """``T.ptx.tcgen05.commit``: the instruction that waits for a group, or tells of it; empty for none."""
+    """``T.ptx.tcgen05.commit(...)``: the instruction that waits for a group, or tells of it; empty for none."""
     for name, row in INSTRUCTIONS.items():
         for form in row.forms:
             effect = form.wait if waits else form.commit if form.signals else None
             if effect is not None and effect.group == group:
-                return f"T.{name}"
+                return f"T.{name}({'...' if row.operands else ''})"
     return ""
 
 
@@ -49,7 +49,7 @@ def missing_commit(operations: Operations, part: Part, row: int) -> str:
         return ""
     later = any(each.number > part.operation.number for each in operations.commits)
     who = ", by the thread that issued it," if later else ""
-    return f"{commit}(...){who} after the {part.operation.name} at {part.at}"
+    return f"{commit}{who} after the {part.operation.name} at {part.at}"
 
 
 def missing_step(
@@ -75,8 +75,8 @@ def missing_step(
 
 def _how_to_see(operations: Operations, earlier: Part, place: tuple[int, int], between: str) -> str:
     operation = earlier.operation
-    if wait := _named(operation.group, waits=True):
-        wait = f"{wait}({'...' if earlier.is_alone else ''})"
+    far = earlier.row(place[0]) != place[0]
+    if (wait := _named(operation.group, waits=True)) and not (far and operation.signals):
         own = operations.clocks.knower[earlier.thread] if earlier.is_alone else earlier.warp
         if place == (earlier.row(place[0]), own):
             return f"{wait} {between}"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.masks import Bools
     from tilewright.sim.run.execution import Execution
 
 __all__ = ["Scheduler"]
@@ -148,7 +149,19 @@ class Scheduler:
         self.gathering.append(batch)
         return None
 
+    def _whole(self, batch: Batch) -> Bools:
+        """(CTAs, warps, 1): the warps of which all lanes are there, and all warps that they go on with."""
+        whole = np.asarray((batch.mask.full == self.run.exists[:, batch.warps]).all(-1))
+        if (size := batch.meeting.place.warps) > 1:
+            every = np.zeros((len(whole), -(-self.run.warps // size) * size), np.bool_)
+            every[:, batch.warps] = whole
+            together = every.reshape(len(whole), -1, size).all(-1).repeat(size, axis=1)
+            whole = whole & together[:, batch.warps]
+        return whole[..., None]
+
     def _is_whole(self, batch: Batch) -> bool:
+        if batch.meeting.place.warps > 1:
+            return not (batch.mask.full & ~self._whole(batch)).any()
         if batch.mask.has_whole_warps:
             return True
         there = batch.wave.run.exists[:, batch.warps]
@@ -254,9 +267,8 @@ class Scheduler:
     def _part_whole_warps(self) -> bool:
         """Of a gathering batch, the warps that are whole need not wait for the others."""
         for batch in self.gathering:
-            there = self.run.exists[:, batch.warps]
             active = batch.mask.full
-            whole = (active == there).all(-1, keepdims=True) & active
+            whole = self._whole(batch) & active
             if whole.any():
                 self.gathering.remove(batch)
                 for mask in (whole, active & ~whole):
