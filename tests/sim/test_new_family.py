@@ -95,7 +95,7 @@ def _in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exchanged(*left_out: str, apart: bool = False) -> Any:
-    steps = ("expect", "cluster", "fence", "store first", "commit", "wait", "bytes", "all")
+    steps = ("expect", "fence", "commit", "wait", "bytes", "all")
     has = {step: step not in left_out for step in steps}
 
     @T.prim_func
@@ -116,10 +116,7 @@ def exchanged(*left_out: str, apart: bool = False) -> Any:
         mine[tid] = a[cta, tid]
         if has["fence"]:
             T.ptx.fence.proxy_async("shared::cta")
-        if has["cluster"]:
-            T.cuda.cluster_sync()
-        else:
-            T.cuda.cta_sync()
+        T.cuda.cluster_sync()
         if apart and tid < 64:
             T.ptx.bar.sync(1, 64)
         if has["all"] or tid < 96:
