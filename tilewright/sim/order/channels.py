@@ -68,9 +68,8 @@ def signals_of(batch: Batch, mask: Mask, barrier: Lanes, words: Lanes | None) ->
     return Signals(Actors(rows, warps, together), home, offset, phase)
 
 
-def arrivals_of(wave: Wave, rows: Ints, address: Ints) -> Signals:
-    """Arrivals of asynchronous units, on behalf of CTAs ``rows``, at shared addresses."""
-    home, offset = split(wave, rows, address)
+def arrivals_of(wave: Wave, rows: Ints, home: Ints, offset: Ints) -> Signals:
+    """What asynchronous units signal, on behalf of CTAs ``rows``, to m-barriers of CTAs ``home``."""
     phase = phase_state(wave.shared.view(8)[home, offset >> 3]).phase
     return Signals(Actors(rows, np.zeros_like(rows), np.zeros((len(rows), 32), np.bool_)), home, offset, phase)
 
