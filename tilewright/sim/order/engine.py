@@ -17,7 +17,7 @@ from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Fences, Pattern, Phases, Signals, arrivals_of, signals_of
+from tilewright.sim.order.channels import Fences, Pattern, Phases, Signals, arrivals_of, signals_of, together
 from tilewright.sim.order.clocks import HEARD, SEEN, Clocks, Known, Ledger
 from tilewright.sim.order.completion import check_freed, check_issue
 from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
@@ -372,10 +372,10 @@ class Order(Check):
             if one.effect.at_issue:
                 continue
             signals = arrivals_of(wave, operation.issuers.rows[one.issuer], one.rows, one.at)
-            early = self.orders[wave].phases.arrived(signals, known[one.issuer], after[one.issuer], wide=True)
+            signals, given, reach = together(signals, known[one.issuer], after[one.issuer])
+            early = self.orders[wave].phases.arrived(signals, given, reach, wide=True)
             if one.effect.kind == "arrive":
-                who = operation.who(int(one.issuer[0]))
-                self._check_seen(wave, signals, early, operation.instruction.at, who)
+                self._check_seen(wave, signals, early, operation.instruction.at, operation.who(int(one.issuer[0])))
 
     def awaited(self, wave: Wave, waiting: Waiting) -> None:
         operations = self.orders[wave].operations

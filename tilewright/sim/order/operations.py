@@ -197,9 +197,11 @@ class Operations:
         """(n, numbers): the parts of a group that each of these threads has issued alone."""
         found = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.bool_)
         own = [part for part in self.parts.values() if part.is_alone and part.operation.group == group]
-        key = np.array([part.rank * 1024 + part.thread for part in own])
-        if own:
-            found[:, [part.number for part in own]] = (self.ranks[rows] * 1024 + threads)[:, None] == key
+        issued: dict[int, list[int]] = {}
+        for part in own:
+            issued.setdefault(part.rank * 1024 + part.thread, []).append(part.number)
+        for k, key in enumerate((self.ranks[rows] * 1024 + threads).tolist()):
+            found[k, issued.get(key, [])] = True
         return found
 
     def _make_room(self, wanted: int) -> None:
