@@ -124,9 +124,8 @@ def _function(name: str, bound: Bound) -> str:
     outputs: list[str] = []
     inputs: list[str] = []
     for _, parameter, operand in registers:
-        (outputs if operand.written else inputs).append(
-            f'"{"=" * operand.written}{CONSTRAINTS[_kind(operand, bound)]}"({parameter})'
-        )
+        mark = "" if not operand.written else "+" if operand.read else "="
+        (outputs if operand.written else inputs).append(f'"{mark}{CONSTRAINTS[_kind(operand, bound)]}"({parameter})')
     result = bound.result
     if result != VOID:
         outputs.insert(0, f'"={CONSTRAINTS[_result_kind(result)]}"({_RESULT})')
@@ -146,7 +145,7 @@ def _is_pure(bound: Bound) -> bool:
     matrices needs no ``volatile`` either; what else a warp does together may order or time something.
     """
     form = bound.form
-    if form.on or form.accesses or form.sync or form.fence:
+    if form.acts:
         return False
     return bound.instruction.lanes == ANY_LANES or form.product is not None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.cuda.emit_names import Names, identifiers
 from tilewright.ir import Buffer, Special
-from tilewright.isa import CONSTRAINTS, Arch
+from tilewright.isa import CONSTRAINTS, KINDS, Arch
 from tilewright.records import replace
 
 if TYPE_CHECKING:
@@ -22,13 +22,7 @@ __all__ = ["LINE_LENGTH", "REGISTER_TYPES", "Scope", "Unit", "assembly", "functi
 LINE_LENGTH = 116
 
 # The C++ type of each kind of register, as inline assembly wants it.
-REGISTER_TYPES = {
-    "b16": "unsigned short",
-    "b32": "unsigned int",
-    "b64": "unsigned long long",
-    "f32": "float",
-    "f64": "double",
-}
+REGISTER_TYPES = {name: kind.ctype for name, kind in KINDS.items() if kind.nbytes}
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.pending import Operation, Waiting
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
@@ -67,8 +67,8 @@ class Events:
     def completing(self, operation: Operation) -> None:
         """It is about to take place."""
 
-    def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
-        """Warps have waited for all that they issued to a group."""
+    def awaited(self, wave: Wave, waiting: Waiting) -> None:
+        """Threads have waited for what they issued to a group."""
 
     def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
         """A warp, ``place`` is its row and number, is about to give columns of tensor memory back."""

@@ -6,6 +6,7 @@ actors      who does something: warps with some of their lanes
 places      what was accessed last where, in shared and in global memory; records: and by which statement
 races       two accesses: may they meet?
 operations  asynchronous operations and how they are known to be complete; completion: what they touch
+on_behalf   the same as accesses of who issued them; in_flight: what threads touch meanwhile
 protocol    what must hold whatever the schedule
 missing     the step that is missing between two accesses, in the kernel's own words
 reports     what a race report says; advice: a barrier that can stand there and helps; handover: what flags lack
