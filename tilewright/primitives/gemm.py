@@ -50,7 +50,7 @@ def gemm(
     alpha: Factor = 1.0,
     beta: Factor = 0.0,
 ) -> None:
-    """`D` becomes `alpha * A @ B + beta * C`; with `beta` 0 nobody looks at `C`, which is `D` where it is left out.
+    """`D` becomes `alpha * A @ B + beta * C`; with `beta` 0 nobody reads `C`, which is `D` if left out.
 
     transpose_A: `A` is K x M; transpose_B: `B` is N x K. That names the order of the indices; in which order a memory
     has the elements is its layout's business. Sums are exact for integers, modulo 2**32. For floats, products are exact

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tilewright import ir
 from tilewright.errors import LayoutError
 from tilewright.ir import AllocBuffer, Buffer, const_value
 from tilewright.layout import Axis, Iter, TileLayout, Value, laneid, mma_fragment_layout
@@ -20,7 +19,8 @@ from tilewright.primitives.gemm import sides_of_matrix
 from tilewright.records import replace
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.dispatch import Chosen, Decline, choose
+from tilewright.tile.dispatch import Chosen, Decline
+from tilewright.tile.inner import inner_call, planned
 from tilewright.tile.owners import check_own
 
 __all__ = ["Digit", "Staged", "allocated", "as_in", "fragment_of_a", "fragment_of_b", "fragment_of_d", "in_order",
@@ -68,9 +68,8 @@ def staged(call: TileCall, memory: Side, layout: TileLayout, *, loading: bool = 
     registers = Buffer(f"{memory.name}_fragment", memory.dtype, shape, "local", layout)
     local = side_of(registers.region(), call.facts)
     dst, src = (local, memory) if loading else (memory, local)
-    stmt = ir.TileCall("copy", call.stmt.scope, (dst.region, src.region), None, (), at=call.at)
-    copy = replace(call, stmt=stmt, sides={"dst": dst, "src": src}, config=(), scalars={})
-    return Staged(copy, choose(copy), local)
+    copy = inner_call(call, "copy", {"dst": dst, "src": src})
+    return Staged(copy, planned(copy), local)
 
 
 # Layouts

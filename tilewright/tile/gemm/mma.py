@@ -223,6 +223,10 @@ def accumulators(call: TileCall, sizes: Mapping[str, int]) -> tuple[Side, Staged
     """The registers that are added to: D's own, or some made for it and the copy to it."""
     if call["D"].space == "local":
         return call["D"], None
+    for name in "AB":
+        if call[name].space == "local":  # D gets its layout from them
+            held = held_by_warps(call, call[name])
+            own_blocks(call, name, call[name], held, held.warps)
     copy = staged(call, call["D"], fragment_of_d(call, sizes), loading=False)
     return copy.local, copy
 
@@ -243,18 +247,23 @@ def step_of(call: TileCall, d: Side, held: Held, total: Blocks, start: int, k: i
     parts = {name: part_of(call, name, start, k) for name in "AB"}
     sources, blocks = dict[str, Source](), dict[str, Blocks]()
     for name, side in parts.items():
-        names = sides_of_matrix(name, dict(call.config))
         copy = None if side.space == "local" else staged(call, side, registers_for(call, name, d, parts, k, kind))
         own = side if copy is None else copy.local
         mine = held_by_warps(call, own)
         if missing := sorted(set(held.warps.tolist()) - set(mine.warps.tolist())):
             raise Decline(f"warp {missing[0]} has a part of {d.name} and nothing of {own.name}")
-        columns = int(const_value(own.extents[dims_of(call, name)[1][1]]) or 0)
-        blocks[name] = blocks_of(own, mine, held.warps, columns, names.index(ALONG_G[name]))
+        blocks[name] = own_blocks(call, name, own, mine, held.warps)
         if (found := 4 * kind.per_register * len(blocks[name].inside)) != k:
             raise Decline(f"a warp has {found} of the {k} steps along K of {own.name}", allowed="all of K in each warp")
         sources[name] = Source(mine, own, copy)
     return Step(sources, products_of(blocks["A"], blocks["B"], total, kind.of_d, kind.halves))
+
+
+def own_blocks(call: TileCall, name: str, side: Side, held: Held, warps: Ints) -> Blocks:
+    """The blocks of A or B. Raises Decline where a register is none."""
+    (first, _), (_, last) = dims_of(call, name)
+    columns = int(const_value(side.extents[last]) or 0)
+    return blocks_of(side, held, warps, columns, 0 if first == ALONG_G[name] else 1)
 
 
 def part_of(call: TileCall, name: str, start: int, k: int) -> Side:
