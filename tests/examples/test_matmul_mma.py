@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -50,3 +53,12 @@ def test_warps_share_the_tile_out_and_load_by_ldmatrix() -> None:
     )
     assert "B by ldmatrix x4, transposed" in entry.plan
     assert exe.source("cuda").count("asm(") + exe.source("cuda").count("asm volatile(") < 8  # helpers, once each
+
+
+def test_between_the_barriers_there_are_loads_of_matrices_and_products_alone() -> None:
+    sass = tw.compile(EXAMPLE.make(4096, 4096, 4096), target="sm_90a").source("sass")
+    loop = sass.split("BAR.SYNC")[1]
+    opcodes = Counter(re.findall(r"^\s+/\*\w+\*/\s+(?:@!?U?P\w+ )?([A-Z0-9]+)", loop, re.MULTILINE))
+
+    assert (opcodes.pop("HMMA"), opcodes.pop("LDSM")) == (64, 24)
+    assert sum(opcodes.values()) <= 4, opcodes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,13 +26,14 @@ from tests.tile.products import (
     run,
 )
 from tests.tile.strategies import memory_layouts
-from tilewright import ir, tile
+from tilewright import T, Tx, ir, tile
 from tilewright.dtypes import dtype
-from tilewright.errors import DispatchError
+from tilewright.errors import DispatchError, TilewrightError
 from tilewright.ir import Buffer, Evaluate
 from tilewright.ir import Call as Call_
 from tilewright.isa import mma_shape
 from tilewright.isa.mma import MMA
+from tilewright.lang import parse_script
 from tilewright.layout import (
     ComposeLayout,
     R,
@@ -297,3 +300,96 @@ def test_extents_that_do_not_meet_are_told_with_all_shapes() -> None:
     with pytest.raises(DispatchError, match="the extents of K differ") as raised:
         tile.resolve(kernel(Call(d, a, buffer("B", "shared", (48, 16))).stmt), "sm_90a")
     assert raised.value.allowed == "D (M, N), A (M, K), B (K, N), C (M, N)"
+
+
+# As kernels write it
+
+
+def written() -> ir.Kernel:
+    """A warp's part of a tile in shared memory; flags by position, factors of run time."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Buffer((64, 32), "float16"),
+        B: T.Buffer((16, 32), "float16"),
+        by: T.float32,
+        more: T.Buffer((1,), "float32"),
+        D: T.Buffer((64, 16), "float32"),
+    ):
+        T.cta_id([1])
+        warp = T.warp_id([4])
+        T.lane_id([32])
+        a = T.alloc_shared((64, 32), "float16")
+        d = T.alloc_buffer((16, 16), "float32", scope="local", layout=mma_fragment_layout("D", (16, 16), "float32"))
+        Tx.cta.copy(a, A)
+        T.cuda.cta_sync()
+        Tx.warp.copy(d, D[16 * warp : 16 * warp + 16, :])
+        Tx.warp.gemm(d, a[16 * warp : 16 * warp + 16, :], B, d, False, True, by, more[0])
+        Tx.warp.copy(D[16 * warp : 16 * warp + 16, :], d)
+
+    return kernel  # type: ignore[no-any-return]
+
+
+def test_a_warp_multiplies_its_part_by_factors_of_run_time() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((64, 32), (16, 32)))
+    before = rng.integers(-3, 4, (64, 16)).astype(np.float32)
+    d = before.copy()
+
+    done = tw.simulate(written(), a, b, 2.0, np.array([-1], np.float32), d, check="all")
+
+    assert np.array_equal(d, 2 * (a.astype(np.float32) @ b.T.astype(np.float32)) - before)
+    assert done.warnings == []
+
+
+def test_a_call_with_keywords_by_position_reads_back() -> None:
+    made = written()
+
+    assert "alpha=by, beta=more[0], transpose_B=True)" in str(made)
+    assert parse_script(str(made)) == made
+
+
+def test_sums_of_a_product_are_the_left_side_of_the_next_one() -> None:
+    @T.prim_func
+    def chain(Q: T.Buffer((16, 32), "float16"), K: T.Buffer((16, 32), "float16"), V: T.Buffer((16, 32), "float16"),
+              O: T.Buffer((16, 32), "float32")):  # noqa: E741  # fmt: skip
+        T.cta_id([1])
+        T.lane_id([32])
+        s = T.alloc_buffer((16, 16), "float16", scope="local", layout=mma_fragment_layout("D", (16, 16), "float16"))
+        Tx.warp.gemm(s, Q, K, transpose_B=True)
+        Tx.warp.gemm(O, s, V)
+
+    q, k, v = (np.random.default_rng(n).integers(-2, 3, (16, 32)).astype(np.float16) for n in range(3))
+    exe, o = tw.compile(chain, target="sm_90a"), np.zeros((16, 32), np.float32)
+    exe.simulate(q, k, v, o, check="all")
+
+    assert "A in registers" in exe.report.entries[1].plan
+    assert np.array_equal(o, (q.astype(np.float32) @ k.T.astype(np.float32)) @ v.astype(np.float32))
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("D, A", "Tx.gemm takes D and A and B"),
+    ("D, A, B, alpha=A", "alpha is a number"),
+    ("D, A, B, transpose_A=1", "unknown transpose_A"),
+    ("D, A, B, transposed=True", "has no keyword 'transposed'"),
+    ("D, A, B, D, False, False, 1, 0, 3", "Tx.gemm takes D and A and B"),
+])  # fmt: skip
+def test_arguments_that_it_does_not_have_are_refused(text: str, message: str) -> None:
+    source = "\n".join([
+        "@T.prim_func",
+        'def k(A: T.Buffer((16, 16), "float16"), B: T.Buffer((16, 8), "float16"), D: T.Buffer((16, 8), "float32")):',
+        "    T.cta_id([1])",
+        "    T.lane_id([32])",
+        f"    Tx.warp.gemm({text})",
+        "",
+    ])  # fmt: skip
+    linecache.cache["gemm.py"] = (len(source), None, source.splitlines(keepends=True), "gemm.py")
+
+    with pytest.raises(TilewrightError, match=message):
+        lower(source)
+
+
+def lower(source: str) -> str:
+    namespace: dict[str, object] = {"T": T, "Tx": Tx}
+    exec(compile(source, "gemm.py", "exec"), namespace)
+    return tw.compile(namespace["k"], target="sm_90a").source("lowered")  # type: ignore[arg-type]

@@ -107,8 +107,13 @@ def mma_fragment_layout(
     """
     if operand not in FRAGMENTS:
         raise LayoutError(f"mma has no operand {operand!r}", given=operand, allowed=choices(operand, FRAGMENTS))
+    if len(shape) != 2 or len(warps) != 2 or dtype(element).bits > 32:
+        given = f"shape {listed(shape)} of {element}, warps {listed(warps)}"
+        raise LayoutError(
+            "no fragment of mma", given=given, allowed="two extents, two numbers of warps, at most 32 bits"
+        )
     rows, columns = shape
-    per_register = max(1, 32 // dtype(element).bits)
+    per_register = 32 // dtype(element).bits
     unit = 4 * per_register  # along K: what a register of each lane of a group makes up
     along, across = (Iter(warps[0], warps[1], axis), Iter(warps[1], 1, axis))
     parts = {"M": (along, 16), "N": (across, 8), "K": (Iter(1, 1), unit)}

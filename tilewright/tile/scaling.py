@@ -121,7 +121,7 @@ def plan_scaling(call: TileCall, d: Side, held: Held) -> Scaling:
     alpha, beta = (call.scalars[name] for name in ("alpha", "beta"))
     for name, factor in (("alpha", alpha), ("beta", beta)):
         number = const_value(factor)
-        if factor.dtype.is_float and not d.dtype.is_float and (number is None or number != int(number)):
+        if factor.dtype.is_float and not d.dtype.is_float and (number is None or not float(number).is_integer()):
             raise Decline(
                 f"{name} is {factor}, {factor.dtype}, and {call['D'].name} is {d.dtype}", allowed="an integer"
             )

@@ -41,7 +41,7 @@ class Staged:
     @property
     def how(self) -> str:
         """``ldmatrix x4, 2 instructions per warp``."""
-        variant, plan = self.chosen.variant.name, self.chosen.plan.summary()
+        variant, plan = self.chosen.variant.name, self.chosen.plan.summary().partition(";")[0]
         return plan if variant.startswith("ldstmatrix") else f"{variant}: {plan}"
 
     @property
