@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tests.lang.kernels import body, text
 from tests.lang.test_forms_of_memory import run
-from tilewright.errors import InstructionError, KernelError, SimulationError, TilewrightError
+from tilewright.errors import InstructionError, SimulationError, TilewrightError
 from tilewright.lang import T
 
 
