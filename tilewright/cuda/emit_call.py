@@ -152,10 +152,20 @@ def _registers(bound: Bound) -> list[tuple[str, str, Operand]]:
 
 
 def _kind(operand: Operand, bound: Bound) -> str:
-    """The kind of register that carries it: shared and tensor addresses have 32 bits, a condition is a number."""
+    """The kind of register that carries it: shared and tensor addresses have 32 bits, a condition is a number.
+
+    What an operation goes on writing keeps the type of its buffer: no copy stands between.
+    """
+    if operand.written and bound.form.issue is not None and _holds_floats(bound.operands[operand.name]):
+        return "f32"
     if operand.kind == "typed":
         return register_kind(dtype(str(bound.mods["dtype"])))
     return {"shared": "b32", "tmem": "b32", "pred": "b32"}.get(operand.kind, operand.kind)
+
+
+def _holds_floats(places: tuple[Expr, ...]) -> bool:
+    buffers = (one.buffer for one in places if isinstance(one, (AddressOf, Load)))
+    return all(buffer.dtype == "float32" for buffer in buffers)
 
 
 def _numbered(bound: Bound, registers: list[tuple[str, str, Operand]], result: DType) -> str:

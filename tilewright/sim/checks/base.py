@@ -14,7 +14,7 @@ from tilewright.errors import ArgumentError, choices, described
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.isa import Fence, Lanes, ProxyFence, Signal
+    from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence, Signal
     from tilewright.sim.machine.address import Address, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Bools, Mask
@@ -71,7 +71,7 @@ class Check:
     def warps_met(self, batch: Batch, mask: Mask) -> None:
         """The lanes of each active warp have met."""
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence | RegisterFence) -> None:
         """A thread ordered its own accesses."""
 
     def signalled(

@@ -212,7 +212,7 @@ class Operation:
         if form.moves:
             results = self._results(form.validity or form.execute, [*flags, *given, *registers])
         else:
-            for value in (*flags, *given, *registers):
+            for value in (*flags, *given, *(registers if self._reads_registers(which) else ())):
                 self._require(value, f"an operand of {self.name}")
             results = tuple(_ones(one) for one in writes) + (None,) * len(self.sinks)
         for one, data in zip(writes, results, strict=False):
@@ -221,6 +221,11 @@ class Operation:
             one.store(wave, data, flags=True)
         for register, at, data in zip(self.instruction.sinks, self.sinks, results[len(writes) :], strict=True):
             register.store_flags(self.batch, self.mask, at, None if data is None else self.issuers.spread(data, shape))
+
+    def _reads_registers(self, which: slice) -> bool:
+        """Does any issuer read the registers that the form updates?"""
+        condition = self.form.issue.accumulates if self.form.issue else ""
+        return not condition or bool(self.arguments[condition][which].any())
 
     def _require(self, flags: NDArray[Any], use: str) -> None:
         octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.isa import Fence, ProxyFence, Signal
+from tilewright.isa import Fence, ProxyFence, RegisterFence, Signal
 from tilewright.sim.checks.base import Check
 from tilewright.sim.checks.coordinates import element_text
 from tilewright.sim.machine.address import Address, Part
@@ -28,6 +28,7 @@ from tilewright.sim.order.places import Access, Candidates, Places
 from tilewright.sim.order.protocol import Protocol
 from tilewright.sim.order.proxies import Stores
 from tilewright.sim.order.races import Clash, clash_of, lost_store
+from tilewright.sim.order.registers import Unfenced
 from tilewright.sim.order.reports import report, warning
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class WaveOrder:
         self.operations = Operations(self.clocks) if asynchronous else None
         self.stores = Stores(self.clocks) if asynchronous else None
         self.protocol = Protocol(self.clocks)
+        self.unfenced = Unfenced(wave) if self.operations is not None and self.operations.fences_registers else None
 
     def located(self, batch: Batch, at: Address) -> Address:
         """Addresses of the own CTA's shared memory as `Places` has them."""
@@ -151,6 +153,8 @@ class Order(Check):
             operations = batch.wave.order.operations
             if operations is not None and operations.loading:
                 check_in_flight(operations, Stretch(place.name, at, site.width), batch, mask, site)
+            if batch.wave.order.unfenced is not None:
+                batch.wave.order.unfenced.touch(site, batch, mask, at)
 
         return hook
 
@@ -261,8 +265,12 @@ class Order(Check):
             self._expand(batch.wave)
         batch.wave.order.clocks.warps_met(batch, mask.full)
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence | RegisterFence) -> None:
         order, who = batch.wave.order, Actors.of(batch, mask)
+        if isinstance(fence, RegisterFence):
+            if order.unfenced is not None:
+                order.unfenced.pass_fence(batch, mask)
+            return
         if isinstance(fence, ProxyFence) and fence.proxy == "tmem":
             order.clocks.expand()
             order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[str(fence.side)])
@@ -352,6 +360,8 @@ class Order(Check):
         if operation.is_commit:
             operations.commit(operation)
         else:
+            if order.unfenced is not None:
+                order.unfenced.check(operation)
             check_issue(operations, operation)
         for one in operation.touched:
             for access in places_of(self, operation, one):

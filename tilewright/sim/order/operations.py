@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.actors import Ints
 
-__all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "along", "keeps_order"]
+__all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "along", "keeps_order", "stretches_of"]
 
 
 @dataclass(eq=False)
@@ -104,14 +104,15 @@ class Loading:
     parts: list[Part]
     warps: Bools
 
-    def stretches(self) -> Iterator[tuple[Stretch, bool]]:
-        """The registers themselves; are they written?"""
-        now, row = self.operation, self.operation.instruction
-        for files, starts, written in ((row.sinks, now.sinks, True), (row.sources, now.held, False)):
-            for file, address in zip(files, starts, strict=True):
-                reach = file.width * (file.count if file.run else 1)
-                for place, start in zip(file.places, [address] if file.run else list(address), strict=False):
-                    yield Stretch(place.name, start, reach), written
+
+def stretches_of(operation: Operation) -> Iterator[tuple[Stretch, bool]]:
+    """The registers that an operation goes on using; are they written?"""
+    row = operation.instruction
+    for files, starts, written in ((row.sinks, operation.sinks, True), (row.sources, operation.held, False)):
+        for file, address in zip(files, starts, strict=True):
+            reach = file.width * (file.count if file.run else 1)
+            for place, start in zip(file.places, [address] if file.run else list(address), strict=False):
+                yield Stretch(place.name, start, reach), written
 
 
 def actors_of(operation: Operation) -> tuple[Ints, Ints, Ints]:
@@ -140,6 +141,7 @@ class Operations:
         self.writers = table_of_cells(wave.ctas, np.int32)
         self.readers = [table_of_cells(wave.ctas, np.int32) for _ in range(-(-wave.run.warps // 4))]
         self.unit: int = wave.run.program.asynchronous_unit
+        self.fences_registers = any(one.form.issue and one.form.issue.fenced for one in wave.run.program.operations)
         self.holders: dict[int, NDArray[np.int32]] = {}
         self.filling = self._units()
         self.spans: dict[int, tuple[int, int]] = {}
@@ -279,7 +281,7 @@ class Operations:
             over = np.broadcast_to(waiting.covers(loading.operation), rows.shape)
             loading.warps[rows[over], threads[over] // 32] = False
         self.loading = [each for each in self.loading if each.warps.any()]
-        self.wave.pending.loading = bool(self.loading)
+        self.wave.pending.loading = bool(self.loading) or self.fences_registers
 
     def retire(self, operation: Operation, own: Ints, over: Bools, *, reads: bool) -> None:
         """Threads have seen that their part of an operation is complete, or has read its sources: from now on nobody
@@ -321,8 +323,10 @@ class Operations:
 
 def keeps_order(earlier: Operation, now: Instruction) -> bool:
     """Does an operation come first without anyone's waiting, where the same one issues both?"""
-    issue = now.bound.form.issue
-    return issue is not None and earlier.instruction.bound.instruction.name in issue.in_order_after
+    issue, before, after = now.bound.form.issue, earlier.instruction.bound, now.bound
+    if issue is None or before.instruction.name not in issue.in_order_after:
+        return False
+    return all(before.mods.get(name) == after.mods.get(name) for name in issue.alike)
 
 
 def along(numbers: Ints, like: Ints) -> Ints:
