@@ -184,7 +184,7 @@ class Bound:
             return self.form.text.format(**self.form.spellings(self.mods), **joined)
         pattern = self.form.pattern or self.instruction.pattern
         if "{mnemonic}" in pattern:
-            return pattern.format(mnemonic=self.mnemonic, **self.form.spellings(self.mods), **joined)
+            return pattern.format(mnemonic=self.mnemonic, **{**self.form.spellings(self.mods), **joined})
         return f"{self.mnemonic} {pattern.format(**joined)}".rstrip() + ";"
 
     def check_arch(self, target: Arch) -> None:
