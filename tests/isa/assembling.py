@@ -31,13 +31,17 @@ def combinations(row: Instruction) -> Iterator[tuple[Form, Mods]]:
     if len(every) <= MOST:
         yield from every
         return
-    seen: set[object] = set()
-    for least in range(len(every[0][1]) ** 2, 0, -1):
-        for form, mods in every:
-            pairs = {(form.text, *pair) for pair in pairwise(mods.items(), 2)}
-            if len(pairs - seen) >= least:
-                seen |= pairs
-                yield form, mods
+    number: dict[object, int] = {}
+    masks = []
+    for form, mods in every:
+        pairs = [(form.text, *pair) for pair in pairwise(mods.items(), 2)]
+        masks.append(sum(1 << number.setdefault(pair, len(number)) for pair in pairs))
+    seen = 0
+    for least in range(len(every[0][1]) ** 2 // 2, 0, -1):
+        for one, mask in zip(every, masks, strict=True):
+            if (mask & ~seen).bit_count() >= least:
+                seen |= mask
+                yield one
 
 
 def every_form() -> Iterator[Bound]:
@@ -82,11 +86,11 @@ def _assembly(bound: Bound) -> str:
             continue
         first = len(outputs) + len(inputs)
         length = bound.form.registers_of(operand.name, bound.mods) if operand.many else 1
-        typed = operand.kind == "typed"
-        letter = CONSTRAINTS[register_kind(dtype(str(bound.mods["dtype"]))) if typed else operand.kind]
+        named = {"typed": register_kind(dtype(str(bound.mods.get("dtype", "int32")))), "pred": "b32"}
+        letter = CONSTRAINTS[named.get(operand.kind, operand.kind)]
         for number in range(first, first + length):
             if operand.written:
-                outputs.append(f'"=r"(words[{number}])')
+                outputs.append(f'"{"+" if operand.read else "="}r"(words[{number}])')
             else:
                 inputs.append(f'"{letter}"({INPUTS[letter]})')
         numbers = [f"%{number}" for number in range(first, first + length)]

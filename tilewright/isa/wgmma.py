@@ -262,3 +262,12 @@ instruction(
         ),
     ),
 )
+instruction(
+    "ptx.wgmma.noop_barrier",
+    params=("reg",),
+    operands=(reads("reg", "value"),),
+    doc="Nothing: a wait keeps uses of accumulators behind it by itself. For kernels that were written elsewhere.",
+    forms=(
+        Form("((void){reg})", ARCH, SOURCE.format("wgmma.wait_group"), execute=lambda reg: None, moves=True, language="cuda"),
+    ),
+)
