@@ -5,7 +5,7 @@ exe(a, b)                  # NumPy and CPU tensors: the simulator; CUDA tensors:
 exe.source("cuda")         # "tile", "lowered", "cuda", "ptx", "sass"
 exe.report                 # why each tile call became what it is
 
-The back ends are imported where they are first asked for: whoever only simulates never loads the CUDA emitter.
+The back ends are imported where they are first asked for: a simulation never loads the CUDA emitter.
 """
 
 from __future__ import annotations

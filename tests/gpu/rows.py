@@ -26,16 +26,18 @@ ARCH = arch("sm_90a")
 REGISTERS = {"b16": "uint16", "b32": "uint32", "b64": "uint64", "f32": "float32", "f64": "float64"}
 ADDRESS_ROWS = ("cuda.cvta_generic_to_shared", "ptx.cvta.to.shared.u64", "cuda.cast_smem_ptr_to_uint")
 # Text, the end of the kernel, and time: nothing that two sides could agree on bit by bit.
-WITHOUT_VALUES = {"printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock"}
+WITHOUT_VALUES = {"printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock", "cuda.func_call"}
 MAPPING = ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank")
 DESCRIBING = ("ptx.wgmma.encode_matrix_descriptor", "ptx.tcgen05.encode_matrix_descriptor")
 M_BARRIERS = (
     *("init", "inval", "arrive", "arrive.expect_tx", "expect_tx", "complete_tx", "test_wait", "test_wait.parity"),
     *("try_wait", "try_wait.state", "try_wait_once", "try_wait_once.state"),
 )
-# Random bytes are no input for these: test_rows and test_signals have programs for them.
+# Random bytes are no input for these: test_rows, test_signals and test_cp_async have programs for them.
 IN_PROGRAMS = {
+    *(f"ptx.cp_async{name}" for name in ("", ".commit_group", ".wait_group", ".wait_all", ".mbarrier.arrive")),
     *("cuda.warp_sync", "cuda.warpgroup_sync", "cuda.cta_sync", "cuda.cluster_sync", "ptx.bar.sync", "ptx.bar.arrive"),
+    "ptx.bar.warp.sync",
     *("ptx.barrier.cluster.arrive", "ptx.barrier.cluster.wait"),
     *(f"ptx.mbarrier.{name}" for name in M_BARRIERS),
     *MAPPING,

@@ -16,6 +16,7 @@ extern "C" __global__ void k{number}(unsigned char* out, unsigned long long addr
 }}
 """
 
+REGISTER = {"pred": "b32"}  # of what is no kind of register
 LITERALS = {"imm": "4", "note": ""}  # what stands in the text itself, and what does not come there
 OUTPUTS = {"r": '"=r"(words[0])', "h": '"=h"(half)', "l": '"=l"(wide)', "f": '"=f"(single)', "d": '"=d"(real)'}
 INPUTS = {"r": "word", "h": "(unsigned short)word", "l": "address", "f": "(float)real", "d": "real"}
@@ -31,30 +32,38 @@ def combinations(row: Instruction) -> Iterator[tuple[Form, Mods]]:
     if len(every) <= MOST:
         yield from every
         return
-    number: dict[object, int] = {}
-    masks = []
-    for form, mods in every:
-        pairs = [(form.text, *pair) for pair in pairwise(mods.items(), 2)]
-        masks.append(sum(1 << number.setdefault(pair, len(number)) for pair in pairs))
-    seen = 0
-    for least in range(len(every[0][1]) ** 2 // 2, 0, -1):
-        for one, mask in zip(every, masks, strict=True):
-            if (mask & ~seen).bit_count() >= least:
-                seen |= mask
-                yield one
+    unseen = [(form, mods, {(form.text, *pair) for pair in pairwise(mods.items(), 2)}) for form, mods in every]
+    for least in range(max(len(pairs) for _, _, pairs in unseen), 0, -1):
+        for form, mods, pairs in unseen:
+            if len(pairs) >= least:
+                chosen = set(pairs)
+                for _, _, others in unseen:
+                    others -= chosen
+                yield form, mods
 
 
 def every_form() -> Iterator[Bound]:
     """Every row, form and combination of modifiers (of very many those that `combinations` chooses)."""
     for row in isa.INSTRUCTIONS.values():
         for form, mods in combinations(row):
-            yield Bound(row, form, mods, {}, {"fmt": "%d"} if row.operand("fmt") else {})
+            yield Bound(row, form, mods, {}, texts(row, mods))
+
+
+def texts(row: Instruction, mods: Mods) -> dict[str, str]:
+    """The operands that are texts: a format, a function of C++."""
+    if row.operand("source_code"):
+        kind = dtype(str(mods["return_type"]))
+        head = "void" if kind == "void" else kind.cuda or kind.storage
+        body = "" if kind == "void" else "return 0;"
+        name = f"brought_{kind}"
+        return {"name": name, "source_code": f"__device__ {head} {name}(unsigned int word) {{ {body} }}"}
+    return {"fmt": "%d"} if row.operand("fmt") else {}
 
 
 def translation_unit(bounds: Iterable[Bound]) -> str:
     """One text that uses each of ``bounds``: a few in a kernel, as a kernel costs time; alone where rows must agree."""
     bounds = list(bounds)
-    helpers = dict.fromkeys(bound.form.helper for bound in bounds)
+    helpers = dict.fromkeys(bound.helper for bound in bounds)
     bodies = [statement(bound) for bound in bounds if bound.instruction.agrees]
     others = list(dict.fromkeys(statement(bound) for bound in bounds if not bound.instruction.agrees))
     bodies += ["\n  ".join(others[i : i + TOGETHER]) for i in range(0, len(others), TOGETHER)]
@@ -68,8 +77,8 @@ def statement(bound: Bound) -> str:
 
 def result_dtype(bound: Bound) -> DType:
     result = str(bound.form.result)
-    named = bound.instruction.operand(result) or result == "dtype"
-    return dtype(str(bound.mods["dtype"]) if named else result)
+    named = "dtype" if bound.instruction.operand(result) else result
+    return dtype(str(bound.mods.get(named, named)))
 
 
 def _assembly(bound: Bound) -> str:
@@ -86,11 +95,14 @@ def _assembly(bound: Bound) -> str:
             continue
         first = len(outputs) + len(inputs)
         length = bound.form.registers_of(operand.name, bound.mods) if operand.many else 1
-        named = {"typed": register_kind(dtype(str(bound.mods.get("dtype", "int32")))), "pred": "b32"}
-        letter = CONSTRAINTS[named.get(operand.kind, operand.kind)]
+        typed = operand.kind == "typed"
+        letter = CONSTRAINTS[
+            register_kind(dtype(str(bound.mods["dtype"]))) if typed else REGISTER.get(operand.kind, operand.kind)
+        ]
         for number in range(first, first + length):
             if operand.written:
-                outputs.append(f'"{"+" if operand.read else "="}r"(words[{number}])')
+                mark = "+" if operand.read else "="
+                outputs.append(f'"{mark}r"(words[{number}])' if letter == "r" else OUTPUTS[letter])
             else:
                 inputs.append(f'"{letter}"({INPUTS[letter]})')
         numbers = [f"%{number}" for number in range(first, first + length)]
@@ -114,7 +126,7 @@ def _expression(bound: Bound) -> str:
             values[operand.name] = f"({kind.cuda or kind.storage}){'real' if kind.is_float else 'address'}"
         elif operand.written:
             values[operand.name] = "wide"
-        elif operand.kind != "text":
+        elif operand.name not in bound.texts:
             values[operand.name] = texts[operand.kind]
     code = bound.code(values)
     kind = result_dtype(bound)

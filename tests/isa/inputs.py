@@ -36,6 +36,10 @@ def operand(bound: Bound, which: Operand, active: NDArray[np.bool_], rng: np.ran
     if which.kind in ("generic", "global"):
         places = 8 * rng.integers(0, 6, (WARPS, 32))
         return places + (WINDOW if "shared" in name or "smem" in name else 0)
+    if name.endswith("f32x2"):
+        return ordinary(rng, (WARPS, 64)).view(np.uint64)
+    if which.kind == "f32":
+        return ordinary(rng, (WARPS, 32))
     if which.kind == "pred":
         return rng.random((WARPS, 32)) < 0.5
     if which.kind == "typed":
@@ -62,6 +66,11 @@ def values(bound: Bound, rng: np.random.Generator) -> Array:
     if bound.instruction.name in ROUNDERS:
         drawn = np.round(drawn * 4) / 4  # many halves
     return drawn.astype(kind.numpy)
+
+
+def ordinary(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """float32 numbers that an instruction neither flushes nor takes for NaN."""
+    return (rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4, shape)).astype(np.float32)
 
 
 def matrix(bound: Bound, name: str, rng: np.random.Generator) -> Array:

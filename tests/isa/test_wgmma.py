@@ -21,7 +21,9 @@ from tilewright.isa.wgmma_values import float8_sum
 
 Array = NDArray[Any]
 EVERY = [bound for bound in every_form() if bound.instruction.name in COVERED and bound.form.issue]
-WIDE = {(bound.instruction.name, bound.mods["in_dtype"]): bound for bound in EVERY}  # the last, and widest, of each type
+WIDE = {
+    (bound.instruction.name, bound.mods["in_dtype"]): bound for bound in EVERY
+}  # the last, and widest, of each type
 FORMS = [*(bound for bound in EVERY if int(str(bound.mods["N"])) <= 32), *WIDE.values()]
 SHARED = 1 << 17
 
@@ -37,7 +39,9 @@ def small(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> tuple[
         return bits, np.packbits(bits.astype(np.uint8), axis=-1, bitorder="little")
     width = {"f16": 2, "bf16": 2, "tf32": 4}.get(SPELLED[kind], 1)
     patterns = np.arange(256 if width == 1 else 1 << 16, dtype=f"u{min(width, 2)}")
-    values = {number(int(p) << (16 if width == 4 else 0), SPELLED[kind]): int(p) for p in patterns[:: 1 if width < 4 else 16]}
+    values = {
+        number(int(p) << (16 if width == 4 else 0), SPELLED[kind]): int(p) for p in patterns[:: 1 if width < 4 else 16]
+    }
     known = np.array([0, 1, 2] if kind == "uint8" else [-2, -1, 0, 1, 2])
     which = known[rng.integers(0, len(known), shape)]
     words = np.vectorize(lambda v: values[float(v)] << (16 if width == 4 else 0))(which).astype(f"<u{width}")

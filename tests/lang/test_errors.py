@@ -12,7 +12,7 @@ from tilewright.errors import TilewrightError
 from tilewright.lang import T, Tx
 
 CASES: dict[str, tuple[str, str]] = {
-    "a statement that kernels lack": ("with open('x'):  # here\n    pass", "a kernel has no `with` statement"),
+    "a with of no context manager": ("with A[0]:  # here\n    pass", "`A\\[0\\]` is no context manager"),
     "a try": ("try:  # here\n    pass\nfinally:\n    pass", "a kernel has no `try` statement"),
     "an import": ("import math  # here", "a kernel has no `import` statement"),
     "a deletion": ("x = 1\ndel x  # here", "a kernel has no `delete` statement"),
@@ -83,7 +83,7 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "a layout that is none": ("B = T.alloc_shared((4,), layout=(4,))  # here", "the layout of B"),
     "a layout of another size": (
-        "B = T.alloc_shared((4,), layout=T.S[(4, 2) : (2, 1)])  # here",
+        "B = T.alloc_shared((4,), layout=T.S[(1, 2) : (2, 1)])  # here",
         "the layout of B does not fit its shape",
     ),
     "a view of nothing": ("B = T.decl_buffer((4,), 'float32')  # here", "T.decl_buffer views memory that exists"),
@@ -161,7 +161,10 @@ CASES: dict[str, tuple[str, str]] = {
         "for i in (1, 2):\n    if A[i] > 0:\n        break  # here",
         "`break` under a condition of run time",
     ),
-    "a return under a condition": ("if A[0] > 0:\n    return  # here", "`return` under run-time control flow"),
+    "a return in a loop of run time": (
+        "for i in range(4):\n    if A[0] < i:\n        return  # here",
+        "`return` under run-time control flow",
+    ),
     "a function inside": ("def f(): pass  # here", "f is a function inside a kernel"),
     "a call of nothing": ("A(1)  # here", "`A\\(1\\)` fails: 'Buffer' object is not callable"),
     "an error of Python": ("x = 3 // 0  # here", "`3 // 0` fails: integer division or modulo by zero"),

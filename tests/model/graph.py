@@ -37,6 +37,7 @@ class Event:
     proxy: str = "generic"
     before: int = 0  # ancestors
     fenced: dict[int, int] = field(default_factory=dict)  # CTA -> ancestors that a proxy fence there has passed
+    halved: int = 0  # a releasing half of a proxy fence has passed
     offered: int = 0  # of tensor memory: `before` has passed
     ordered: int = 0  # and `after`
     own: int = 0  # of tensor memory: the thread itself has waited for them
@@ -94,6 +95,7 @@ class Graph:
         event.before |= earlier.before | earlier.bit
         for cta, passed in earlier.fenced.items():
             event.fenced[cta] = event.fenced.get(cta, 0) | passed
+        event.halved |= earlier.halved
         event.offered |= earlier.offered
         event.ordered |= earlier.ordered
 
@@ -129,8 +131,13 @@ class Graph:
             self.fences.setdefault(event.thread, []).append(event)
 
     def proxy_fence(self, event: Event) -> None:
-        """P1: what is known here is known to the asynchronous units of this CTA, and the other way round."""
-        event.fenced[event.thread[0]] = event.fenced.get(event.thread[0], 0) | event.before
+        """P1: what is known here is known to the asynchronous units of this CTA, and the other way round. P2: of a pair
+        what was known at the half that releases, which is a fence besides.
+        """
+        passed = {"release": 0, "acquire": event.halved}.get(event.op.sem, event.before)
+        if event.op.sem == "release":
+            event.halved |= event.before
+        event.fenced[event.thread[0]] = event.fenced.get(event.thread[0], 0) | passed
 
     def _take(self, last: Event, read: Event) -> None:
         """S1d: the acquire pattern from ``read`` to ``last`` meets the release patterns of what was observed."""

@@ -1,6 +1,7 @@
 """Litmus tests of the memory model: programs of a few operations, each with its verdict and the rule behind it.
 
-Verdicts: O everything that conflicts is ordered, R a race, P a proxy fence is missing, E an error of protocol. A row's
+Verdicts: O everything that conflicts is ordered, R a race, P a proxy fence is missing, E an error of protocol, W a race
+by the manual's words that practice lives with, so that the simulator only warns. A row's
 variants stand behind it. Rows of TMA, wgmma and the tensor cores' products come with those instructions; outcomes of
 weak memory (store buffering, load buffering, IRIW) are not shown by a simulator that interleaves.
 """
@@ -32,6 +33,8 @@ def placed(name: str, verdict: str, rule: str, **warps: str) -> Litmus:
 SPIN = "cas.acq.gpu l=0>1; R x->r; W x=r+1; W.rel.gpu l=0"
 TICKET = "add.rlx.gpu q->r; R.acq.gpu o=r; R x->v; W x=v+1; add.rel.gpu o"
 LAST = "W {}; F.gpu; add.rlx.gpu c->r; ?r=1 F.gpu; ?r=1 R {}"
+
+COPY = "cp t s; commit b; *:wait b=0"
 
 LITMUS = (
     row("mp-rel-acq", "O", "S2", "W x; W.rel.gpu f", "R.acq.gpu f=1; R x"),
@@ -82,6 +85,16 @@ LITMUS = (
     row("cl-bar", "O", "S1c", "W x; carr; cwait", "carr; cwait; R x"),
     row("cl-bar: arrive.relaxed", "R", "S1c", "W x; carr.rlx; cwait", "carr; cwait; R x"),
     row("cl-bar: a fence before it", "O", "S1c", "W x; F.cluster; carr.rlx; cwait", "carr; cwait; R x"),
+    row("cl-bar: a fence of the CTA before it", "R", "S1c", "W x; F.cta; carr.rlx; cwait", "carr; cwait; R x"),
+    placed(
+        "cl-bar: a fence of the CTA, in one CTA",
+        "O",
+        "S1c",
+        w00="W s; F.cta; carr.rlx; cwait",
+        w01="carr; cwait; R s",
+        w10="carr; cwait",
+        w11="carr; cwait",
+    ),
     row("mb-elect", "R", "M3", "W s; 1:W sb; arr b", "wait b=0; R sb", ctas=False, b=1),
     row("mb-elect: bar.warp.sync before", "O", "M3", "W s; 1:W sb; ws; arr b", "wait b=0; R sb", ctas=False, b=1),
     row("mb-one-waits", "R", "M1", "W s; arr b", "wait b=0; 1:R s", ctas=False, b=1),
@@ -90,6 +103,18 @@ LITMUS = (
     row("mb-rlx: fences", "O", "M2", "W s; F.cta; arr.rlx.cta b", "wait.rlx.cta b=0; F.cta; R s", ctas=False, b=1),
     row("mb-remote", "R", "M3", "W x; arr.cluster b@1", "wait b=0; R x", b=1),
     row("mb-remote: .cluster at both ends", "O", "M3", "W x; arr.cluster b@1", "wait.cluster b=0; R x", b=1),
+    row("mb-remote: after a read", "W", "M3", "R x; arr b@1", "wait b=0; W x", b=1),
+    row("mb-remote: after reads of two warps", "W", "M3", "R x; ws; 1:R x; 1:arr b@1; arr b@1", "wait b=0; W x", b=2),
+    row(
+        "mb-remote: after a read, .cluster at both ends",
+        "O",
+        "M3",
+        "R x; arr.cluster b@1",
+        "wait.cluster b=0; W x",
+        b=1,
+    ),
+    row("mb-remote: after a read, told before it", "R", "M3", "arr b@1; R x", "wait b=0; W x", b=1),
+    row("mb-remote: after a read, relaxed", "R", "M3", "R x; arr.rlx.cluster b@1", "wait b=0; W x", b=1),
     row("mb-gap", "R", "M4", "arr b; W s; wait b=0", "arr b; wait b=0; R s", ctas=False, b=2),
     row("mb-gap: cluster barrier", "R", "M4", "carr; W x; cwait", "carr; cwait; R x"),
     row("mb-init", "O", "M6", "init b=2; sync; arr b; wait b=0", "sync; arr b; wait b=0", ctas=False),
@@ -108,6 +133,30 @@ LITMUS = (
     row("px-none: one thread", "P", "P3", "W s; cp t s; commit b; *:wait b=0", b=1),
     row("px-none: fence before the store", "P", "P3", "fpa; W s; cp t s; commit b; *:wait b=0", b=1),
     row("px-none: fence of global memory", "P", "P1", "W s; fpag; cp t s; commit b; *:wait b=0", b=1),
+    row("px-cluster", "P", "P2", "W s@1; fpa; arr.cluster ba@1", f"wait.cluster ba=0; {COPY}", b=1, ba=1),
+    row("px-cluster: fence there", "O", "P2", "W s@1; arr.cluster ba@1", f"wait.cluster ba=0; fpa; {COPY}", b=1, ba=1),
+    row("px-pair", "O", "P2", "W s; fpa.rel.cluster; bar 1/2", f"bar 1/2; fpa.acq.cluster; {COPY}", ctas=False, b=1),
+    row("px-pair: no acquire", "P", "P2", "W s; fpa.rel.cluster; bar 1/2", f"bar 1/2; {COPY}", ctas=False, b=1),
+    row("px-pair: no release", "P", "P2", "W s; bar 1/2", f"bar 1/2; fpa.acq.cluster; {COPY}", ctas=False, b=1),
+    row(
+        "px-pair: release before the store",
+        "P",
+        "P2",
+        "fpa.rel.cluster; W s; bar 1/2",
+        f"bar 1/2; fpa.acq.cluster; {COPY}",
+        ctas=False,
+        b=1,
+    ),
+    row(
+        "px-pair: relaxed",
+        "O",
+        "P2",
+        "W s; fpa.rel.cluster; arr.rlx.cluster ba",
+        f"wait.rlx.cluster ba=0; fpa.acq.cluster; {COPY}",
+        ctas=False,
+        b=1,
+        ba=1,
+    ),
     row("tc-commit", "O", "T3", "cp t s; commit b; *:wait b=0", "*:wait b=0; after; tld t; wld; use", ctas=False, b=1),
     row(
         "tc-commit: no after", "R", "T3", "cp t s; commit b; *:wait b=0", "*:wait b=0; tld t; wld; use", ctas=False, b=1

@@ -210,7 +210,9 @@ def _fence(machine: Machine, thread: Thread, op: Op) -> object:
 
 
 def _proxy_fence(machine: Machine, thread: Thread, op: Op) -> object:
-    machine.graph.proxy_fence(machine.graph.begin(thread, op))
+    event = machine.graph.begin(thread, op)
+    machine.graph.fence(event)
+    machine.graph.proxy_fence(event)
     return None
 
 

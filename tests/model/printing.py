@@ -109,6 +109,8 @@ class Printer:
         yield "    T.ptx.tcgen05.st(addr[0], *[zeros[j] for j in range(4)], shape='32x32b', num=4, row=warp * 32)"
         yield "    T.ptx.tcgen05.wait.st()"
         yield from MEETING
+        if self.program.has_cluster:
+            yield "T.cuda.cluster_sync()"
         yield ('t = T.decl_buffer((32, 16), "uint8", scope="tmem", allocated_addr=addr[0], layout=IN_EVERY_QUARTER)')
 
     def _teardown(self) -> Iterator[str]:
@@ -223,8 +225,14 @@ def _barrier(name: str) -> Callable[[Printer, Op], list[str]]:
 
 def _arrive(printer: Printer, op: Op) -> list[str]:
     pointer, space = printer.pointer(op)
-    order = f', sem="{op.sem}", scope="{op.scope}"' if (op.sem, op.scope) != ("release", "cta") or space else ""
+    order = f', sem="{op.sem}", scope="{op.scope}"' if (op.sem, op.scope) != ("release", "cta") else ""
     return [f"T.ptx.mbarrier.arrive({pointer}{order}{space})"]
+
+
+def _proxy_fence(printer: Printer, op: Op) -> list[str]:
+    if op.sem == "weak":
+        return ['T.ptx.fence.proxy_async("shared::cta")']
+    return [f'T.ptx.fence.proxy_async.sync_restrict("{op.sem}")']
 
 
 def _wait(printer: Printer, op: Op) -> list[str]:
@@ -263,7 +271,7 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
     "inval": _said("T.ptx.mbarrier.inval({op.place}.ptr_to([0]))"),
     "arr": _arrive,
     "wait": _wait,
-    "fpa": _said('T.ptx.fence.proxy_async("shared::cta")'),
+    "fpa": _proxy_fence,
     "fpag": _said('T.ptx.fence.proxy_async("global")'),
     "initf": _said("T.ptx.fence.mbarrier_init()"),
     "cp": _said("Tx.copy_async(t[:, :], {op.source}[:, :], cta_group=1)"),
@@ -278,18 +286,20 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
 }
 
 
-def kernel(program: Program) -> Any:
-    """The program, parsed from its text."""
-    text = Printer(program).text()
-    name = f"<model {next(NUMBERS)}: {program.name}>"
+def kernel(text: str, name: str) -> Any:
+    """A program, parsed from its text."""
+    name = f"<model {next(NUMBERS)}: {name}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     found: dict[str, Any] = {"T": T, "Tx": Tx, "IN_EVERY_QUARTER": IN_EVERY_QUARTER}
     exec(compile(text, name, "exec"), found)  # the printer's own text
     return found["kernel"]
 
 
-def simulated(program: Program) -> Run:
-    """What the simulator says with every check on: "ok", "warned" or the kind of error; its words; final values."""
+def simulated(program: Program, text: str = "") -> Run:
+    """What the simulator says with every check on: "ok", "warned" or the kind of error; its words; final values.
+
+    text: of the kernel, where it is not the printer's.
+    """
     printer = Printer(program)
     arrays = [np.zeros(printer.length(name), printer.kind(name)) for name in printer.globals]
     out = np.zeros(max(1, printer.results), np.uint32)
@@ -297,7 +307,9 @@ def simulated(program: Program) -> Run:
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", TilewrightWarning)
         try:
-            run = tw.compile(kernel(program), target=target).simulate(*arrays, out, check="all")
+            run = tw.compile(kernel(text or printer.text(), program.name), target=target).simulate(
+                *arrays, out, check="all"
+            )
         except SimulationError as error:
             return "error", str(error), {}
     words = [*run.warnings, *(str(each.message) for each in heard)]

@@ -50,7 +50,8 @@ def refusal(*statements: ir.Stmt, **more: object) -> TilewrightError:
 
 def test_candidates_are_tried_by_falling_priority_then_by_name() -> None:
     assert [(v.name, v.priority) for v in VARIANTS["copy"].variants] == [
-        ("gmem_smem", 10), ("ldstmatrix", 10), ("ldstmatrix_bits", 10), ("reg", 10), ("fallback", 0),
+        ("gmem_smem", 10), ("ldstmatrix", 10), ("ldstmatrix_bits", 10), ("reg", 10), ("rows", 4), ("clipped", 3),
+        ("permuted", 3), ("fallback", 0),
     ]  # fmt: skip
 
 
@@ -213,6 +214,9 @@ def test_when_all_decline_the_error_lists_every_variant_with_its_reason() -> Non
         "gmem_smem",
         "ldstmatrix, ldstmatrix_bits",
         "reg",
+        "rows",
+        "clipped",
+        "permuted",
         "fallback",
     ]
 

@@ -62,7 +62,7 @@ def main() -> None:
 
 @contextmanager
 def _from_the_command_line() -> Iterator[None]:
-    """There is no kernel here: whatever does not fit was written on the command line."""
+    """Word errors as those of the command line: there is no kernel in which they could have been made."""
     try:
         yield
     except TilewrightError as error:
@@ -113,11 +113,12 @@ def run(
       tilewright run kernels.py:scale --size n=1000 --check bounds,races
       tilewright run kernels.py:scale --size n=1000 --limit 30s --limit 2GiB
     """
-    from tilewright.cli.running import run_kernel
+    from tilewright.cli.inputs import parse_limits
+    from tilewright.cli.running import Inputs, compiled, run_kernel
 
-    run_kernel(
-        place, arg or [], size or [], const or [], arch, check=check, seed=seed, gpu=gpu, out=out, limits=limit or []
-    )
+    limits = parse_limits(limit or [])
+    inputs = Inputs(arg or [], size or [], seed)
+    run_kernel(compiled(place, arch, const or []), inputs, check=check, gpu=gpu, out=out, limits=limits)
 
 
 @app.command()

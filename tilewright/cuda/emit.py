@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tilewright import ir
 from tilewright.cuda.emit_alias import restricted
 from tilewright.cuda.emit_flight import in_flight
 from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, shared_pointer
@@ -18,26 +19,6 @@ from tilewright.cuda.emit_types import cpp_type
 from tilewright.cuda.emit_unit import LINE_LENGTH, Scope, Unit
 from tilewright.cuda.emit_vectors import declare_vector
 from tilewright.errors import TargetError
-from tilewright.ir import (
-    SPECIALS,
-    AddressOf,
-    AllocBuffer,
-    Assign,
-    Assume,
-    Bind,
-    Call,
-    DeclBuffer,
-    Expr,
-    For,
-    Kernel,
-    Launch,
-    Load,
-    Special,
-    Var,
-    expressions,
-    statements,
-    walk,
-)
 from tilewright.ir.ranges import RangeFacts
 from tilewright.isa import Arch, since
 
@@ -48,7 +29,7 @@ ARENA_ALIGNMENT = 1024
 CLUSTERS = since("sm_90")
 
 
-def emit(kernel: Kernel, arch: Arch, *, fast_math: bool = False, may_alias: bool = False) -> str:
+def emit(kernel: ir.Kernel, arch: Arch, *, fast_math: bool = False, may_alias: bool = False) -> str:
     """The CUDA text of a lowered kernel for ``arch``; ``extern "C"``, under the name `entry_name`.
 
     may_alias: for calls whose arguments overlap: none is ``__restrict__``.
@@ -74,17 +55,17 @@ def emit(kernel: Kernel, arch: Arch, *, fast_math: bool = False, may_alias: bool
     return "\n\n".join([_header(kernel, unit, fast_math=fast_math), *helpers, "\n".join(body)]) + "\n"
 
 
-def entry_name(kernel: Kernel) -> str:
+def entry_name(kernel: ir.Kernel) -> str:
     """The name of the kernel's entry in the text: its own, or with an underscore where C++ or CUDA has that name."""
     return entry(str(kernel.attr("global_symbol") or kernel.name))
 
 
-def dynamic_shared_bytes(launch: Launch) -> int:
+def dynamic_shared_bytes(launch: ir.Launch) -> int:
     """Bytes of shared memory that a launch must ask for."""
     return launch.shared_bytes if launch.shared_bytes > STATIC_SHARED_BYTES else 0
 
 
-def _launch(kernel: Kernel) -> Launch:
+def _launch(kernel: ir.Kernel) -> ir.Launch:
     assert kernel.launch is not None, f"{kernel.name} has no launch"
     return kernel.launch
 
@@ -92,7 +73,7 @@ def _launch(kernel: Kernel) -> Launch:
 # The header comment
 
 
-def _header(kernel: Kernel, unit: Unit, *, fast_math: bool) -> str:
+def _header(kernel: ir.Kernel, unit: Unit, *, fast_math: bool) -> str:
     launch = _launch(kernel)
     grid = ", ".join(map(str, launch.grid))
     shared = dynamic_shared_bytes(launch)
@@ -121,7 +102,7 @@ def _header(kernel: Kernel, unit: Unit, *, fast_math: bool) -> str:
 # The kernel
 
 
-def _kernel(kernel: Kernel, unit: Unit) -> list[str]:
+def _kernel(kernel: ir.Kernel, unit: Unit) -> list[str]:
     _claim_names(kernel, unit)
     _declare_vectors(kernel, unit)
     scope = Scope(unit, _facts(kernel), kernel.at)
@@ -132,35 +113,39 @@ def _kernel(kernel: Kernel, unit: Unit) -> list[str]:
     return [f"{signature} {{", *(INDENT + line for line in (*top, *body)), "}"]
 
 
-def _claim_names(kernel: Kernel, unit: Unit) -> None:
+def _claim_names(kernel: ir.Kernel, unit: Unit) -> None:
     """The kernel's own names come before those that the text adds."""
     for buffer in kernel.buffers:
         unit.buffer(buffer)
-    for stmt in statements(kernel.body):
+    for stmt in ir.statements(kernel.body):
         match stmt:
-            case AllocBuffer(buffer) | DeclBuffer(buffer):
+            case ir.AllocBuffer(buffer) | ir.DeclBuffer(buffer):
                 unit.buffer(buffer)
-            case Bind(var) | For(var):
+            case ir.Bind(var) | ir.For(var):
                 unit.names.of(var.name)
 
 
-def _facts(kernel: Kernel) -> RangeFacts:
+def _facts(kernel: ir.Kernel) -> RangeFacts:
     """What holds in the whole kernel: of its assumptions only those about arguments, which the call has checked."""
     arguments = {var.name for var in (*kernel.params, *kernel.symbols)}
     kept = tuple(
         stmt
-        for stmt in statements(kernel.body)
-        if isinstance(stmt, Assign)  # the facts must know which variables change
-        or (isinstance(stmt, Assume) and all(_is_argument(node, arguments) for node in walk(stmt.cond)))
+        for stmt in ir.statements(kernel.body)
+        if isinstance(stmt, ir.Assign)  # the facts must know which variables change
+        or (isinstance(stmt, ir.Assume) and all(_is_argument(node, arguments) for node in ir.walk(stmt.cond)))
     )
     return RangeFacts.of_kernel(replace(kernel, body=kept))
 
 
-def _is_argument(node: Expr, arguments: set[str]) -> bool:
-    return node.name in arguments if isinstance(node, Var) else not isinstance(node, (Special, Load, AddressOf, Call))
+def _is_argument(node: ir.Expr, arguments: set[str]) -> bool:
+    return (
+        node.name in arguments
+        if isinstance(node, ir.Var)
+        else not isinstance(node, (ir.Special, ir.Load, ir.AddressOf, ir.Call))
+    )
 
 
-def _signature(kernel: Kernel, unit: Unit) -> str:
+def _signature(kernel: ir.Kernel, unit: Unit) -> str:
     launch = _launch(kernel)
     bounds = f"{launch.threads}, {launch.min_blocks_per_sm}" if launch.min_blocks_per_sm else f"{launch.threads}"
     cluster = ""
@@ -174,10 +159,10 @@ def _signature(kernel: Kernel, unit: Unit) -> str:
     return f'extern "C" __global__ void {cluster}__launch_bounds__({bounds})\n{line}'
 
 
-def _parameter(kernel: Kernel, var: Var, unit: Unit) -> str:
+def _parameter(kernel: ir.Kernel, var: ir.Var, unit: Unit) -> str:
     """A scalar, or the pointer of the first buffer that was matched from it, under the buffer's name."""
     for buffer in kernel.buffers:
-        if isinstance(buffer.data, Var) and buffer.data.name == var.name:
+        if isinstance(buffer.data, ir.Var) and buffer.data.name == var.name:
             unit.declared.add(buffer.name)
             unit.names.given[var.name] = unit.buffer(buffer)
             restrict = " __restrict__" if var.name in unit.restricted else ""
@@ -185,11 +170,11 @@ def _parameter(kernel: Kernel, var: Var, unit: Unit) -> str:
     return f"{cpp_type(var.dtype)} {unit.names.of(var.name)}"
 
 
-def _storage(kernel: Kernel, unit: Unit) -> Iterator[str]:
+def _storage(kernel: ir.Kernel, unit: Unit) -> Iterator[str]:
     """Shared memory and registers live as long as the kernel runs, wherever it names them first."""
     arena = ""
     launch = _launch(kernel)
-    allocated = [stmt for stmt in statements(kernel.body) if isinstance(stmt, AllocBuffer)]
+    allocated = [stmt for stmt in ir.statements(kernel.body) if isinstance(stmt, ir.AllocBuffer)]
     unit.declared.update(stmt.buffer.name for stmt in allocated)
     if launch.shared_bytes:
         arena = unit.names.fresh("smem")
@@ -205,8 +190,8 @@ def _storage(kernel: Kernel, unit: Unit) -> Iterator[str]:
             yield local_array(stmt.buffer, unit)
 
 
-def _special_registers(unit: Unit, kernel: Kernel) -> Iterator[str]:
-    for name, row in SPECIALS.items():
+def _special_registers(unit: Unit, kernel: ir.Kernel) -> Iterator[str]:
+    for name, row in ir.SPECIALS.items():
         if name in unit.specials:
             yield f"const int {unit.specials[name]} = {row.cuda};"
             if row.cuda.startswith("tw_"):
@@ -221,7 +206,7 @@ def _special_registers(unit: Unit, kernel: Kernel) -> Iterator[str]:
                 )
 
 
-def _check_clusters(kernel: Kernel, arch: Arch) -> None:
+def _check_clusters(kernel: ir.Kernel, arch: Arch) -> None:
     if not CLUSTERS.admits(arch):
         raise TargetError(
             f"{kernel.name} uses thread block clusters, which {arch} lacks",
@@ -232,13 +217,13 @@ def _check_clusters(kernel: Kernel, arch: Arch) -> None:
         )
 
 
-def _declare_vectors(kernel: Kernel, unit: Unit) -> None:
+def _declare_vectors(kernel: ir.Kernel, unit: Unit) -> None:
     """Structs of the vector dtypes, before any function that takes one."""
     dtypes = {buffer.dtype: None for buffer in kernel.buffers}
-    for stmt in statements(kernel.body):
-        if isinstance(stmt, (AllocBuffer, DeclBuffer)):
+    for stmt in ir.statements(kernel.body):
+        if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)):
             dtypes[stmt.buffer.dtype] = None
-        dtypes.update((node.dtype, None) for node in expressions(stmt))
+        dtypes.update((node.dtype, None) for node in ir.expressions(stmt))
     for kind in dtypes:
         if kind.lanes > 1:
             declare_vector(kind, unit)

@@ -42,17 +42,27 @@ def _expression(bound: Bound, scope: Scope, emit: Emit) -> Cpp:
     values = {
         operand.name: [_as_operand(operand, node, scope, emit) for node in bound.operands.get(operand.name, ())]
         for operand in bound.given
-        if operand.kind != "text"
+        if operand.name not in bound.texts
     }
     many = {operand.name for operand in bound.instruction.operands if operand.many}
     code = bound.code(
         {name: [v.text for v in of] if name in many else _hole(bound, name, of[0]) for name, of in values.items()}
     )
-    if bound.form.helper:
-        scope.unit.helpers.setdefault(bound.form.helper.split("(")[0].split()[-1], bound.form.helper.rstrip())
+    if bound.helper:
+        _include(bound, scope)
     scope.unit.mention(bound.form.text + " ".join(bound.form.spellings(bound.mods).values()))
     made = Cpp(code, _level(code))
     return made.cast("void*") if bound.result.kind == "handle" else made
+
+
+def _include(bound: Bound, scope: Scope) -> None:
+    """The functions that a row's text uses, once: under the name of the first, or of the one that the call names."""
+    name, text = bound.texts.get("name") or bound.helper.split("(")[0].split()[-1], bound.helper.rstrip()
+    if scope.unit.helpers.setdefault(name, text) != text:
+        raise InstructionError(
+            f"two texts for the C++ function {name}", given=text.partition("\n")[0], allowed="one text for each name",
+            at=scope.at,
+        )  # fmt: skip
 
 
 def _as_operand(operand: Operand, node: Expr, scope: Scope, emit: Emit) -> Cpp:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from tilewright.cuda.emit_names import Names, identifiers
 from tilewright.ir import Buffer, Special
 from tilewright.isa import CONSTRAINTS, KINDS, Arch
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

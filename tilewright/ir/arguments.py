@@ -339,7 +339,7 @@ def _holds(cond: Expr, values: Mapping[str, Number]) -> bool:
 
 
 def _as_float(value: Number) -> Number | None:
-    """None for what is no number; an integer beyond every float stays one."""
+    """The value as a float, or None where it is no number; an integer beyond every float stays one."""
     try:
         return float(value) if hasattr(type(value), "__float__") else None
     except OverflowError:

@@ -15,13 +15,13 @@ from tilewright.dtypes import DType
 from tilewright.ir.build import const
 from tilewright.ir.expr import Binary, Const, Expr, Unary, same
 from tilewright.ir.intervals import limits
+from tilewright.ir.operators import RING
 
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
 
-__all__ = ["RING", "Sum", "factors", "is_ring", "recombined"]
+__all__ = ["Sum", "factors", "is_ring", "recombined"]
 
-RING = ("+", "-", "*")
 Key: TypeAlias = Expr | frozenset[tuple[Expr, int]]  # an atom, or the factors of a product with their powers
 
 

@@ -28,7 +28,7 @@ def is_far(buffer: Buffer, facts: RangeFacts) -> bool:
     """May an element of the buffer be 2**31 or more elements from the start of its storage? On a chip none is."""
     if buffer.space != "global":
         return False
-    sizes = [buffer.shape[0] if buffer.layout is None else buffer.layout.cosize("m"), buffer.elem_offset]
+    sizes = [buffer.flat().shape[0], buffer.elem_offset]
     return sum(_most(size, facts) for size in sizes) > MOST_NEAR
 
 

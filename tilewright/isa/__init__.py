@@ -3,7 +3,8 @@
 In the order in which to read:
 
     ldmatrix            one family as an example
-    table, effects      what a row is, and what it says of its effects
+    table, forms, operands, effects
+                        what a row is, its forms, its operands, and what it says of its effects
     arch, machine       where a form exists; what a meaning may ask of the machine
     calls, spelling     from ``T.ptx.name(...)`` to the row and back; from a PTX mnemonic to the row
     stmatrix, movmatrix, mma
@@ -15,7 +16,8 @@ In the order in which to read:
     tcgen05_alloc, tcgen05_ldst, tcgen05_cp, tcgen05_sync
                         tensor memory; descriptors and descriptor_rows: how it finds matrices in shared memory
     wgmma, wgmma_values products of a warpgroup, on matrices of shared memory
-    math, fma, bits, arith, convert
+    operations          what asynchronous families have in common
+    math, fma, bits, arith, convert, extremes, rounded
                         numbers of one thread
     printing            ``printf``, and ways to stop
 """
@@ -38,7 +40,6 @@ from tilewright.isa.tcgen05_alloc import *  # noqa: F403
 from tilewright.isa.tcgen05_cp import *  # noqa: F403
 from tilewright.isa.tcgen05_ldst import *  # noqa: F403
 from tilewright.isa.warp import *  # noqa: F403
-from tilewright.isa.wgmma import *  # noqa: F403
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):  # noqa: F405  # Python's own
     importlib.import_module(f"{__name__}.{_module}")

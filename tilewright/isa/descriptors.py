@@ -237,9 +237,7 @@ def descriptor_addresses(
     return found[which.reshape(-1)]
 
 
-def descriptor_trouble(
-    bits: int, rows: int, row_bytes: int, major: str = "K", generation: str = "sm_100"
-) -> str:
+def descriptor_trouble(bits: int, rows: int, row_bytes: int, major: str = "K", generation: str = "sm_100") -> str:
     """Why `descriptor_addresses` refuses these 64 bits; empty where it does not."""
     try:
         _addresses_of(bits, rows, row_bytes, major, generation)

@@ -58,7 +58,8 @@ class Form:
 
     text: the PTX mnemonic with a ``{hole}`` per modifier, or a C++ expression with a ``{hole}`` per operand and
     modifier when ``language`` is "cuda". modifiers: for each, what it means -> how it is spelled; ``dtype`` is set by
-    the operands of kind "typed". helper: C++ functions that the text uses, emitted once.
+    the operands of kind "typed". helper: C++ functions that the text uses, emitted once;
+    it may be the name of an operand of kind "symbol" that has them.
     registers: length of the vector operand, or of each by name.
 
     on: a key of `RUNS_ON`. `execute` gets that first, see `tilewright.isa.machine`; then the operands it reads, in the

@@ -1,7 +1,7 @@
 """wgmma: a warpgroup has the tensor cores multiply matrices of shared memory, and goes on meanwhile.
 
-``mma_async`` computes D = A * B + D, or A * B where ``scaleD`` is false: 64 rows, N columns, a K of 32 bytes. B is found
-by a matrix descriptor, A by another (``.ss``) or in four registers of each thread (``.rs``); D is in registers. The
+``mma_async`` computes D = A * B + D, or A * B where ``scaleD`` is false: 64 rows, N columns, a K of 32 bytes. B is
+found by a matrix descriptor, A by another (``.ss``) or in four registers of each thread (``.rs``); D is in registers. The
 operation reads shared memory as the asynchronous units see it, and its registers until `wait_group`: nobody may touch
 them before, not even to read. `fence` stands between what the threads did to these registers and the first operation.
 
@@ -156,6 +156,7 @@ OTHERS = ("N", "in_dtype", "b_dtype", "out_dtype", "saturate", "transB", "scaleA
 SIGNS: Spellings = {1: "1", -1: "-1"}
 MAJORS: Spellings = {False: "0", True: "1"}
 SATURATE: Spellings = {False: "", True: ".satfinite"}
+CALL = "{mnemonic} {acc}"
 A_REGISTERS = ("a0", "a1", "a2", "a3")
 NAMES = ("ptx.wgmma.mma_async.ss", "ptx.wgmma.mma_async.rs")
 
@@ -197,9 +198,16 @@ def _forms(operands: str, flags: Sequence[str]) -> Iterator[Form]:
             takes=(*flags, "scaleD"),
             effects=(
                 *(read if shared_a else read[1:]),
-                Issue("wgmma", in_order_after=NAMES, holds=tuple(flags), alike=("N", "K"), accumulates="scaleD", fenced=True),
+                Issue(
+                    "wgmma",
+                    in_order_after=NAMES,
+                    holds=tuple(flags),
+                    alike=("N", "K"),
+                    accumulates="scaleD",
+                    fenced=True,
+                ),
             ),
-            pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{scaleD}}, 0; {{mnemonic}} {{acc}}, {operands}, p{immediates}; }}}}",
+            pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{scaleD}}, 0; {CALL}, {operands}, p{immediates}; }}}}",
         )
 
 
@@ -233,9 +241,7 @@ instruction(
     operands=(),
     lanes=WHOLE_WARP,
     doc="Orders what the warp did to the registers of A and D before the products that it issues next.",
-    forms=(
-        Form("wgmma.fence.sync.aligned", ARCH, SOURCE.format("wgmma.fence"), effects=(RegisterFence("wgmma"),)),
-    ),
+    forms=(Form("wgmma.fence.sync.aligned", ARCH, SOURCE.format("wgmma.fence"), effects=(RegisterFence("wgmma"),)),),
 )
 instruction(
     "ptx.wgmma.commit_group",
@@ -244,9 +250,7 @@ instruction(
     lanes=WHOLE_WARP,
     doc="Closes a group of the products that the warpgroup has issued.",
     forms=(
-        Form(
-            "wgmma.commit_group.sync.aligned", ARCH, SOURCE.format("wgmma.commit_group"), effects=(Commit("wgmma"),)
-        ),
+        Form("wgmma.commit_group.sync.aligned", ARCH, SOURCE.format("wgmma.commit_group"), effects=(Commit("wgmma"),)),
     ),
 )
 instruction(
@@ -257,17 +261,22 @@ instruction(
     lanes=WHOLE_WARP,
     doc="Waits until at most the newest ``n`` groups of products are under way.",
     forms=(
-        Form(
-            "wgmma.wait_group.sync.aligned", ARCH, SOURCE.format("wgmma.wait_group"), effects=(Wait("wgmma", "n"),)
-        ),
+        Form("wgmma.wait_group.sync.aligned", ARCH, SOURCE.format("wgmma.wait_group"), effects=(Wait("wgmma", "n"),)),
     ),
 )
 instruction(
     "ptx.wgmma.noop_barrier",
     params=("reg",),
-    operands=(reads("reg", "value"),),
+    operands=(reads("reg", "b32"),),
     doc="Nothing: a wait keeps uses of accumulators behind it by itself. For kernels that were written elsewhere.",
     forms=(
-        Form("((void){reg})", ARCH, SOURCE.format("wgmma.wait_group"), execute=lambda reg: None, moves=True, language="cuda"),
+        Form(
+            "((void){reg})",
+            ARCH,
+            SOURCE.format("wgmma.wait_group"),
+            execute=lambda reg: None,
+            moves=True,
+            language="cuda",
+        ),
     ),
 )

@@ -23,7 +23,6 @@ from tilewright.ir import (
     Expr,
     Load,
     Region,
-    Store,
     Var,
     Vector,
     as_expr,
@@ -33,11 +32,12 @@ from tilewright.lang.builder import Builder
 from tilewright.lang.environment import Entry
 from tilewright.lang.expressions import BINARY
 from tilewright.lang.memory import new_buffer
+from tilewright.lang.meta import is_meta
 from tilewright.lang.parser import Parser, statement
 from tilewright.lang.types import ArrayType, LetType, TypeName
 from tilewright.lang.values import MetaValue
 
-__all__ = ["is_scalar"]
+__all__ = ["assigned", "define_scalar", "is_scalar"]
 
 FLOAT32 = dtype("float32")
 
@@ -64,7 +64,7 @@ def assign(parser: Parser, node: ast.Assign) -> None:
         return
     value = _evaluated(parser, node.targets[0], node.value)
     for target in node.targets:
-        _assign(parser, target, value)
+        assigned(parser, target, value)
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> bool:
@@ -79,7 +79,7 @@ def _assign_pairs(parser: Parser, targets: Sequence[ast.expr], nodes: Sequence[a
     """All values first, as Python does."""
     values = [_evaluated(parser, target, node) for target, node in zip(targets, nodes, strict=True)]
     for target, value in zip(targets, values, strict=True):
-        _assign(parser, target, value)
+        assigned(parser, target, value)
 
 
 def _evaluated(parser: Parser, target: ast.expr, node: ast.expr) -> object:
@@ -95,20 +95,23 @@ def _evaluated(parser: Parser, target: ast.expr, node: ast.expr) -> object:
     return value
 
 
-def _assign(parser: Parser, target: ast.expr, value: object) -> None:
+def assigned(parser: Parser, target: ast.expr, value: object) -> None:
+    """Give ``value`` to a target: a name, an element, a component, or a tuple of them."""
     meta = isinstance(value, MetaValue)
     plain = value.value if isinstance(value, MetaValue) else value
     if isinstance(target, ast.Name):
         _assign_name(parser, target.id, plain, meta=meta)
     elif isinstance(target, (ast.Tuple, ast.List)):
         for part, item in zip(target.elts, _unpacked(target.elts, plain), strict=True):
-            _assign(parser, part, MetaValue(item) if meta else item)
+            assigned(parser, part, MetaValue(item) if meta else item)
     elif isinstance(target, ast.Starred):
-        _assign(parser, target.value, MetaValue(plain))
+        assigned(parser, target.value, MetaValue(plain))
     elif isinstance(target, (ast.Subscript, ast.Attribute)) and (vector := _vector_of(parser, target)) is not None:
         _change_component(parser, target, vector, plain)
     elif isinstance(target, ast.Subscript):
         store(parser, target, plain)
+    elif isinstance(target, ast.Attribute) and is_meta(owner := parser.eval(target.value)):
+        setattr(owner, target.attr, plain)
     else:
         raise KernelError(
             f"`{ast.unparse(target)}` cannot be assigned in a kernel",
@@ -138,6 +141,9 @@ def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False
     if not meta and is_scalar(value) and not _is_fresh(builder, value):
         if entry is not None and entry.kind in ("scalar", "place"):
             _change(builder, name, entry, value)
+            return
+        if entry is not None and isinstance(entry.value, Buffer) and entry.value.shape == (1,):
+            builder.write(Load(entry.value, (as_expr(0),)), value)  # type: ignore[arg-type]  # is_scalar says so
             return
         _check_assignable(parser, name, entry)
         define_scalar(parser, name, as_expr(value))  # type: ignore[arg-type]  # is_scalar says so
@@ -188,7 +194,7 @@ def _change(builder: Builder, name: str, entry: Entry, value: object) -> None:
     """Assign to a scalar, whose dtype is that of its first value."""
     target = entry.value
     if isinstance(target, Load):
-        _store(builder, target, value)
+        builder.write(target, value)  # type: ignore[arg-type]  # it is a scalar
     elif isinstance(target, Var):
         wider = value.dtype if isinstance(value, Expr) else FLOAT32
         first = builder.first.get(target.name, target)
@@ -237,12 +243,7 @@ def store(parser: Parser, target: ast.Subscript, value: object) -> None:
         raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
     if not is_scalar(value):
         raise KernelError(f"an element of {place.buffer.name} is a number", given=written(value))
-    _store(parser.builder, place, value)
-
-
-def _store(builder: Builder, place: Load, value: object) -> None:
-    new = builder.converted(value, place.dtype, f"an element of {place.buffer.name}")  # type: ignore[arg-type]
-    builder.emit(Store(place, new, at=builder.at))
+    parser.builder.write(place, value)  # type: ignore[arg-type]  # is_scalar says so
 
 
 @statement(ast.AugAssign)
@@ -251,17 +252,24 @@ def augmented(parser: Parser, node: ast.AugAssign) -> None:
     old = parser.eval(target)
     if not is_scalar(old) and not isinstance(target, ast.Name):
         raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
+    if isinstance(old, Buffer):
+        hint = (
+            f"{target.id}[0] {ast.unparse(node).partition(' ')[2]}"
+            if isinstance(target, ast.Name) and old.shape == (1,)
+            else None
+        )
+        raise KernelError(f"{old.name} is a buffer, which has no value", given=ast.unparse(node), hint=hint)
     value = parser.eval(node.value)
     try:
         new = BINARY[type(node.op)](old, value)
     except TypeError as error:  # an operator that the values lack
         raise parser.failed(node, error) from error
     if isinstance(target, ast.Subscript) and isinstance(old, Load):
-        _store(parser.builder, replace(old), new)  # the same element: its index is evaluated once
+        parser.builder.write(replace(old), new)  # type: ignore[arg-type]  # the same element: its index is evaluated once
         return
     entry = parser.env.find(target.id) if isinstance(target, ast.Name) else None
     meta = entry is not None and entry.kind == "python" and not isinstance(new, Expr)
-    _assign(parser, target, MetaValue(new) if meta else new)
+    assigned(parser, target, MetaValue(new) if meta else new)
 
 
 @statement(ast.AnnAssign)

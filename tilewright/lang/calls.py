@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType
 
 from tilewright.errors import KernelError, choices
-from tilewright.ir import Buffer, Expr
+from tilewright.ir import Buffer, Expr, Load
 from tilewright.lang.loops import run_time_range
 from tilewright.lang.parser import Parser
 from tilewright.lang.settings import evaluate
@@ -36,7 +36,7 @@ def call(parser: Parser, node: ast.Call) -> object:
         if isinstance(part, ast.Starred):
             args += parser.eval(part.value)  # type: ignore[arg-type]  # Python's own error is the right one
         else:
-            args.append(parser.outcome(part) if evaluates else parser.eval(part))
+            args.append(parser.eval(part, may_be_void=evaluates))
     kwargs: dict[str, object] = {}
     for keyword in node.keywords:
         value = parser.eval(keyword.value)
@@ -47,6 +47,8 @@ def call(parser: Parser, node: ast.Call) -> object:
     result = _called(parser, function, args, kwargs)
     if isinstance(result, Buffer):
         result = builder.declared(result)
+    elif isinstance(result, Load) and builder.known.get(result.buffer.name) is not result.buffer:
+        builder.foreign = True  # an element of a view that a method has made
     builder.hints = ()
     return result
 

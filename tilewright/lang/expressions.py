@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tilewright.errors import KernelError, TilewrightError, choices
-from tilewright.ir import Buffer, Const, Expr, Load, binary, component, unary
+from tilewright.ir import Buffer, Const, Expr, Load, Region, binary, component, unary
 from tilewright.lang.calls import call
+from tilewright.lang.elsewhere import hint_for
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.values import MetaValue
 
@@ -88,7 +89,11 @@ def name(parser: Parser, node: ast.Name) -> object:
 
 @expression(ast.Attribute)
 def attribute(parser: Parser, node: ast.Attribute) -> object:
-    value = parser.eval(node.value)
+    try:
+        value = parser.eval(node.value)
+    except KernelError as error:  # perhaps a name of another language: tl.load
+        error.hint = error.hint or hint_for(ast.unparse(node))
+        raise
     if isinstance(value, Buffer) and node.attr in _BUFFER_ATTRIBUTES:
         return _BUFFER_ATTRIBUTES[node.attr](value)
     try:
@@ -131,8 +136,22 @@ def arithmetic(parser: Parser, node: ast.BinOp) -> object:
         except TilewrightError as error:
             raise error.located(parser.source.span(step)) from None
         except Exception as error:  # an operator that the values lack
-            raise parser.failed(step, error) from error
+            raise _region_refused(parser, step, value, right) or parser.failed(step, error) from error
     return value
+
+
+def _region_refused(parser: Parser, node: ast.BinOp, *values: object) -> KernelError | None:
+    """A tile where a number is asked for: it has fewer indices than dimensions."""
+    found = next((value for value in values if isinstance(value, Region)), None)
+    if found is None:
+        return None
+    shape = ", ".join(map(str, found.buffer.shape))
+    return KernelError(
+        f"{found} is a region, no number",
+        given=ast.unparse(node),
+        allowed=f"one element of {found.buffer.name}: an index for each dimension of ({shape})",
+        at=parser.source.span(node),
+    )
 
 
 @expression(ast.UnaryOp)
@@ -172,6 +191,9 @@ def subscript(parser: Parser, node: ast.Subscript) -> object:
     value, index = parser.eval(node.value), parser.eval(node.slice)
     if isinstance(value, Buffer):
         return element(value, index)
+    if isinstance(value, Region):
+        raise KernelError(f"`{value}` is a region, it has no index", given=f"[{ast.unparse(node.slice)}]",
+                          hint=f"all indices at once: {value.buffer.name}[i, j]")  # fmt: skip
     if isinstance(value, Expr) and value.dtype.lanes > 1:
         return component(value, index)
     if isinstance(value, Load):
@@ -185,7 +207,7 @@ def element(buffer: Buffer, index: object) -> Load | object:
     """``buffer[index]``: an element or a region, with what is known about the index checked."""
     indices = index if isinstance(index, tuple) else (index,)
     made = buffer[indices]
-    for dim, (part, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
+    for dim, (part, extent) in enumerate(zip(indices, buffer.shape, strict=False)):  # the rest is whole
         for value, past in _bounds(part):
             _check_index(buffer, dim, value, extent, past=past)
     return made

@@ -30,6 +30,7 @@ from tilewright.ir import (
     Store,
     TileCall,
     Var,
+    expressions,
     parts,
     substituted,
     walk,
@@ -199,14 +200,6 @@ class Moments:
         if (read := self._reads.get(id(value))) is not None:
             read.name = name
 
-    def renewed(self, old: object, new: object) -> None:
-        """``new`` is ``old`` with other buffers: its reads are those of ``old``."""
-        if new is not old:
-            for before, after in zip(walk(old), walk(new), strict=True):
-                if (read := self._reads.get(id(before))) is not None:
-                    self._reads[id(after)] = read
-                    self._alive.append(after)
-
     def rebuilt(self, old: object, new: object) -> None:
         """``new`` is ``old`` with other parts: the same read."""
         if (read := self._reads.get(id(old))) is not None and isinstance(new, Expr):
@@ -253,6 +246,9 @@ class Moments:
             self._kept = True
 
     def _uses(self, node: object) -> Iterator[Use]:
+        found = walk(node) if isinstance(node, (Expr, tuple, Region)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
+        if self._reads.keys().isdisjoint(map(id, found)):
+            return
         todo: list[tuple[object, Expr | None, bool]] = [(node, None, False)]
         while todo:
             node, choice, address = todo.pop()
@@ -313,4 +309,4 @@ def inside(node: object, choice: Expr | None, address: bool) -> list[tuple[objec
         around = node if choice is None else choice
         return [(node.b, around, address), (node.a, around, address), (node.cond, choice, address)]
     inner = address or isinstance(node, (Load, AddressOf, Region, Buffer))
-    return [(part, choice, inner) for part in reversed(parts(node))]
+    return [(part, choice, inner) for part in parts(node)]

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol, cast
 
+from tilewright.dtypes import INT32, INT64, dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir import Buffer, Expr, Load, Region, TileCall, as_expr
+from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCall, as_expr, special
+from tilewright.ir.expr import truth_is_an_error
 from tilewright.lang.builder import current
 from tilewright.lang.settings import argument
 from tilewright.lang.types import UnknownName
@@ -15,6 +17,7 @@ from tilewright.primitives import PRIMITIVES, Operand, Primitive
 
 __all__ = ["SCOPES", "TileNamespace"]
 
+FLOAT64 = dtype("float64")
 SCOPES = {
     "thread": "thread",
     "warp": "warp",
@@ -44,7 +47,9 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
         operands = _operands(row, args, config)
         first = operands[0]
         assert isinstance(first, Region), "a primitive writes its first operand"
-        settings = tuple((key, argument(value)) for key, value in config.items() if value is not None)
+        settings = tuple(
+            (key, argument(value)) for key, value in config.items() if value is not None and value is not False
+        )
         builder.emit(TileCall(name, scope, operands, dispatch, settings, at=builder.at))
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"{prefix}.{name}", row.doc
@@ -55,15 +60,47 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
 def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object]) -> tuple[Region | Expr, ...]:
     """The operands in the order of the declaration; those given by name leave ``config``."""
     names = [operand.name for operand in row.operands]
-    values = [*args, *(config.pop(name) for name in names[len(args) :] if name in config)]
-    if not row.required <= len(values) <= len(names):
+    values = dict(zip(names, args, strict=False))
+    values |= {name: config.pop(name) for name in names[len(args) :] if name in config}
+    given = {name: value for name, value in values.items() if value is not None}
+    missing = [each.name for each in row.operands if not each.optional and each.name not in given]
+    if missing or len(args) > len(names):
         raise KernelError(f"Tx.{row.name} takes {' and '.join(names)}", given=f"{len(values)} arguments")
     made: list[Region | Expr] = []
-    for operand, value in zip(row.operands, values, strict=False):
-        made.append(
-            _region(f"{row.name}: {operand.name}", value) if operand.role.tile else _scalar(row, operand, value, made)
-        )
+    for operand in row.operands[: max(names.index(name) for name in given) + 1]:
+        what = f"{row.name}: {operand.name}"
+        value = given.get(operand.name, operand.default)
+        if value is None:
+            made.append(made[0])
+        elif operand.role.value:
+            made.append(_either(what, value, made))
+        else:
+            made.append(_region(what, value) if operand.role.tile else _scalar(row, operand, value, made))
     return tuple(made)
+
+
+def _either(what: str, value: object, before: list[Region | Expr]) -> Region | Expr:
+    """A tile, or a value: a number has no type of its own, and may be as precise as Python's; a function gets the place
+    of the element in the region that is written.
+    """
+    if isinstance(value, (Region, Buffer)):
+        return _region(what, value)
+    if isinstance(value, Expr):
+        return value
+    if callable(value):
+        rank = len(before[0].extents) if isinstance(before[0], Region) else 0
+        if rank > len(ELEMENT):
+            raise KernelError(f"{what} is a function of at most {len(ELEMENT)} places", given=f"{rank} dimensions")
+        with truth_is_an_error():
+            value = value(*map(special, ELEMENT[:rank]))
+        if isinstance(value, Expr):
+            return value
+    kind = FLOAT64 if isinstance(value, float) else INT64 if _is_long(value) else INT32
+    return as_expr(value, kind)  # type: ignore[arg-type]  # it refuses what is no number
+
+
+def _is_long(value: object) -> bool:
+    return isinstance(value, int) and not -(1 << 31) <= value < 1 << 31
 
 
 def _scalar(row: Primitive, operand: Operand, value: object, before: list[Region | Expr]) -> Expr:

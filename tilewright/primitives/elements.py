@@ -1,12 +1,16 @@
-"""Rules on elements: which dtypes go together."""
+"""Rules on elements: which dtypes go together, and in which type tiles compute."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import reduce
 
+from tilewright.dtypes import INT32, DType, common_dtype, dtype
 from tilewright.primitives.table import Mismatch, Tile
 
-__all__ = ["one_dtype"]
+__all__ = ["arithmetic_dtype", "computable", "one_dtype"]
+
+FLOAT32 = dtype("float32")
 
 
 def one_dtype(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
@@ -14,10 +18,42 @@ def one_dtype(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | 
     first, *others = tiles.values()
     if all(other.dtype == first.dtype for other in others):
         return None
-    converts = None if "tmem" in {tile.space for tile in tiles.values()} else first.dtype
+    moves = "tmem" in {tile.space for tile in tiles.values()}
     return Mismatch(
         "the dtypes differ",
         ", ".join(f"{tile.name} is {tile.dtype}" for tile in tiles.values()),
         "one dtype on both sides",
-        f'a loop with T.cast(x, "{converts}") converts' if converts else None,
+        None if moves else "Tx.cast(dst, src) converts",
     )
+
+
+def computable(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
+    """All tiles have numbers as elements."""
+    for tile in tiles.values():
+        if tile.dtype.lanes > 1 or tile.dtype.kind not in ("bool", "int", "uint", "float"):
+            return Mismatch("elements are numbers", f"{tile.name} is {tile.dtype}", "a scalar dtype")
+    return None
+
+
+def _computed(kind: DType) -> DType:
+    return FLOAT32 if kind.is_float and (kind.bits < 32 or kind == "tf32") else kind
+
+
+def arithmetic_dtype(sources: Iterable[DType], dst: DType, takes: str = "any", *, has_float: bool = False) -> DType:
+    """The type in which an element is computed: the common dtype of the sources, where dst is of the same kind (float,
+    integer) at least as wide as dst's. Floats narrower than float32 count as float32, and so do integers next to a
+    Python float; of "numbers" a bool counts as the int32 0 or 1.
+
+    Raises KernelError where two sources have no common dtype.
+    """
+    kind = reduce(common_dtype, map(_computed, sources))
+    if has_float and not kind.is_float:
+        kind = FLOAT32
+    if takes != "any" and kind.kind == "bool":
+        kind = INT32
+    to = _computed(dst)
+    if kind.is_float and to.is_float and to.bits > kind.bits:
+        return to
+    if kind.is_integer and to.is_integer and to.bits > kind.bits:
+        return dtype(f"{kind.kind}{to.bits}")
+    return kind

@@ -1,15 +1,24 @@
-"""fill and zero: give every element of a tile one value."""
+"""fill, memset and zero: give every element of a tile one value."""
 
 from __future__ import annotations
 
 from tilewright.primitives.table import Clipped, Scalar, primitive
 
-__all__ = ["fill", "zero"]
+__all__ = ["fill", "memset", "zero"]
 
 
 @primitive()
 def fill(dst: Clipped, value: Scalar, *, vec_len: int | None = None) -> None:
     """Every element of `dst` gets `value`, converted to its dtype; nothing is stored outside of the buffer.
+
+    vec_len: elements of one access; the widest that fits, if left out.
+    """
+    dst[...] = value
+
+
+@primitive()
+def memset(dst: Clipped, value: Scalar, *, vec_len: int | None = None) -> None:
+    """Every element of `dst` gets `value`: `fill` under another name.
 
     vec_len: elements of one access; the widest that fits, if left out.
     """

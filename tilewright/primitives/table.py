@@ -11,15 +11,18 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import NoneType
-from typing import Annotated, Any, Literal, Protocol, TypeAlias, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, get_args, get_origin, get_type_hints
 
 from numpy.typing import NDArray
 
 from tilewright.dtypes import DType
 from tilewright.layout.facts import Facts, Value
 
+if TYPE_CHECKING:
+    from tilewright.primitives.elementwise import Formula
+
 __all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "In", "InOut", "Keyword", "Mismatch", "Operand", "Out",
-           "Primitive", "Role", "Scalar", "Shape", "Tile", "operand_names", "primitive"]  # fmt: skip
+           "Primitive", "Role", "Scalar", "Seen", "Shape", "Tile", "operand_names", "primitive"]  # fmt: skip
 
 WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 """The scopes whose threads share memory; those of most primitives."""
@@ -27,14 +30,25 @@ WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a call does with an operand. tile: it is a region, else a value. clipped: of a region that leaves its buffer
-    the part outside is left alone.
+    """What a call does with an operand. tile: it is a region, else a value; value: it may be either. clipped: of a
+    region that leaves its buffer the part outside is left alone, neither written nor read; if_asked: in calls with one
+    of these keywords.
     """
 
     name: str
     written: bool = False
     tile: bool = True
     clipped: bool = False
+    value: bool = False
+    if_asked: tuple[str, ...] = ()
+
+    def may_leave(self, keywords: Mapping[str, object]) -> bool:
+        """May the region of a call with these keywords leave its buffer?"""
+        return self.clipped or any(keywords.get(key) not in (None, False) for key in self.if_asked)
+
+    def admits(self, *, tile: bool) -> bool:
+        """May the operand be a tile, or a value?"""
+        return self.value or self.tile is tile
 
 
 Array: TypeAlias = NDArray[Any]
@@ -42,6 +56,7 @@ Out = Annotated[Array, Role("out", written=True)]
 In = Annotated[Array, Role("in")]
 InOut = Annotated[Array, Role("in-out", written=True)]
 Clipped = Annotated[Array, Role("out, clipped", written=True, clipped=True)]
+Seen = Annotated[Array, Role("in, clipped", clipped=True)]
 Scalar = Annotated[Any, Role("scalar", tile=False)]
 
 Shape: TypeAlias = tuple[Value, ...]
@@ -71,17 +86,20 @@ class Mismatch:
 
 
 ElementRule = Callable[[Mapping[str, Tile], Mapping[str, object]], "Mismatch | None"]
-ShapeRule = Callable[[Mapping[str, Tile], Facts], "Mapping[str, Shape] | Mismatch"]
-"""The shapes of the tiles by name, with numbers where another operand knows them."""
+ShapeRule = Callable[[Mapping[str, Tile], Facts, Mapping[str, object]], "Mapping[str, Shape] | Mismatch"]
+"""The shapes of the tiles by name, with numbers where another operand knows them. The last argument: the keywords."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a primitive is called with."""
+    """What a primitive is called with. default: the number that stands for it where it is left out; of a tile without
+    one, `dst` stands for it.
+    """
 
     name: str
     role: Role
     optional: bool = False
+    default: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +127,16 @@ class Keyword:
         """May it be that value?"""
         if get_origin(self.type) is Literal:
             return value in self.kinds
-        return object in self.kinds or (isinstance(value, tuple(self.kinds)) and not isinstance(value, bool))  # type: ignore[arg-type]  # all types
+        types = tuple(get_origin(kind) or kind for kind in self.kinds)
+        if isinstance(value, bool):
+            return bool in types or object in types
+        return object in types or isinstance(value, types)  # type: ignore[arg-type]  # all types
 
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
     """A tile primitive. meaning: on NumPy arrays, it changes those that are written. shapes, elements: what the tiles
-    must have in common.
+    must have in common. formula: of a primitive that computes each element by itself, how.
     """
 
     name: str
@@ -126,6 +147,7 @@ class Primitive:
     meaning: Callable[..., None]
     shapes: ShapeRule | None = None
     elements: ElementRule | None = None
+    formula: Formula | None = None
 
     @property
     def tiles(self) -> tuple[Operand, ...]:
@@ -134,7 +156,7 @@ class Primitive:
 
     @property
     def required(self) -> int:
-        """How many operands every call has."""
+        """The number of operands that every call has."""
         return sum(not operand.optional for operand in self.operands)
 
     def keyword(self, name: str) -> Keyword | None:
@@ -143,14 +165,14 @@ class Primitive:
 
     @property
     def signature(self) -> inspect.Signature:
-        """As a kernel calls it."""
+        """The signature with which a kernel calls it."""
         plain, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
         operands = [
             inspect.Parameter(
                 each.name,
                 plain,
                 default=None if each.optional else inspect.Parameter.empty,
-                annotation="Tile" if each.role.tile else "Value",
+                annotation="Tile" if not each.role.admits(tile=False) else "Value",
             )
             for each in self.operands
         ]

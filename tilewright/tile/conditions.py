@@ -22,6 +22,7 @@ __all__ = [
     "one_place_each",
     "only_in",
     "plain_registers",
+    "registers_inside",
     "single_thread",
     "tmem_address",
     "whole_warps",
@@ -135,3 +136,11 @@ def single_thread(call: TileCall) -> str | None:
 def plain_registers(call: TileCall) -> str | None:
     local = call.side("local")
     return None if local.swizzle is None else f"{local.name} is swizzled"
+
+
+@condition("regions of registers are known to be inside of their buffers")
+def registers_inside(call: TileCall) -> str | None:
+    for side in call.tiles:
+        if side.space == "local" and (dims := open_dimensions(call, side)):
+            return f"the region {side} may leave dimension {dims[0]} of {side.name}"
+    return None

@@ -32,7 +32,9 @@ __all__ = [
     "element_numbers",
     "misaligned",
     "missing_fact",
+    "one_storage",
     "places",
+    "repeats",
     "storage_start",
     "tracked",
     "widest_vector",
@@ -141,7 +143,7 @@ def vector_lengths(call: TileCall) -> list[int]:
 
     The call's ``vec_len=`` leaves only that one.
     """
-    bits = call.dtype.bits
+    bits = max(side.dtype.bits for side in call.tiles)
     lengths = [8 * nbytes // bits for nbytes in VECTOR_BYTES if 8 * nbytes >= bits]
     asked = call.option("vec_len")
     return lengths if asked is None else [length for length in lengths if length == asked]
@@ -171,10 +173,14 @@ def widest_vector(
 def run_problem(call: TileCall, side: Side, where: Places, elements: Ints, length: int) -> str | None:
     """Why the last axis of ``elements`` is not made of aligned, contiguous runs of ``length``; None if it is.
 
-    Runs of as many bytes as an access has, aligned to that number.
+    Runs of as many bytes as an access has, aligned to that number; or of one element over and over.
     """
     if elements.shape[-1] % length:
         return f"{elements.shape[-1]} elements are no multiple of {length}"
+    if length > 1 and repeats(elements, length):
+        return None
+    if length * side.dtype.bits % 8:
+        return f"{length} elements of {side.name} share a byte with others"
     if where.longest_run is not None and length > where.longest_run:
         return f"the swizzle of {side.name} keeps only {where.longest_run} elements together"
     runs = where.seen[:, elements].reshape(len(where.units), -1, length)
@@ -182,6 +188,12 @@ def run_problem(call: TileCall, side: Side, where: Places, elements: Ints, lengt
     if (inside[0] != np.arange(length)).any() or inside[1:].any():
         return f"{length} neighbours are not contiguous in {side.name}"
     return misaligned(call, side, where, runs[:, :, 0], length)
+
+
+def repeats(elements: Ints, length: int) -> bool:
+    """Is each run of ``length`` elements one element over and over?"""
+    runs = elements.reshape(-1, length)
+    return bool((runs == runs[:, :1]).all())
 
 
 def misaligned(call: TileCall, side: Side, where: Places, starts: Ints, length: int) -> str | None:
@@ -241,6 +253,19 @@ def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
     layout = parent.layout
     offset = indices[0] if layout is None else layout.place(*indices, shape=parent.shape, facts=facts).get("m", 0)
     return align, plus(start, plus(offset * parent.dtype.bits, own))
+
+
+def one_storage(call: TileCall) -> bool:
+    """May an element be written where others are still read?"""
+    roots = [_root(side.buffer) for side in call.tiles]
+    return any(root == roots[0] for root in roots[1:])
+
+
+def _root(buffer: Buffer) -> object:
+    """What tells the storage from others."""
+    while isinstance(buffer.data, AddressOf):
+        buffer = buffer.data.buffer
+    return buffer.name if buffer.data is None else buffer.data
 
 
 # Back into code

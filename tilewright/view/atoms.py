@@ -43,7 +43,7 @@ def atom_grids(atom: CopyAtom, *, by: str = "lane") -> list[Grid]:
 
 
 def _whole(atom: CopyAtom, layout: TileLayout, by: str) -> Grid:
-    """All matrices below one another."""
+    """The grid of an instruction: all its matrices below one another."""
     columns = ROW_BITS // atom.element_bits
     return layout_grid(layout, (int(layout.size()) // columns, columns), dtype(f"uint{atom.element_bits}"), by=by)
 
@@ -72,7 +72,7 @@ def opposite_grid(atom: CopyAtom) -> Grid:
 
 
 def mma_grids(mma: MmaAtom, *, by: str = "lane") -> list[Grid]:
-    """Who holds each element of A, of B and of C, which is D's as well."""
+    """The grids of A, B and C (and D): which lane and register hold each element."""
     m, n, k = (int(each) for each in re.findall(r"\d+", mma.shape))
     operands = {"A": ("M / K", (m, k)), "B": ("K / N", (k, n)), "C": ("M / N", (m, n))}
     grids = []

@@ -9,7 +9,7 @@ operations  asynchronous operations and how they are known to be complete; compl
 on_behalf   the same as accesses of who issued them; in_flight: what threads touch meanwhile
 protocol    what must hold whatever the schedule
 missing     the step that is missing between two accesses, in the kernel's own words
-reports     what a race report says; advice: a barrier that can stand there and helps
+reports     what a race report says; advice: a barrier that can stand there and helps; handover: what flags lack
 proxies     accesses of two kinds to one memory, and the fences between them
 engine      the events of a run, each brought to those that it concerns
 

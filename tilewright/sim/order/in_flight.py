@@ -16,11 +16,11 @@ from tilewright.sim.order.operations import Operations, Stretch, along, keeps_or
 from tilewright.sim.order.operations import Part as Issued
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.pending import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.actors import Ints
 
 __all__ = ["check_abroad", "check_in_flight", "check_shared"]
 
@@ -38,7 +38,11 @@ def check_in_flight(known: Operations, used: Stretch, batch: Look, mask: Mask, s
             continue
         issue = loading.operation.form.issue
         alone = issue is not None and issue.fenced and issuing is None
-        held = [(one, fills) for one, fills in stretches_of(loading.operation) if (site.write or fills or alone) and used.overlaps(one)]
+        held = [
+            (one, fills)
+            for one, fills in stretches_of(loading.operation)
+            if (site.write or fills or alone) and used.overlaps(one)
+        ]
         if not held:
             continue
         rows, warps = batch.rows_and_warps(waiting)

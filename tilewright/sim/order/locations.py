@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.order.actors import Actors, Ints
+from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Fences, Pattern
 from tilewright.sim.order.clocks import Clocks, Far, Known, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.sim.machine.masks import Bools
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.order.places import Access
 
 __all__ = ["Locations", "holds"]
@@ -81,11 +82,10 @@ class Locations:
         self.awake = True
         if site.write:
             self.memories.add(places.name)
-        every = list(_threads(access))
-        if access.batch.wave.run.backwards:
-            every.reverse()
-        for _, threads in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
-            self._of_warp(access, fences, list(threads))  # they have no order among themselves
+        threads = list(_threads(access))
+        every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
+        for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
+            self._of_warp(access, fences, list(warp))  # they have no order among themselves
 
     def _of_warp(self, access: Access, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
         site, clocks = access.site, access.clocks

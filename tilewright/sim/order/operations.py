@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.tmem import table_of_cells
+from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import arrivals_of
-from tilewright.sim.order.clocks import OFFERED, ORDERED, SEEN, Clocks, Known, told
+from tilewright.sim.order.clocks import OFFERED, ORDERED, SEEN, Clocks, Known, Times, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.instructions import Instruction
-    from tilewright.sim.machine.masks import Bools
     from tilewright.sim.machine.pending import Operation, Waiting
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.actors import Ints
 
 __all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "along", "keeps_order", "stretches_of"]
 
@@ -107,12 +107,8 @@ class Loading:
 
 def stretches_of(operation: Operation) -> Iterator[tuple[Stretch, bool]]:
     """The registers that an operation goes on using; are they written?"""
-    row = operation.instruction
-    for files, starts, written in ((row.sinks, operation.sinks, True), (row.sources, operation.held, False)):
-        for file, address in zip(files, starts, strict=True):
-            reach = file.width * (file.count if file.run else 1)
-            for place, start in zip(file.places, [address] if file.run else list(address), strict=False):
-                yield Stretch(place.name, start, reach), written
+    for place, start, nbytes, written in operation.registers():
+        yield Stretch(place.name, start, nbytes), written
 
 
 def actors_of(operation: Operation) -> tuple[Ints, Ints, Ints]:
@@ -130,7 +126,8 @@ class Operations:
     writers, readers: (CTAs, columns, lanes), who wrote a cell last, and who in each warpgroup has read it since.
     holders: for each warp that copies, (CTAs, units) who reads a unit of shared memory last; filling: who writes it.
     spans: of operations on shared memory, their first and last byte. abroad: those on global memory. unseen: those that
-    somebody has not waited for, and who, (n, lanes). committed: what commits, or signals of their own, will publish.
+    somebody has not waited for, and who, (n, lanes). committed: what commits, or signals of their own, will publish;
+    issued: what their threads came after.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -141,7 +138,6 @@ class Operations:
         self.writers = table_of_cells(wave.ctas, np.int32)
         self.readers = [table_of_cells(wave.ctas, np.int32) for _ in range(-(-wave.run.warps // 4))]
         self.unit: int = wave.run.program.asynchronous_unit
-        self.fences_registers = any(one.form.issue and one.form.issue.fenced for one in wave.run.program.operations)
         self.holders: dict[int, NDArray[np.int32]] = {}
         self.filling = self._units()
         self.spans: dict[int, tuple[int, int]] = {}
@@ -149,6 +145,7 @@ class Operations:
         self.loading: list[Loading] = []
         self.unseen: list[tuple[Operation, Ints, Bools]] = []
         self.committed: dict[int, Known] = {}
+        self.issued: dict[int, Times] = {}
         self.commits: list[Commit] = []
         self._free = list(range(clocks.parts.shape[-1] - 1, 0, -1))
 
@@ -197,9 +194,11 @@ class Operations:
         """(n, numbers): the parts of a group that each of these threads has issued alone."""
         found = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.bool_)
         own = [part for part in self.parts.values() if part.is_alone and part.operation.group == group]
-        key = np.array([part.rank * 1024 + part.thread for part in own])
-        if own:
-            found[:, [part.number for part in own]] = (self.ranks[rows] * 1024 + threads)[:, None] == key
+        issued: dict[int, list[int]] = {}
+        for part in own:
+            issued.setdefault(part.rank * 1024 + part.thread, []).append(part.number)
+        for k, key in enumerate((self.ranks[rows] * 1024 + threads).tolist()):
+            found[k, issued.get(key, [])] = True
         return found
 
     def _make_room(self, wanted: int) -> None:
@@ -246,6 +245,7 @@ class Operations:
         mine = np.where(self._of_threads(rows, threads, commit.group), SEEN, 0).astype(np.uint8)
         flags = told(np.asarray(flags | mine | (flags | mine) << 1 & OFFERED, np.uint8))
         nothing = np.zeros((len(rows), self.clocks.width), np.int32)
+        self.issued[commit.number] = self.clocks.published(Actors.threads(rows, threads)).threads
         self.committed[commit.number] = Known(nothing, flags, self.clocks.cluster_of(rows))
         first = commit.signals[-1]
         parity = int(arrivals_of(self.wave, *([each[:1] for each in (first.rows, first.rows, first.at)])).phase[0]) % 2
@@ -259,6 +259,8 @@ class Operations:
         number, _, _ = actors_of(operation)
         flags[number, own] = SEEN
         nothing = np.zeros((len(rows), self.clocks.width), np.int32)
+        issuers = Actors.threads(rows, operation.issuers.threads)
+        self.issued[operation.number] = self.clocks.published(issuers).threads
         self.committed[operation.number] = Known(nothing, flags, self.clocks.cluster_of(rows))
 
     def awaited(self, waiting: Waiting) -> Iterator[tuple[Operation, Ints, Bools]]:
@@ -281,7 +283,7 @@ class Operations:
             over = np.broadcast_to(waiting.covers(loading.operation), rows.shape)
             loading.warps[rows[over], threads[over] // 32] = False
         self.loading = [each for each in self.loading if each.warps.any()]
-        self.wave.pending.loading = bool(self.loading) or self.fences_registers
+        self.wave.pending.loading = bool(self.loading)
 
     def retire(self, operation: Operation, own: Ints, over: Bools, *, reads: bool) -> None:
         """Threads have seen that their part of an operation is complete, or has read its sources: from now on nobody
@@ -308,8 +310,7 @@ class Operations:
     def are_ordered(self, number: int, now: Operation, own: Ints) -> Bools:
         """Of each actor of an operation: does a part come before it?
 
-        Some kinds of one thread keep their order by themselves, and what a thread itself has seen complete is; an
-        operation reads before it writes.
+        Some kinds of one thread keep their order by themselves; an operation reads before it writes.
         """
         _, rows, threads = actors_of(now)
         flags = self.clocks.parts[rows, self.knowers(now), number]
@@ -317,7 +318,7 @@ class Operations:
         earlier = self.parts.get(number)
         if earlier is not None and earlier.is_alone and now.issuers.lanes == 1:
             same = (threads == earlier.thread) & (self.ranks[rows] == earlier.rank)
-            in_order |= np.asarray(same & (keeps_order(earlier.operation, now.instruction) | (flags & SEEN != 0)))
+            in_order |= np.asarray(same & keeps_order(earlier.operation, now.instruction))
         return in_order
 
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Fence
-from tilewright.sim.checks.coordinates import element_text
+from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.order.missing import fence_name
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.masks import Bools
-    from tilewright.sim.order.actors import Actors, Ints
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.order.actors import Actors
     from tilewright.sim.order.channels import Signals
     from tilewright.sim.order.clocks import Clocks
 

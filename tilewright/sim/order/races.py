@@ -6,24 +6,23 @@ other thread, of one size. Source: PTX ISA, "Memory Consistency Model: Morally s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.locations import holds
-from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, Candidates
-from tilewright.sim.order.records import Record
+from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access
+from tilewright.sim.order.records import Candidates, Record
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.actors import Ints
     from tilewright.sim.order.places import Places
 
-__all__ = ["Clash", "clash_of", "lost_store"]
+__all__ = ["Clash", "clash_of", "clash_with_reads", "lost_store"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -31,7 +30,8 @@ class Clash:
     """A race. lane: (CTA, warp, lane) in the batch of the access. other_cta, other_thread: of the grid, of its CTA.
 
     other: the earlier access, where it is remembered; with_writer: has that written? equal_values: the same, both?
-    at_once: are both of one execution of a statement?
+    at_once: are both of one execution of a statement? loose: does the earlier one, a read, surely come first in
+    practice?
     """
 
     access: Access
@@ -42,6 +42,7 @@ class Clash:
     with_writer: bool
     equal_values: bool
     at_once: bool = False
+    loose: bool = False
 
     @property
     def site(self) -> Site:
@@ -94,13 +95,23 @@ def _pairs(access: Access, found: Candidates) -> _Pairs:
     return _Pairs(row, thread, knower, cta, found.tags >> places.shift, found.tags & THREAD, other)
 
 
+def clash_with_reads(access: Access, found: Candidates) -> Clash | None:
+    """The race of a write with earlier reads that is told; loose, where all of them come first in practice."""
+    clash, _ = clash_of(access, found, with_writer=False)
+    if clash is not None and access.clocks.loose:
+        strict, _ = clash_of(replace(access, loosely=True), found, with_writer=False)
+        return strict or replace(clash, loose=True)
+    return clash
+
+
 def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Candidates]:
     """The race among candidates that is told, if there is one, and those that are right without being ordered.
 
     One with another warp is told first, as it needs the wider barrier.
     """
     pairs = _pairs(access, found)
-    known = access.clocks.knows(pairs.row, pairs.knower, pairs.other_cta, pairs.other_thread, pairs.time)
+    who = (pairs.row, pairs.knower, pairs.other_cta, pairs.other_thread, pairs.time)
+    known = access.clocks.knows(*who, loosely=access.loosely)
     many = found.tags & MANY != 0
     unknown = ~known & ~many
     unordered = found[unknown]
@@ -207,10 +218,10 @@ def _known_of(access: Access, record: Record, rows: Ints, knowers: Ints, ctas: I
     """Is what these threads did in a record known? What a warp did together, all of its lanes did."""
     time = np.full(len(rows), record.time)
     if not record.site.collective:
-        return access.clocks.knows(rows, knowers, ctas, threads, time)
+        return access.clocks.knows(rows, knowers, ctas, threads, time, loosely=access.loosely)
     known = np.ones(len(rows), np.bool_)
     for lane in range(32):
-        known &= access.clocks.knows(rows, knowers, ctas, threads & ~31 | lane, time)
+        known &= access.clocks.knows(rows, knowers, ctas, threads & ~31 | lane, time, loosely=access.loosely)
     return known
 
 
@@ -226,7 +237,7 @@ def _told(access: Access, racing: Candidates, *, with_writer: bool) -> Clash:
         int(pairs.other_thread[k]),
         other,
         with_writer,
-        equal_values=with_writer and access.site.write and access.finds_equal(racing.lanes(access)),
+        equal_values=with_writer and access.site.write and access.finds_equal(racing.lanes(access.look.shape)),
     )
 
 
