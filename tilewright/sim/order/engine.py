@@ -25,6 +25,7 @@ from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.on_behalf import awaited, places_of
 from tilewright.sim.order.operations import Stretch
 from tilewright.sim.order.places import Access, Places
+from tilewright.sim.order.protocol import CLUSTER
 from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.reports import report, warning
 from tilewright.sim.order.wave import WaveOrder

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.locations import holds
-from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access
+from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, bound_of
 from tilewright.sim.order.records import Candidates, Record
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
     order = np.lexsort((pairs.knower, pairs.row, key))
     order = order[_two_of_each(key[order], pairs.row[order], pairs.knower[order])]
     low, high = int(place.min()), int(place.max())
-    seen = 0 if places.is_global else int(access.bound().min())  # everyone here knows everyone until then
+    seen = 0 if places.is_global else int(bound_of(access.known()).min())  # everyone here knows everyone until then
     mine, key = _select(pairs, order), key[order]
     for record in places.log.newest_first():
         if record.time <= seen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tilewright.sim.machine.address import Address, Part
@@ -22,7 +23,10 @@ PITCH = 256  # the shared memories of a cluster follow each other in multiples o
 
 
 class WaveOrder:
-    """The order of a wave of CTAs. operations, stores: where the kernel has asynchronous instructions."""
+    """The order of a wave of CTAs. operations, stores: where the kernel has asynchronous instructions.
+
+    meetings: what barriers hand on, by number; by ~number, to the same CTA alone.
+    """
 
     def __init__(self, wave: Wave, grain: int) -> None:
         asynchronous = wave.run.program.has_asynchronous
@@ -32,7 +36,7 @@ class WaveOrder:
         if wave.run.cluster_ctas > 1:
             pitch = -(-max(nbytes, 1) // PITCH) * PITCH
             self.shared = Places(f"{name} {wave.first}", ctas * pitch, grain, is_global=True, pitch=pitch)
-        self.meetings: dict[int, Ledger] = {}
+        self.meetings: dict[int, Ledger] = defaultdict(lambda: Ledger(self.clocks))
         self.phases = Phases(self.clocks)
         self.fences = Fences(self.clocks)
         self.operations = Operations(self.clocks) if asynchronous else None
