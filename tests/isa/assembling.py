@@ -101,7 +101,8 @@ def _assembly(bound: Bound) -> str:
         ]
         for number in range(first, first + length):
             if operand.written:
-                outputs.append(f'"=r"(words[{number}])' if letter == "r" else OUTPUTS[letter])
+                mark = "+" if operand.read else "="
+                outputs.append(f'"{mark}r"(words[{number}])' if letter == "r" else OUTPUTS[letter])
             else:
                 inputs.append(f'"{letter}"({INPUTS[letter]})')
         numbers = [f"%{number}" for number in range(first, first + length)]

@@ -11,7 +11,7 @@ from tilewright.dtypes import INT32, INT64, DType, dtype
 from tilewright.errors import KernelError, LayoutError, choices
 from tilewright.ir.build import as_expr, cast
 from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Within, const_value
-from tilewright.ir.sums import Sum
+from tilewright.ir.sums import collected, distance
 from tilewright.layout import Layout, S, SwizzleLayout
 from tilewright.records import replace
 
@@ -113,7 +113,7 @@ class Buffer(_Remembered):
         if const_value(offset) == 0:
             return AddressOf(self)
         elements, bits = as_expr(as_index(offset)), self.dtype.bits
-        size = self.shape[0] if self.layout is None else _collected(self.layout.storage().cosize("m"))
+        size = self.shape[0] if self.layout is None else collected(self.layout.storage().cosize("m"))
         start = AddressOf(self, owed=(Within(elements, as_expr(size, INT64), self.name, Within.STORAGE),))
         return start + (elements * (bits // 8) if bits % 8 == 0 else elements * bits // 8)
 
@@ -308,7 +308,7 @@ class Buffer(_Remembered):
             return self._flat
 
     def _flattened(self) -> Buffer:
-        size = _collected(self._storage()) if self.space == "global" else self.storage_size()
+        size = collected(self._storage()) if self.space == "global" else self.storage_size()
         return replace(self, shape=(size,), layout=None)
 
     def _check_rank(self, rank: int) -> None:
@@ -350,7 +350,7 @@ class Region:
                 raise KernelError(f"a region of {buffer.name} has no steps", given=given, allowed="start:stop")
             start = 0 if part.start is None else part.start
             stop = extent if part.stop is None else part.stop
-            box.append((as_index(start), as_index(_distance(start, stop))))
+            box.append((as_index(start), as_index(distance(start, stop))))
         return Region(buffer, tuple(box))
 
     def __str__(self) -> str:
@@ -367,19 +367,6 @@ def as_index(value: object) -> Value:
     if isinstance(value, Expr) and value.dtype.is_integer and value.dtype.bits < 32:
         return cast(value, INT32)
     return value  # type: ignore[return-value]  # as_expr refuses what is no value
-
-
-def _distance(start: Value, stop: Value) -> Value:
-    """``stop - start``, with what cancels out gone: from ``k * 16`` to ``(k + 1) * 16`` it is 16."""
-    if not isinstance(start, Expr) and not isinstance(stop, Expr):
-        return stop - start
-    total = Sum.of(as_expr(stop)).minus(Sum.of(as_expr(start)))
-    return total.build((as_expr(stop) - as_expr(start)).dtype) if total.terms else total.const
-
-
-def _collected(value: Value) -> Value:
-    """The same value with its terms collected: ``n - 1 + 1`` is ``n``."""
-    return Sum.of(value).build(value.dtype) if isinstance(value, Expr) else value
 
 
 def reached(name: str, shape: Sequence[Value], layout: Layout) -> Layout:

@@ -15,6 +15,7 @@ In the order in which to read:
     sync, fences, warp  threads that meet, order and tell each other; mbarrier: phases, by the bits of mbarrier_state
     tcgen05_alloc, tcgen05_ldst, tcgen05_cp, tcgen05_sync
                         tensor memory; descriptors and descriptor_rows: how it finds matrices in shared memory
+    wgmma, wgmma_values products of a warpgroup, on matrices of shared memory
     operations          what asynchronous families have in common
     math, fma, bits, arith, convert, extremes, rounded
                         numbers of one thread

@@ -24,6 +24,7 @@ __all__ = [
     "Issue",
     "Mods",
     "ProxyFence",
+    "RegisterFence",
     "Signal",
     "Space",
     "Sync",
@@ -129,6 +130,15 @@ class ProxyFence:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisterFence:
+    """A form that orders what a warp did to its registers before it against the operations of a group after it, which
+    are ``fenced``.
+    """
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
 class Sync:
     """A form that threads meet at. Barriers have no `execute`: the simulator keeps the meeting.
 
@@ -178,12 +188,18 @@ class Issue:
 
     group: what is counted together by the thread, warp or warpgroup that issues it; "" for none.
     in_order_after: instructions whose operations come first without anyone's waiting, where the same one has issued
-    both. holds: operands whose registers it goes on reading; those of all others it has read when it is issued.
+    both, with the same modifiers ``alike``. holds: operands whose registers it goes on reading; those of all others it
+    has read when it is issued. accumulates: a condition among the operands; where it is false, registers that the form
+    updates are written and not read. fenced: a `RegisterFence` of the group stands between what else touched its
+    registers and the operation, and nothing but the group's touches them before the wait, not even to read.
     """
 
     group: str = ""
     in_order_after: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
+    accumulates: str = ""
+    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,4 +221,4 @@ class Wait:
     reads: bool = False
 
 
-Effect = Access | Sync | Fence | ProxyFence | Signal | Issue | Commit | Wait
+Effect = Access | Sync | Fence | ProxyFence | RegisterFence | Signal | Issue | Commit | Wait

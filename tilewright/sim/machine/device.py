@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tilewright.errors import Span
-    from tilewright.isa import Fence, ProxyFence
+    from tilewright.isa import Fence, ProxyFence, RegisterFence
     from tilewright.sim.machine.address import Part
     from tilewright.sim.machine.arrays import Array, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look
@@ -83,7 +83,9 @@ class Device:
         """The bytes of a place themselves."""
         return batch.wave.storage(place)
 
-    def ordered(self, batch: Batch, mask: Mask, what: Sync | Fence | ProxyFence, at: Span | None) -> None:
+    def ordered(
+        self, batch: Batch, mask: Mask, what: Sync | Fence | ProxyFence | RegisterFence, at: Span | None
+    ) -> None:
         """A fence, or the lanes of whole warps meeting where none of them can be elsewhere."""
         if not isinstance(what, Sync):
             for check in self.checks:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.isa import Fence, Lanes, ProxyFence, Signal
+    from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence, Signal
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
@@ -50,7 +50,7 @@ class Events:
     def warps_met(self, batch: Batch, mask: Mask) -> None:
         """The lanes of each active warp have met."""
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence | RegisterFence) -> None:
         """A thread ordered its own accesses."""
 
     def signalled(

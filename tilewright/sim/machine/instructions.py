@@ -87,7 +87,7 @@ class RegisterFile:
 
     def check(self, batch: Batch, mask: Mask, at: Any) -> None:
         """Look at the registers before they are accessed."""
-        if self.run and not at.parts and self.is_inside(at.start) and not batch.wave.pending.loading:
+        if self.run and not at.parts and self.is_inside(at.start) and not batch.wave.pending.watched:
             return
         if self.run:
             self.sites[0].reach(batch, mask, at)

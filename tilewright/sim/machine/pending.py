@@ -19,13 +19,17 @@ from tilewright.isa import Addresses, Signal
 from tilewright.sim.machine.units import Issuers, Touched, issuers_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from tilewright.isa import Access, Form, Wait
+    from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.instructions import Instruction
     from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Operation", "Pending", "Waiting"]
@@ -132,6 +136,15 @@ class Operation:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
         return self.issuers.name(actor)
 
+    def registers(self) -> Iterator[tuple[Place, Address, int, bool]]:
+        """The registers that it goes on using: buffer, first address, bytes; are they written?"""
+        row = self.instruction
+        for files, starts, written in ((row.sinks, self.sinks, True), (row.sources, self.held, False)):
+            for file, address in zip(files, starts, strict=True):
+                reach = file.width * (file.count if file.run else 1)
+                for place, start in zip(file.places, [address] if file.run else list(address), strict=False):
+                    yield place, start, reach, written
+
     # Completion
 
     def signal(self, *, at_issue: bool) -> None:
@@ -213,7 +226,7 @@ class Operation:
         if form.moves:
             results = self._results(form.validity or form.execute, [*flags, *given, *registers])
         else:
-            for value in (*flags, *given, *registers):
+            for value in (*flags, *given, *(registers if self._reads_registers(which) else ())):
                 self._require(value, f"an operand of {self.name}")
             results = tuple(_ones(one) for one in writes) + (None,) * len(self.sinks)
         for one, data in zip(writes, results, strict=False):
@@ -222,6 +235,11 @@ class Operation:
             one.store(wave, data, flags=True)
         for register, at, data in zip(self.instruction.sinks, self.sinks, results[len(writes) :], strict=True):
             register.store_flags(self.batch, self.mask, at, None if data is None else self.issuers.spread(data, shape))
+
+    def _reads_registers(self, which: slice) -> bool:
+        """Does any issuer read the registers that the form updates?"""
+        condition = self.form.issue.accumulates if self.form.issue else ""
+        return not condition or bool(self.arguments[condition][which].any())
 
     def _require(self, flags: NDArray[Any], use: str) -> None:
         octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
@@ -244,16 +262,22 @@ def _ones(one: Touched) -> NDArray[Any]:
 class Pending:
     """The queue of a wave. last: the number of the operation that was issued last. loading: must accesses to registers
     be looked at, since some may be in flight? issuing: the instruction that is looking at its own. commits: by group,
-    (CTAs, threads), how many each thread has made.
+    (CTAs, threads), how many each thread has made. uses: what else was done to registers, for the check that asks.
     """
 
     def __init__(self, wave: Wave) -> None:
         self.wave = wave
         self.loading = False
+        self.uses: Any = None
         self.issuing: Instruction | None = None
         self.queue: deque[Operation] = deque()
         self.last = 0
         self.commits: dict[str, Ints] = {}
+
+    @property
+    def watched(self) -> bool:
+        """Must accesses to registers be looked at?"""
+        return self.loading or self.uses is not None
 
     def commits_of(self, group: str) -> Ints:
         """(CTAs, threads): how many commits of a group each thread has made."""

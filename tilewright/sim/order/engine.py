@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.isa import Fence, ProxyFence, Signal
+from tilewright.isa import Fence, ProxyFence, RegisterFence, Signal
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.coordinates import element_text
@@ -17,19 +16,19 @@ from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Fences, Pattern, Phases, Signals, arrivals_of, signals_of, together
-from tilewright.sim.order.clocks import HEARD, SEEN, Clocks, Known, Ledger
+from tilewright.sim.order.channels import Pattern, Signals, arrivals_of, signals_of, together
+from tilewright.sim.order.clocks import HEARD, SEEN, Known
 from tilewright.sim.order.completion import check_freed, check_issue
 from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
 from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.on_behalf import awaited, places_of
-from tilewright.sim.order.operations import Operations, Stretch
+from tilewright.sim.order.operations import Stretch
 from tilewright.sim.order.places import Access, Places
-from tilewright.sim.order.protocol import CLUSTER, Protocol
-from tilewright.sim.order.proxies import Stores, overwrites
+from tilewright.sim.order.protocol import CLUSTER
 from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.reports import report, warning
+from tilewright.sim.order.wave import WaveOrder
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -47,36 +46,10 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.records import Candidates
 
-__all__ = ["Order", "WaveOrder"]
+__all__ = ["Order"]
 
-PITCH = 256  # the shared memories of a cluster follow each other in multiples of so many bytes
 ANYWHERE = 0  # where pointers of run time write
 RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire")  # fences
-
-
-class WaveOrder:
-    """The order of a wave of CTAs. meetings: what barriers hand on, by number; by ~number, to the same CTA alone."""
-
-    def __init__(self, wave: Wave, grain: int) -> None:
-        asynchronous = wave.run.program.has_asynchronous
-        self.clocks = Clocks(wave, has_parts=asynchronous)
-        name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
-        self.shared = Places(name, nbytes, grain, is_global=False)
-        if wave.run.cluster_ctas > 1:
-            pitch = -(-max(nbytes, 1) // PITCH) * PITCH
-            self.shared = Places(f"{name} {wave.first}", ctas * pitch, grain, is_global=True, pitch=pitch)
-        self.meetings: dict[int, Ledger] = defaultdict(lambda: Ledger(self.clocks))
-        self.phases = Phases(self.clocks)
-        self.fences = Fences(self.clocks)
-        self.operations = Operations(self.clocks) if asynchronous else None
-        self.stores = Stores(self.clocks, overwrite=overwrites(wave.run.program)) if asynchronous else None
-        self.protocol = Protocol(self.clocks)
-
-    def located(self, batch: Batch, at: Address) -> Address:
-        """Addresses of the own CTA's shared memory as `Places` has them."""
-        if not self.shared.is_global:
-            return at
-        return Address(at.start, *at.parts, Part(batch.rows(self.shared.pitch)))
 
 
 class Order(Check):
@@ -253,7 +226,9 @@ class Order(Check):
             self._expand(batch.wave)
         self.orders[batch.wave].clocks.warps_met(batch, mask.full)
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence | RegisterFence) -> None:
+        if isinstance(fence, RegisterFence):
+            return
         order, who = self.orders[batch.wave], Actors.of(batch, mask)
         if isinstance(fence, Fence) and fence.scope == "warp":
             order.clocks.learn(who, order.clocks.published(who))

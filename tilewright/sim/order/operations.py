@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.pending import Operation, Waiting
     from tilewright.sim.machine.units import Touched
 
-__all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "along", "keeps_order"]
+__all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "along", "keeps_order", "stretches_of"]
 
 
 @dataclass(eq=False)
@@ -104,14 +104,11 @@ class Loading:
     parts: list[Part]
     warps: Bools
 
-    def stretches(self) -> Iterator[tuple[Stretch, bool]]:
-        """The registers themselves; are they written?"""
-        now, row = self.operation, self.operation.instruction
-        for files, starts, written in ((row.sinks, now.sinks, True), (row.sources, now.held, False)):
-            for file, address in zip(files, starts, strict=True):
-                reach = file.width * (file.count if file.run else 1)
-                for place, start in zip(file.places, [address] if file.run else list(address), strict=False):
-                    yield Stretch(place.name, start, reach), written
+
+def stretches_of(operation: Operation) -> Iterator[tuple[Stretch, bool]]:
+    """The registers that an operation goes on using; are they written?"""
+    for place, start, nbytes, written in operation.registers():
+        yield Stretch(place.name, start, nbytes), written
 
 
 def actors_of(operation: Operation) -> tuple[Ints, Ints, Ints]:
@@ -327,8 +324,10 @@ class Operations:
 
 def keeps_order(earlier: Operation, now: Instruction) -> bool:
     """Does an operation come first without anyone's waiting, where the same one issues both?"""
-    issue = now.bound.form.issue
-    return issue is not None and earlier.instruction.bound.instruction.name in issue.in_order_after
+    issue, before, after = now.bound.form.issue, earlier.instruction.bound, now.bound
+    if issue is None or before.instruction.name not in issue.in_order_after:
+        return False
+    return all(before.mods.get(name) == after.mods.get(name) for name in issue.alike)
 
 
 def along(numbers: Ints, like: Ints) -> Ints:
