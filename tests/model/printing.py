@@ -251,6 +251,11 @@ def _tensor(name: str) -> Callable[[Printer, Op], list[str]]:
     return statement
 
 
+def _copy(printer: Printer, op: Op) -> list[str]:
+    pointer, _ = printer.pointer(op)
+    return [f"T.ptx.cp_async({pointer}, {op.source}.ptr_to([0]), 4)"]
+
+
 def _said(*lines: str) -> Callable[[Printer, Op], list[str]]:
     return lambda printer, op: [line.format(op=op) for line in lines]
 
@@ -276,6 +281,10 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
     "initf": _said("T.ptx.fence.mbarrier_init()"),
     "cp": _said("Tx.copy_async(t[:, :], {op.source}[:, :], cta_group=1)"),
     "commit": _said("T.ptx.tcgen05.commit({op.place}.ptr_to([0]), cta_group=1)"),
+    "cpa": _copy,
+    "cpcom": _said("T.ptx.cp_async.commit_group()"),
+    "cpwait": _said("T.ptx.cp_async.wait_group({op.value})"),
+    "cparr": _said("T.ptx.cp_async.mbarrier.arrive({op.place}.ptr_to([0]), noinc=True)"),
     "tld": _tensor("ld"),
     "tst": _tensor("st"),
     "wld": _said("T.ptx.tcgen05.wait.ld()"),
