@@ -35,6 +35,7 @@ TICKET = "add.rlx.gpu q->r; R.acq.gpu o=r; R x->v; W x=v+1; add.rel.gpu o"
 LAST = "W {}; F.gpu; add.rlx.gpu c->r; ?r=1 F.gpu; ?r=1 R {}"
 
 COPY = "cp t s; commit b; *:wait b=0"
+PUT = "put s ba; wait ba=0"
 
 LITMUS = (
     row("mp-rel-acq", "O", "S2", "W x; W.rel.gpu f", "R.acq.gpu f=1; R x"),
@@ -157,6 +158,23 @@ LITMUS = (
         b=1,
         ba=1,
     ),
+    row("px-load", "O", "P4", "put s b", "wait b=0; R s; W s", ctas=False, b=1),
+    row("px-load: another lane", "R", "M1", "put s b", "wait b=0; 1:R s", ctas=False, b=1),
+    row("px-load: another lane, bar.warp.sync", "O", "M1", "put s b", "wait b=0; ws; 1:R s", ctas=False, b=1),
+    row("px-load: relaxed wait", "R", "P7", "put s b", "wait.rlx.cta b=0; R s", ctas=False, b=1),
+    row("px-load: no wait", "R", "S8", "put s b; R s", b=1),
+    row("px-war", "P", "P3", "R s; arr b", f"wait b=0; {PUT}", ctas=False, b=1, ba=1),
+    row("px-war: fence before the arrive", "O", "P3", "R s; fpa; arr b", f"wait b=0; {PUT}", ctas=False, b=1, ba=1),
+    row("px-war: fence after the wait", "O", "P3", "R s; arr b", f"wait b=0; fpa; {PUT}", ctas=False, b=1, ba=1),
+    row("px-war: fence before the load", "P", "P3", "fpa; R s; arr b", f"wait b=0; {PUT}", ctas=False, b=1, ba=1),
+    row("px-war: fence of global memory", "P", "P1", "R s; fpag; arr b", f"wait b=0; {PUT}", ctas=False, b=1, ba=1),
+    row("px-war: a store", "P", "P3", "W s; arr b", f"wait b=0; {PUT}", ctas=False, b=1, ba=1),
+    row("px-war: one thread", "P", "P3", f"R s; {PUT}", ba=1),
+    row("px-war: no arrive", "R", "S8", "R s", PUT, ctas=False, ba=1),
+    row("px-war: after cp.async", "P", "P3", f"cpa s x; cpcom; cpwait=0; {PUT}", ba=1),
+    row("px-war: after cp.async, fence", "O", "P1", f"cpa s x; cpcom; cpwait=0; fpa; {PUT}", ba=1),
+    row("px-war: two writes", "R", "S8", f"put s b; {PUT}; wait b=0", b=1, ba=1),
+    row("tma-past", "R", "P7", "W sb; put s b", "wait b=0; R sb", ctas=False, b=1),
     row("cpa", "O", "P7", "cpa s x; cpcom; cpwait=0; bar 1/2", "bar 1/2; R s", ctas=False),
     row("cpa: wait after the barrier", "R", "P7", "cpa s x; cpcom; bar 1/2; cpwait=0", "bar 1/2; R s", ctas=False),
     row("cpa: no barrier", "R", "P7", "cpa s x; cpcom; cpwait=0", "R s", ctas=False),

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from tests.model.graph import Event, Graph, Place, Thread, holds
 from tests.model.program import Op, Program, home
 
-HANDS_ON = {"commit": "cp", "cparr": "cpa"}  # what tells an m-barrier of its thread's operations, and which those are
+# What tells an m-barrier that operations are complete, and which: those of its thread, or none but itself.
+HANDS_ON = {"commit": "cp", "cparr": "cpa", "put": ""}
 MOST_STEPS = 30_000  # beyond, a program is undecided
 Values = tuple[tuple[object, int], ...]
 Footprint = frozenset[tuple[object, str]]
@@ -384,15 +385,28 @@ def _copied(machine: Machine, one: Flying) -> None:
 
 def _committed(machine: Machine, one: Flying) -> None:
     """The arrival hands on the copies, and implies `before` (T3)."""
-    event = _operation(machine, one, "tmem" if one.op.kind == "commit" else "generic")
-    event.before, event.fenced, event.offered, event.ordered, event.own = 0, {}, 0, 0, 0
+    copies = 0
     for number in one.after:
         copy = machine.flying[number].done
         assert copy is not None
-        event.before |= copy.bit | 1 << copy.number - 1  # its write, and its read just before
-    event.offered = event.before
-    event.place, event.writes, event.op = home(one.op.place, one.thread[0]), True, replace(one.op, sem="release")
+        copies |= copy.bit | 1 << copy.number - 1  # its write, and its read just before
+    _tell(machine, one, copies, one.op.place)
+
+
+def _tell(machine: Machine, one: Flying, operations: int, barrier: str) -> None:
+    """P7: an arrival that hands on these operations alone."""
+    event = _operation(machine, one, "tmem" if one.op.kind == "commit" else "generic")
+    event.before, event.fenced, event.offered, event.ordered, event.own = operations, {}, operations, 0, 0
+    event.place, event.writes, event.op = home(barrier, one.thread[0]), True, replace(one.op, sem="release")
     _arrived(machine, event, event.place, one.issue)
+
+
+def _put(machine: Machine, one: Flying) -> None:
+    """The write of an asynchronous unit, and its completion."""
+    event, place = _operation(machine, one, "async"), home(one.op.place, one.thread[0])
+    machine.graph.access(event, place, reads=False, writes=True)
+    machine.memory[place] = int(one.op.value or 1)
+    _tell(machine, one, event.bit, one.op.source)
 
 
 def _copied_by_thread(machine: Machine, one: Flying) -> None:
@@ -504,7 +518,7 @@ DOES = {
     **dict.fromkeys(("sync", "bar", "bararr", "ws"), _meet),
     "carr": _cluster_arrive,
     "cwait": _cluster_wait,
-    **dict.fromkeys(("cp", "commit", "tld", "tst", "cpa", "cparr"), _issue),
+    **dict.fromkeys(("cp", "commit", "tld", "tst", "cpa", "cparr", "put"), _issue),
     "cpcom": _grouped,
     "cpwait": _copies_seen,
     **dict.fromkeys(("wld", "wst"), _landing),
@@ -517,7 +531,8 @@ LANDS = {
     "tld": _loaded,
     "tst": _stored,
     "cpa": _copied_by_thread,
-    **dict.fromkeys(HANDS_ON, _committed),
+    **dict.fromkeys(("commit", "cparr"), _committed),
+    "put": _put,
 }
 
 

@@ -49,7 +49,7 @@ UNIT = 16  # bytes of shared memory that are remembered together
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Half:
-    """A fence that releases: of the thread of a CTA, at a time. until: up to when each warp's stores are covered; parts:
+    """A fence that releases: of the thread of a CTA, at a time. until: up to when each warp is covered; parts:
     numbers of operations' parts that are.
     """
 
