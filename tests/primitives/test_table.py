@@ -113,6 +113,8 @@ def test_a_keyword_that_the_chosen_variant_does_not_read_is_refused() -> None:
     ("primitive", "keyword", "value", "allowed"),
     [
         ("copy", "vec_len", "8", "vec_len= of type int"),
+        ("copy", "workspace", 3, 'workspace= a dict of buffers: {"scratch": buffer}'),
+        ("copy", "workspace", (("scratch", 3),), 'workspace= a dict of buffers: {"scratch": buffer}'),
         ("copy_async", "cta_group", 3, "cta_group= 1, 2"),
         ("copy_async", "fmt", "b5", "fmt= '', 'b4x16_p64', 'b6x16_p32'"),
     ],

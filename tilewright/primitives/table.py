@@ -105,11 +105,15 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """A setting that variants read. type: as annotated, None aside."""
+    """A setting that variants read. type: as annotated, None aside; rule: what it must be where that is not all, in
+    words.
+    """
 
     name: str
     type: object
     default: object
+    rule: Callable[[object], bool] | None = None
+    words: str = ""
 
     @property
     def kinds(self) -> tuple[object, ...]:
@@ -120,12 +124,16 @@ class Keyword:
     @property
     def allowed(self) -> str:
         """What it may be, in words."""
+        if self.words:
+            return f"{self.name}= {self.words}"
         if get_origin(self.type) is Literal:
             return f"{self.name}= {', '.join(map(repr, self.kinds))}"
         return f"{self.name}= {' or '.join(f'of type {kind.__name__}' for kind in self.kinds)}"  # type: ignore[attr-defined]  # all types
 
     def admits(self, value: object) -> bool:
         """May it be that value?"""
+        if self.rule is not None:
+            return self.rule(value)
         if get_origin(self.type) is Literal:
             return value in self.kinds
         types = tuple(get_origin(kind) or kind for kind in self.kinds)
@@ -193,7 +201,15 @@ class Primitive:
 PRIMITIVES: dict[str, Primitive] = {}
 
 DISPATCH = Keyword("dispatch", str | None, None)
-COMMON = (Keyword("workspace", object, None),)
+
+
+def _are_buffers(value: object) -> bool:
+    """Is it a dict of buffers, as a call keeps it: pairs of a name and an address?"""
+    pairs = isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+    return pairs and all(hasattr(address, "buffer") for _, address in value)  # type: ignore[attr-defined]  # a tuple
+
+
+COMMON = (Keyword("workspace", object, None, _are_buffers, 'a dict of buffers: {"scratch": buffer}'),)
 """Keywords that every call may have."""
 
 
