@@ -6,4 +6,5 @@ from tilewright.ir.expr import *  # noqa: F403
 from tilewright.ir.placement import *  # noqa: F403
 from tilewright.ir.special import *  # noqa: F403
 from tilewright.ir.stmt import *  # noqa: F403
+from tilewright.ir.tiles import *  # noqa: F403
 from tilewright.ir.walk import *  # noqa: F403

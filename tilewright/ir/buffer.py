@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import prod
+from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INT32, INT64, DType, dtype
@@ -12,13 +13,15 @@ from tilewright.errors import KernelError, LayoutError, choices
 from tilewright.ir.build import as_expr, cast
 from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Within, const_value
 from tilewright.ir.sums import Sum
-from tilewright.layout import Layout, S, SwizzleLayout
+from tilewright.ir.tiles import Tiled
+from tilewright.layout import Layout, S, SwizzleLayout, TileLayout
 from tilewright.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "reached", "reader", "row_major", "writer"]
+__all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "reached", "reader", "row_major", "whole_indices",
+           "writer"]  # fmt: skip
 
 reader: ContextVar[Callable[[Load], object] | None] = ContextVar("reader", default=None)
 """What is told of each element that is read: the kernel being parsed."""
@@ -29,6 +32,7 @@ writer: ContextVar[Callable[[Load, Value], None] | None] = ContextVar("writer", 
 SPACES = ("global", "shared", "shared.dyn", "local", "tmem")
 
 Index = "Value | slice"
+_OF_REGIONS = (slice, NoneType, EllipsisType)
 Span1D = tuple[Value, Value]  # start, extent
 
 
@@ -41,7 +45,7 @@ class _Remembered(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer(_Remembered):
+class Buffer(_Remembered, Tiled):
     """Storage that a kernel names. Frozen: a view is another `Buffer` whose ``data`` points into this one.
 
     shape: logical extents, ints or expressions. layout: where the element at a logical coordinate lives; None in the
@@ -92,7 +96,7 @@ class Buffer(_Remembered):
         Of fewer indices than dimensions the rest is whole: ``buf[i]`` of two dimensions is row ``i``.
         """
         indices = index if isinstance(index, tuple) else (index,)
-        if len(indices) < len(self.shape) or any(isinstance(part, slice) for part in indices):
+        if len(indices) < len(self.shape) or any(isinstance(part, _OF_REGIONS) for part in indices):
             return Region.of(self, indices)
         self._check_rank(len(indices))
         element = Load(self, tuple(as_expr(as_index(part)) for part in indices))
@@ -318,7 +322,7 @@ class Buffer(_Remembered):
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class Region(Tiled):
     """A box of a buffer: one (start, extent) per dimension, in elements."""
 
     buffer: Buffer
@@ -336,18 +340,18 @@ class Region:
     def of(buffer: Buffer, indices: tuple[object, ...]) -> Region:
         """The region of ``buffer[indices]``; a plain index counts as a slice of one, a missing one as the whole.
 
-        Raises KernelError for a step, or for more indices than dimensions.
+        None is a dimension of 1 that the buffer does not have, ``...`` the dimensions that are left. Both, and steps,
+        make a region of a view. Raises KernelError for more indices than dimensions.
         """
-        indices = (*indices, *[slice(None)] * (len(buffer.shape) - len(indices)))
-        buffer._check_rank(len(indices))
+        indices = whole_indices(indices, len(buffer.shape))
+        buffer._check_rank(sum(part is not None for part in indices))
+        if any(part is None or _step(part) != 1 for part in indices):
+            buffer, indices = _spread(buffer, indices)
         box: list[tuple[Value, Value]] = []
         for part, extent in zip(indices, buffer.shape, strict=True):
             if not isinstance(part, slice):
                 box.append((as_index(part), 1))
                 continue
-            if part.step not in (None, 1):
-                given = f"step {part.step}"
-                raise KernelError(f"a region of {buffer.name} has no steps", given=given, allowed="start:stop")
             start = 0 if part.start is None else part.start
             stop = extent if part.stop is None else part.stop
             box.append((as_index(start), as_index(_distance(start, stop))))
@@ -356,6 +360,67 @@ class Region:
     def __str__(self) -> str:
         parts = (f"{start}:{start + extent}" for start, extent in self.box)
         return f"{self.buffer.name}[{', '.join(parts)}]"
+
+
+def whole_indices(indices: tuple[object, ...], rank: int) -> tuple[object, ...]:
+    """The indices with whole dimensions in the place of ``...``, or at the end."""
+    count = sum(part is not None and part is not Ellipsis for part in indices)
+    rest = [slice(None)] * (rank - count)
+    place = next((k for k, part in enumerate(indices) if part is Ellipsis), len(indices))
+    after = indices[place + 1 :]
+    if Ellipsis in [part for part in after if part is Ellipsis]:
+        raise KernelError("an index has one `...`", given="two", allowed="A[..., 0]")
+    return (*indices[:place], *rest, *after)
+
+
+def _step(part: object) -> int:
+    """The step of an index. Raises KernelError for one that is no positive number."""
+    step = const_value(part.step) if isinstance(part, slice) and part.step is not None else 1
+    if not isinstance(step, int) or step < 1:
+        raise KernelError("the step of a region", given=str(part.step), allowed="a positive Python int")  # type: ignore[attr-defined]  # a slice
+    return step
+
+
+def _spread(buffer: Buffer, indices: tuple[object, ...]) -> tuple[Buffer, tuple[object, ...]]:
+    """A view with a dimension of 1 for each None, and two for one with a step: the rest, in front, and the round."""
+    rests: list[tuple[int, object]] = []
+    shape: list[Value] = []
+    made: list[object] = []
+    order: list[int] = []
+    split: list[Value] = []
+    own = iter(buffer.shape)
+    for part in indices:
+        if part is None:
+            order.append(len(split))
+            split.append(1)
+            shape.append(1)
+            made.append(slice(None))
+            continue
+        extent, step = next(own), _step(part)
+        order.append(len(split))
+        if step == 1:
+            split.append(extent)
+            shape.append(extent)
+            made.append(part)
+            continue
+        assert isinstance(part, slice), "numbers have no step"
+        if const_value(extent) is None or int(const_value(extent) or 0) % step:
+            raise KernelError(f"a region of {buffer.name} with step {step}", given=f"a dimension of {extent}",
+                              allowed=f"a number that is a multiple of {step}")  # fmt: skip
+        start: Value = 0 if part.start is None else part.start
+        stop: Value = extent if part.stop is None else part.stop
+        rests.append((len(split) + 1, start % step))
+        split += [extent // step, step]
+        shape.append(extent // step)
+        made.append(slice(start // step, start // step + (_distance(start, stop) + (step - 1)) // step))
+    if not rests:
+        return buffer.view(*shape), tuple(made)
+    assert isinstance(buffer.layout, TileLayout), "asked"
+    grouped, separators = buffer.layout.group(split)
+    layout = grouped.permute_by_groups(separators, [*(place for place, _ in rests), *order])
+    fronts = [split[place] for place, _ in rests]
+    view = buffer._viewed(f"{buffer.name}_steps", (*fronts, *shape), layout)
+    return view, (*(rest for _, rest in rests), *made)
 
 
 def _of(kind: str) -> DType:

@@ -10,7 +10,7 @@ from tilewright.dtypes import INT32, INT64, dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCall, as_expr, special
 from tilewright.ir.expr import truth_is_an_error
-from tilewright.lang.builder import current
+from tilewright.lang.builder import building, current
 from tilewright.lang.settings import argument
 from tilewright.lang.types import UnknownName
 from tilewright.primitives import PRIMITIVES, Operand, Primitive
@@ -124,6 +124,15 @@ def _region(what: str, value: object) -> Region:
     raise KernelError(f"{what} is a tile", given=given, allowed="a buffer or a region of one: A, A[0:8, :]")
 
 
+def _check_not_within(prefix: str, name: str) -> None:
+    """A bare ``Tx`` is one thread's: inside of ``with Tx.cta:`` that is to be said."""
+    builder = building()
+    if prefix == "Tx" and builder is not None and builder.tile_scopes and builder.tile_scopes[-1][0] != "thread":
+        around = builder.tile_scopes[-1][1]
+        raise KernelError(f"Tx.{name} is one thread's, inside of `with {around}:`", given=f"Tx.{name}(...)",
+                          allowed=f"{around}.{name}, or Tx.thread.{name} for each thread by itself")  # fmt: skip
+
+
 class TileNamespace:
     """``Tx`` and its scopes."""
 
@@ -134,11 +143,19 @@ class TileNamespace:
         if name.startswith("__"):  # Python's own protocols ask for these
             raise AttributeError(name)
         if name in PRIMITIVES:
+            _check_not_within(self._prefix, name)
             return tile_function(name, self._scope, self._prefix)
         if name in SCOPES and self._prefix == "Tx":
             return TileNamespace(SCOPES[name], f"Tx.{name}")
         allowed = choices(name, dir(self))
         raise UnknownName(f"{self._prefix}.{name} is not a tile primitive", given=name, allowed=allowed)
+
+    def __enter__(self) -> None:
+        """``with Tx.cta:``: the CTA's threads carry out the assignments to tiles in the block."""
+        current(f"with {self._prefix}").tile_scopes.append((self._scope, self._prefix))
+
+    def __exit__(self, *_: object) -> None:
+        current(f"with {self._prefix}").tile_scopes.pop()
 
     def __dir__(self) -> list[str]:
         return [*PRIMITIVES, *(SCOPES if self._prefix == "Tx" else ())]

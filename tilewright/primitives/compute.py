@@ -22,7 +22,7 @@ from tilewright.primitives.elementwise import DST, SOURCE, VEC_LEN, Array, Formu
 from tilewright.primitives.shapes import broadcasting
 from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Operand, Primitive
 
-__all__ = ["COMPUTE", "FORMULA", "NAMES", "OPERATORS", "PREDICATE", "Step", "formula_of"]
+__all__ = ["CAST", "COMPUTE", "FORMULA", "NAMES", "OPERATORS", "PREDICATE", "SELECT", "Step", "formula_of"]
 
 COMPUTE, FORMULA = "compute", "formula"
 NAMES = tuple("abcdefghijkl")
@@ -151,8 +151,11 @@ def _step(node: ast.expr) -> Source:
         return Step(SELECT, (_step(node.body), _step(node.orelse), _step(node.test)))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return _called(node.func.id, node)
-    raise KernelError("a formula is made of elementwise primitives", given=ast.unparse(node),
-                      allowed=f"operators, names of primitives, numbers, and the sources {NAMES[0]} to {NAMES[-1]}")  # fmt: skip
+    raise KernelError(
+        "a formula is made of elementwise primitives",
+        given=ast.unparse(node),
+        allowed=f"operators, names of primitives, numbers, and the sources {NAMES[0]} to {NAMES[-1]}",
+    )
 
 
 def _called(name: str, node: ast.Call) -> Source:
@@ -173,8 +176,8 @@ def _called(name: str, node: ast.Call) -> Source:
     for key, value in keywords:
         keyword = row.keyword(key)
         if keyword is None or key == VEC_LEN.name or not keyword.admits(value):
-            raise KernelError(f"{name} has no {key}={value!r}", given=ast.unparse(node),
-                              allowed=keyword.allowed if keyword else choices(key, [k.name for k in row.keywords]))  # fmt: skip
+            allowed = keyword.allowed if keyword else choices(key, [each.name for each in row.keywords])
+            raise KernelError(f"{name} has no {key}={value!r}", given=ast.unparse(node), allowed=allowed)
     return Step(name, tuple(map(_step, arguments)), keywords, to)
 
 
@@ -212,7 +215,8 @@ def _meaning(dst: Array, *sources: Any, formula: str, **_: object) -> None:
 PRIMITIVES[COMPUTE] = Primitive(
     COMPUTE,
     "Each element of `dst` gets what `formula`, an expression over the sources `a`, `b`, `c` ..., comes to.",
-    (Operand("dst", DST), *(Operand(name, SOURCE, optional=name != NAMES[0]) for name in NAMES)),
+    (Operand("dst", DST), Operand(NAMES[0], SOURCE),
+     *(Operand(name, SOURCE, optional=True, absent=True) for name in NAMES[1:])),
     (VEC_LEN, Keyword(FORMULA, str, "")),
     WITHIN_A_CTA, _meaning, broadcasting, computable, Composed("formula", "any"),
 )  # fmt: skip

@@ -93,13 +93,14 @@ ShapeRule = Callable[[Mapping[str, Tile], Facts, Mapping[str, object]], "Mapping
 @dataclass(frozen=True, slots=True)
 class Operand:
     """What a primitive is called with. default: the number that stands for it where it is left out; of a tile without
-    one, `dst` stands for it.
+    one, `dst` stands for it, unless it is then absent.
     """
 
     name: str
     role: Role
     optional: bool = False
     default: float | None = None
+    absent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
