@@ -12,16 +12,16 @@ from tilewright.dtypes import INT32, INT64, DType, dtype
 from tilewright.errors import KernelError, LayoutError, choices
 from tilewright.ir.build import as_expr, cast
 from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Within, const_value
+from tilewright.ir.indices import distance, spread, step_of, whole_indices
 from tilewright.ir.sums import Sum
 from tilewright.ir.tiles import Tiled
-from tilewright.layout import Layout, S, SwizzleLayout, TileLayout
+from tilewright.layout import Layout, S, SwizzleLayout
 from tilewright.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "reached", "reader", "row_major", "whole_indices",
-           "writer"]  # fmt: skip
+__all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "reached", "reader", "row_major", "writer"]
 
 reader: ContextVar[Callable[[Load], object] | None] = ContextVar("reader", default=None)
 """What is told of each element that is read: the kernel being parsed."""
@@ -345,8 +345,8 @@ class Region(Tiled):
         """
         indices = whole_indices(indices, len(buffer.shape))
         buffer._check_rank(sum(part is not None for part in indices))
-        if any(part is None or _step(part) != 1 for part in indices):
-            buffer, indices = _spread(buffer, indices)
+        if any(part is None or step_of(part) != 1 for part in indices):
+            buffer, indices = spread(buffer, indices)
         box: list[tuple[Value, Value]] = []
         for part, extent in zip(indices, buffer.shape, strict=True):
             if not isinstance(part, slice):
@@ -354,73 +354,12 @@ class Region(Tiled):
                 continue
             start = 0 if part.start is None else part.start
             stop = extent if part.stop is None else part.stop
-            box.append((as_index(start), as_index(_distance(start, stop))))
+            box.append((as_index(start), as_index(distance(start, stop))))
         return Region(buffer, tuple(box))
 
     def __str__(self) -> str:
         parts = (f"{start}:{start + extent}" for start, extent in self.box)
         return f"{self.buffer.name}[{', '.join(parts)}]"
-
-
-def whole_indices(indices: tuple[object, ...], rank: int) -> tuple[object, ...]:
-    """The indices with whole dimensions in the place of ``...``, or at the end."""
-    count = sum(part is not None and part is not Ellipsis for part in indices)
-    rest = [slice(None)] * (rank - count)
-    place = next((k for k, part in enumerate(indices) if part is Ellipsis), len(indices))
-    after = indices[place + 1 :]
-    if Ellipsis in [part for part in after if part is Ellipsis]:
-        raise KernelError("an index has one `...`", given="two", allowed="A[..., 0]")
-    return (*indices[:place], *rest, *after)
-
-
-def _step(part: object) -> int:
-    """The step of an index. Raises KernelError for one that is no positive number."""
-    step = const_value(part.step) if isinstance(part, slice) and part.step is not None else 1
-    if not isinstance(step, int) or step < 1:
-        raise KernelError("the step of a region", given=str(part.step), allowed="a positive Python int")  # type: ignore[attr-defined]  # a slice
-    return step
-
-
-def _spread(buffer: Buffer, indices: tuple[object, ...]) -> tuple[Buffer, tuple[object, ...]]:
-    """A view with a dimension of 1 for each None, and two for one with a step: the rest, in front, and the round."""
-    rests: list[tuple[int, object]] = []
-    shape: list[Value] = []
-    made: list[object] = []
-    order: list[int] = []
-    split: list[Value] = []
-    own = iter(buffer.shape)
-    for part in indices:
-        if part is None:
-            order.append(len(split))
-            split.append(1)
-            shape.append(1)
-            made.append(slice(None))
-            continue
-        extent, step = next(own), _step(part)
-        order.append(len(split))
-        if step == 1:
-            split.append(extent)
-            shape.append(extent)
-            made.append(part)
-            continue
-        assert isinstance(part, slice), "numbers have no step"
-        if const_value(extent) is None or int(const_value(extent) or 0) % step:
-            raise KernelError(f"a region of {buffer.name} with step {step}", given=f"a dimension of {extent}",
-                              allowed=f"a number that is a multiple of {step}")  # fmt: skip
-        start: Value = 0 if part.start is None else part.start
-        stop: Value = extent if part.stop is None else part.stop
-        rests.append((len(split) + 1, start % step))
-        split += [extent // step, step]
-        shape.append(extent // step)
-        made.append(slice(start // step, start // step + (_distance(start, stop) + (step - 1)) // step))
-    if not rests:
-        return buffer.view(*shape), tuple(made)
-    assert isinstance(buffer.layout, TileLayout), "asked"
-    grouped, separators = buffer.layout.group(split)
-    layout = grouped.permute_by_groups(separators, [*(place for place, _ in rests), *order])
-    fronts = [split[place] for place, _ in rests]
-    view = buffer._viewed(f"{buffer.name}_steps", (*fronts, *shape), layout)
-    return view, (*(rest for _, rest in rests), *made)
 
 
 def _of(kind: str) -> DType:
@@ -432,14 +371,6 @@ def as_index(value: object) -> Value:
     if isinstance(value, Expr) and value.dtype.is_integer and value.dtype.bits < 32:
         return cast(value, INT32)
     return value  # type: ignore[return-value]  # as_expr refuses what is no value
-
-
-def _distance(start: Value, stop: Value) -> Value:
-    """``stop - start``, with what cancels out gone: from ``k * 16`` to ``(k + 1) * 16`` it is 16."""
-    if not isinstance(start, Expr) and not isinstance(stop, Expr):
-        return stop - start
-    total = Sum.of(as_expr(stop)).minus(Sum.of(as_expr(start)))
-    return total.build((as_expr(stop) - as_expr(start)).dtype) if total.terms else total.const
 
 
 def _collected(value: Value) -> Value:

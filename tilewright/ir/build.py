@@ -146,7 +146,7 @@ def _addressed(op: str, left: Value, right: Value) -> tuple[Value, Value]:
 def binary(op: str, left: Value, right: Value) -> Expr:
     """``left op right``, typed; folded where both are constants and for the neutral elements of integers."""
     if isinstance(left, Tiled) or isinstance(right, Tiled):
-        return Computed.of(op, left, right)  # type: ignore[return-value]  # what an operator makes of tiles
+        return Computed.of(op, left, right)
     if op in Binary.LOGIC:
         return _logic(op, as_expr(left), as_expr(right))
     if op in SHIFTS:

@@ -6,24 +6,27 @@ which loads each element once. Who computes is said by ``with Tx.cta:``, or by t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 from typing import cast
 
 from tilewright.dtypes import BOOL, INT32, DType
 from tilewright.errors import KernelError
-from tilewright.ir import Buffer, Computed, Const, Expr, Load, Reduced, Region, Tiled, const_value, same
+from tilewright.ir import Buffer, Computed, Const, Expr, Load, Reduced, Region, Tiled, Value, as_expr, const_value, same
 from tilewright.lang.builder import current
 from tilewright.lang.memory import new_buffer
 from tilewright.lang.tiles import SCOPES, tile_function
-from tilewright.layout import ComposeLayout, Iter, Layout, TileLayout
-from tilewright.primitives.compute import COMPUTE, FORMULA, NAMES, Step
+from tilewright.layout import Iter, Layout, TileLayout
+from tilewright.primitives.compute import CAST, COMPUTE, FORMULA, NAMES, Step
+from tilewright.primitives.copy import copy
 from tilewright.primitives.elements import FLOAT32
+from tilewright.primitives.fill import fill
+from tilewright.primitives.reduce import ACCUMULATES
+from tilewright.records import replace
 
 __all__ = ["assign_tile", "hold", "region_of"]
 
-ACCUMULATES = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
 POSITIONS, TRUTHS = ("argmax", "argmin"), ("any", "all")
 WIDER = ("warp", "warpgroup", "cta")
 """The scopes of thread axes, the widest last."""
@@ -55,7 +58,7 @@ def assign_tile(place: Region, value: object) -> None:
         raise KernelError(f"{place} gets a function of places", given=repr(value), allowed="a tile or a value",
                           hint="T.select(lambda i, j: j <= i, x, 0)")  # fmt: skip
     else:
-        _call("fill", [place], place, value)
+        _call(fill.name, [place], place, value)
 
 
 # The calls
@@ -83,15 +86,10 @@ def _scope(tiles: Sequence[Region]) -> tuple[str, str]:
             allowed="a tile in registers, whose layout says it, or a scope around the statement",
             hint=f"with Tx.cta: {tiles[0].buffer.name}[...] = ...",
         )
-    axes = (axis for tile in held for axis in _axes(tile.buffer.layout))
+    axes = (axis for tile in held if tile.buffer.layout is not None for axis in tile.buffer.layout.axes)
     found = max((WIDER.index(axis.scope) for axis in axes if axis.is_thread()), default=-1)
     scope = WIDER[found] if found >= 0 else "thread"
     return scope, f"Tx.{next(word for word, meant in SCOPES.items() if meant == scope)}"
-
-
-def _axes(layout: Layout | None) -> Iterable[object]:
-    tile = layout.tile if isinstance(layout, ComposeLayout) else layout
-    return tile.axes if isinstance(tile, TileLayout) else ()
 
 
 def _distinct(tiles: Sequence[Region]) -> list[Region]:
@@ -102,10 +100,10 @@ def _copy(dst: Region, src: Region) -> None:
     """A copy, between global memory and others of what is inside of the buffers; else a cast, which broadcasts."""
     long = [[extent for extent in tile.extents if const_value(extent) != 1] for tile in (dst, src)]
     if dst.dtype != src.dtype or not same(*map(tuple, long)):
-        _call("cast", [dst, src], dst, src)
+        _call(CAST, [dst, src], dst, src)
         return
     leaves = any(tile.buffer.space == "global" and not _is_inside(tile) for tile in (dst, src))
-    _call("copy", [dst, src], dst, src, clip=leaves)
+    _call(copy.name, [dst, src], dst, src, clip=leaves)
 
 
 def _is_inside(tile: Region) -> bool:
@@ -120,13 +118,28 @@ def _is_inside(tile: Region) -> bool:
 
 def _compute(dst: Region, value: Computed) -> None:
     sources = Sources()
-    step = sources.step(value)
+    step = sources.step(_with_held(value))
     tiles = [dst, *sources.tiles]
+    if not all(map(_is_private, sources.tiles)):
+        sources.operands = [_as_value(each) for each in sources.operands]
     if any(isinstance(source, Step) for source in step.sources) or (step.to and step.to != dst.dtype):
         _call(COMPUTE, tiles, dst, *sources.operands, **{FORMULA: str(step)})
         return
     plain = [sources.operands[NAMES.index(each)] if isinstance(each, str) else each for each in step.sources]
     _call(step.name, tiles, dst, *plain, **dict(step.keywords))
+
+
+def _is_private(tile: Region) -> bool:
+    """Is it one element that each thread has for itself?"""
+    one = all(const_value(extent) == 1 for extent in tile.extents) and tile.buffer.space == "local"
+    return one and tile.buffer.layout is not None and not any(axis.is_thread() for axis in tile.buffer.layout.axes)
+
+
+def _as_value(operand: object) -> object:
+    """A private element as a value, which is read once, before the tiles."""
+    if isinstance(operand, Region) and _is_private(operand):
+        return Load(operand.buffer, tuple(as_expr(start) for start, _ in operand.box))
+    return operand
 
 
 def _reduce(dst: Region, value: Reduced, *, accum: bool = False) -> None:
@@ -176,8 +189,6 @@ class Sources:
             return int(value)
         if isinstance(value, float):
             return value
-        if isinstance(value, Reduced):
-            return self.named(hold(value))
         return self.named(region_of(value) if isinstance(value, Tiled) else value)
 
     def named(self, operand: object) -> str:
@@ -211,19 +222,26 @@ def hold(value: Computed | Reduced, name: str = "tile") -> Region:
         source = region_of(value.source) or hold(value.source)
         shape, kind, layout = _reduced(value, source)
     else:
-        sources = Sources()
+        value, sources = _with_held(value), Sources()
         step = sources.step(value)
         shape, layout = _place(value, sources.tiles)
         kind = step.kinds(sources.dtypes(), BOOL)[1]
-        value = Computed(value.primitive, value.sources, value.keywords, value.to)
     made = new_buffer(builder, builder.unique(name), shape, str(kind), "local", layout)
     place = builder.allocate(made).region()
-    assign_tile(place, value if not isinstance(value, Reduced) else Reduced(
-        value.primitive, source, value.axes, value.keywords, value.keepdims))  # fmt: skip
+    assign_tile(place, replace(value, source=source) if isinstance(value, Reduced) else value)
     return place
 
 
-def _place(value: Computed, tiles: Sequence[Region]) -> tuple[tuple[int, ...], Layout | None]:
+def _with_held(value: Computed) -> Computed:
+    """An expression in which reductions have tiles of their own."""
+    if not any(isinstance(source, (Computed, Reduced)) for source in value.sources):
+        return value
+    sources = (hold(source) if isinstance(source, Reduced) else
+               _with_held(source) if isinstance(source, Computed) else source for source in value.sources)  # fmt: skip
+    return replace(value, sources=tuple(sources))
+
+
+def _place(value: Computed, tiles: Sequence[Region]) -> tuple[tuple[Value, ...], Layout | None]:
     """The shape of an expression and the layout of a source that has it."""
     shape = _broadcast([tile.extents for tile in tiles])
     for tile in tiles:
@@ -238,10 +256,10 @@ def _place(value: Computed, tiles: Sequence[Region]) -> tuple[tuple[int, ...], L
     )
 
 
-def _broadcast(shapes: Sequence[Sequence[object]]) -> tuple[int, ...]:
+def _broadcast(shapes: Sequence[Sequence[Value]]) -> tuple[Value, ...]:
     rank = max(map(len, shapes))
     columns = zip(*([1] * (rank - len(shape)) + list(shape) for shape in shapes), strict=True)
-    return tuple(next((e for e in column if const_value(e) != 1), 1) for column in columns)  # type: ignore[misc, arg-type]  # extents
+    return tuple(next((extent for extent in column if const_value(extent) != 1), 1) for column in columns)
 
 
 def _reduced_axes(value: Reduced, rank: int) -> tuple[int, ...]:
@@ -250,7 +268,7 @@ def _reduced_axes(value: Reduced, rank: int) -> tuple[int, ...]:
     return tuple(axis + rank if -rank <= axis < 0 else axis for axis in axes)
 
 
-def _reduced(value: Reduced, source: Region) -> tuple[tuple[int, ...], DType, Layout | None]:
+def _reduced(value: Reduced, source: Region) -> tuple[tuple[Value, ...], DType, Layout | None]:
     """Shape, dtype and layout of a reduction's own tile: each result in all threads that have elements of it."""
     axes = _reduced_axes(value, len(source.extents))
     kept = [dim for dim in range(len(source.extents)) if dim not in axes]
@@ -264,13 +282,13 @@ def _reduced(value: Reduced, source: Region) -> tuple[tuple[int, ...], DType, La
         least = FLOAT32 if source.dtype.is_float else INT32
         kind = source.dtype if source.dtype.bits >= least.bits else least
     if all(const_value(source.extents[dim]) == 1 for dim in kept):
-        return shape, kind, None  # type: ignore[return-value]  # extents of 1
+        return shape, kind, None
     buffer = source.buffer
     if buffer.space != "local" or not isinstance(buffer.layout, TileLayout) or not same(source.extents, buffer.shape):
         raise KernelError(f"{value} has no place", given=f"{source} in {buffer.space} memory",
                           allowed="a tile that gets it, or a source that is a whole tile in registers",
                           hint="m = T.alloc_buffer(..., layout=...); m[:] = ...")  # fmt: skip
-    return shape, kind, _without(buffer.layout, [int(const_value(extent) or 0) for extent in buffer.shape], axes)  # type: ignore[return-value]
+    return shape, kind, _without(buffer.layout, [int(const_value(extent) or 0) for extent in buffer.shape], axes)
 
 
 def _without(layout: TileLayout, shape: Sequence[int], axes: Sequence[int]) -> TileLayout:

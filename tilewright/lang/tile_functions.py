@@ -67,7 +67,7 @@ def select(cond: object, a: object, b: object) -> object:
 def cast(value: object, kind: object) -> object:
     """``value`` converted as C does; float to int truncates and saturates, NaN becomes 0."""
     if isinstance(value, Tiled):
-        return Computed(CAST, (value,), (), dtype(str(kind)).name)
+        return Computed(CAST, (value,), (), str(dtype(str(kind))))
     return _OF_VALUES["cast"](value, kind)
 
 

@@ -167,7 +167,7 @@ def _called(name: str, node: ast.Call) -> Source:
         raise KernelError(f"{name} is no elementwise primitive", given=name, allowed=choices(name, known))
     arguments, to = list(node.args), ""
     if name == CAST and len(arguments) == 2:
-        to = dtype(ast.literal_eval(arguments.pop())).name
+        to = str(dtype(ast.literal_eval(arguments.pop())))
     least = sum(each.default is None for each in row.operands[1:])
     if not least <= len(arguments) <= len(row.operands) - 1:
         sources = ", ".join(each.name for each in row.operands[1:])

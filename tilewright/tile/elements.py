@@ -59,7 +59,7 @@ def _rounded(name: str) -> Callable[..., Expr]:
 
 NAMES: Mapping[str, Callable[..., Expr]] = {
     **{name: _called(name) for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "pow")},
-    **{name: _called(name) for name in ("sqrt", "rsqrt", "abs")},
+    **{name: _called(name) for name in ("sqrt", "rsqrt", "abs", "rint", "floor", "ceil", "trunc")},
     "maximum": _chosen("max", "maximum"),
     "minimum": _chosen("min", "minimum"),
     "fmax": _chosen("max", "fmax"),
