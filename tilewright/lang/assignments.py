@@ -36,7 +36,7 @@ from tilewright.lang.expressions import BINARY
 from tilewright.lang.memory import new_buffer
 from tilewright.lang.meta import is_meta
 from tilewright.lang.parser import Parser, statement
-from tilewright.lang.tile_assignments import assign_tile, hold, region_of
+from tilewright.lang.tile_assignments import assign_tile, hold, is_single, region_of
 from tilewright.lang.types import ArrayType, LetType, TypeName
 from tilewright.lang.values import MetaValue
 
@@ -240,7 +240,7 @@ def store(parser: Parser, target: ast.Subscript, value: object) -> None:
 
 
 def _store(parser: Parser, target: ast.expr, place: object, value: object) -> None:
-    if isinstance(place, Region) or (isinstance(place, Load) and isinstance(value, (Reduced, Computed))):
+    if isinstance(place, Region) or (isinstance(place, Load) and is_single(value)):
         region = region_of(place)
         assert region is not None, "an element is a region of one"
         assign_tile(region, value)

@@ -7,6 +7,7 @@ result is an IR expression.
 from __future__ import annotations
 
 import ast
+import inspect
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -393,4 +394,7 @@ def function(parser: Parser, node: ast.Lambda) -> Callable[..., object]:
                 env.define(key, value, "python")
             return parser.eval(node.body)
 
+    call_lambda.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what `inspect` looks for
+        [inspect.Parameter(key, inspect.Parameter.POSITIONAL_ONLY) for key in names]
+    )
     return call_lambda

@@ -25,7 +25,7 @@ from tilewright.primitives.fill import fill
 from tilewright.primitives.reduce import ACCUMULATES
 from tilewright.records import replace
 
-__all__ = ["assign_tile", "hold", "region_of"]
+__all__ = ["assign_tile", "hold", "is_single", "region_of"]
 
 POSITIONS, TRUTHS = ("argmax", "argmin"), ("any", "all")
 WIDER = ("warp", "warpgroup", "cta")
@@ -41,6 +41,14 @@ def region_of(place: object) -> Region | None:
     if isinstance(place, Load):
         return Region.of(place.buffer, tuple(slice(index, index + 1) for index in place.indices))
     return None
+
+
+def is_single(value: object) -> bool:
+    """May an element get it: an expression over tiles, or a tile of one element?"""
+    if isinstance(value, (Computed, Reduced)):
+        return True
+    tile = region_of(value) if isinstance(value, Tiled) else None
+    return tile is not None and all(const_value(extent) == 1 for extent in tile.extents)
 
 
 def assign_tile(place: Region, value: object) -> None:

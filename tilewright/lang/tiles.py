@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol, cast
 
 from tilewright.dtypes import INT32, INT64, dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCall, as_expr, special
+from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCall, as_expr, const_value, special
 from tilewright.ir.expr import truth_is_an_error
 from tilewright.lang.builder import building, current
 from tilewright.lang.settings import argument
@@ -88,15 +89,23 @@ def _either(what: str, value: object, before: list[Region | Expr]) -> Region | E
     if isinstance(value, Expr):
         return value
     if callable(value):
-        rank = len(before[0].extents) if isinstance(before[0], Region) else 0
-        if rank > len(ELEMENT):
-            raise KernelError(f"{what} is a function of at most {len(ELEMENT)} places", given=f"{rank} dimensions")
         with truth_is_an_error():
-            value = value(*map(special, ELEMENT[:rank]))
+            value = value(*_places(what, value, before[0]))
         if isinstance(value, Expr):
             return value
     kind = FLOAT64 if isinstance(value, float) else INT64 if _is_long(value) else INT32
     return as_expr(value, kind)  # type: ignore[arg-type]  # it refuses what is no number
+
+
+def _places(what: str, function: Callable[..., object], dst: Region | Expr) -> list[Expr]:
+    """Where an element is in the region that is written; dimensions of 1 in front count if they are asked for."""
+    extents = dst.extents if isinstance(dst, Region) else ()
+    if len(extents) > len(ELEMENT):
+        raise KernelError(f"{what} is a function of at most {len(ELEMENT)} places", given=f"{len(extents)} dimensions")
+    asked, skipped = len(inspect.signature(function).parameters), 0
+    while len(extents) - skipped > asked and const_value(extents[skipped]) == 1:
+        skipped += 1
+    return [special(name) for name in ELEMENT[skipped : len(extents)]]
 
 
 def _is_long(value: object) -> bool:

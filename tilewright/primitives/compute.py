@@ -21,6 +21,7 @@ from tilewright.primitives.elements import arithmetic_dtype, computable
 from tilewright.primitives.elementwise import DST, SOURCE, VEC_LEN, Array, Formula
 from tilewright.primitives.shapes import broadcasting
 from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Operand, Primitive
+from tilewright.records import replace
 
 __all__ = ["CAST", "COMPUTE", "FORMULA", "NAMES", "OPERATORS", "PREDICATE", "SELECT", "Step", "formula_of"]
 
@@ -93,6 +94,15 @@ class Step:
                               allowed="at least one source that is a float", hint='T.cast(x, "float32")')  # fmt: skip
         return kind, BOOL if self.compares else kind
 
+    def filled(self, numbers: Mapping[str, float]) -> Step:
+        """The step with numbers, which have no type of their own, in the place of these operands."""
+        made = (
+            source.filled(numbers) if isinstance(source, Step)
+            else numbers.get(source, source) if isinstance(source, str) else source
+            for source in self.sources
+        )  # fmt: skip
+        return replace(self, sources=tuple(made))
+
     def names(self) -> Iterator[str]:
         """The operands that the step asks for."""
         for source in self.sources:
@@ -130,6 +140,8 @@ def formula_of(text: str) -> Step:
         made = _step(ast.parse(text, mode="eval").body)
     except SyntaxError:
         made = None
+    if isinstance(made, str):
+        return Step(CAST, (made,))
     if not isinstance(made, Step):
         raise KernelError("a formula is an expression over sources", given=repr(text), allowed="exp(a - b) * 2.0")
     return made
@@ -193,21 +205,24 @@ class Composed(Formula):
 
 def _meaning(dst: Array, *sources: Any, formula: str, **_: object) -> None:
     values = dict(zip(NAMES, sources, strict=False))
-    kinds = {name: dtype(str(np.asarray(value).dtype)) for name, value in values.items()}
+    numbers = {name: value for name, value in values.items() if isinstance(value, (int, float))}
+    kinds = {name: dtype(str(value.dtype)) for name, value in values.items() if name not in numbers}
 
     def result(step: Step, to: DType) -> Array:
-        kind = step.kinds(kinds, to)[1]
+        inner, kind = step.kinds(kinds, to)
         given = [
             result(source, step.asked(source, place, to)) if isinstance(source, Step)
             else values[source] if isinstance(source, str) else source
             for place, source in step.named()
         ]  # fmt: skip
+        if not any(isinstance(each, np.ndarray) for each in given):
+            given = [np.asarray(each, inner.numpy) for each in given]
         shape = np.broadcast_shapes(*(np.shape(each) for each in given))
         made = np.empty(shape, kind.numpy)
         PRIMITIVES[step.name].meaning(made, *given, **dict(step.keywords))
         return made
 
-    whole = formula_of(formula)
+    whole = formula_of(formula).filled(numbers)
     with np.errstate(all="ignore"):
         dst[...] = result(whole, dtype(str(dst.dtype))).astype(dst.dtype)
 

@@ -226,6 +226,7 @@ def _fused(call: TileCall, dst: DType, formula: Formula) -> Fused:
         if missing := sorted(set(step.names()) - set(known)):
             raise KernelError(f"{text} asks for {', '.join(missing)}", given=f"sources {', '.join(known)}",
                               allowed="a source for each name of the formula")  # fmt: skip
+        step = step.filled({name: value.value for name, value in call.scalars.items() if isinstance(value, Const)})
         kind = step.kinds(known, dst)[0]
     except KernelError as error:
         raise call.invalid(
