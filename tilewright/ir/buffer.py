@@ -8,11 +8,11 @@ from math import prod
 from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING
 
-from tilewright.dtypes import INT32, INT64, DType, dtype
+from tilewright.dtypes import INT64, DType, dtype
 from tilewright.errors import KernelError, LayoutError, choices
-from tilewright.ir.build import as_expr, cast
+from tilewright.ir.build import as_expr
 from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Within, const_value
-from tilewright.ir.indices import distance, spread, step_of, whole_indices
+from tilewright.ir.indices import as_index, distance, spread, step_of, whole_indices
 from tilewright.ir.sums import Sum
 from tilewright.ir.tiles import Tiled
 from tilewright.layout import Layout, S, SwizzleLayout
@@ -21,7 +21,7 @@ from tilewright.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "reached", "reader", "row_major", "writer"]
+__all__ = ["SPACES", "Buffer", "Region", "Span1D", "reached", "reader", "row_major", "writer"]
 
 reader: ContextVar[Callable[[Load], object] | None] = ContextVar("reader", default=None)
 """What is told of each element that is read: the kernel being parsed."""
@@ -364,13 +364,6 @@ class Region(Tiled):
 
 def _of(kind: str) -> DType:
     return dtype(kind)
-
-
-def as_index(value: object) -> Value:
-    """An index, with at least the bits of an int32: what strides make of it must not wrap where it did not."""
-    if isinstance(value, Expr) and value.dtype.is_integer and value.dtype.bits < 32:
-        return cast(value, INT32)
-    return value  # type: ignore[return-value]  # as_expr refuses what is no value
 
 
 def _collected(value: Value) -> Value:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilewright.dtypes import INT32
 from tilewright.errors import KernelError
-from tilewright.ir.build import as_expr
+from tilewright.ir.build import as_expr, cast
 from tilewright.ir.expr import Expr, Value, const_value
 from tilewright.ir.sums import Sum
 from tilewright.layout import TileLayout
@@ -13,7 +14,7 @@ from tilewright.layout import TileLayout
 if TYPE_CHECKING:
     from tilewright.ir.buffer import Buffer
 
-__all__ = ["distance", "spread", "step_of", "whole_indices"]
+__all__ = ["as_index", "distance", "spread", "step_of", "whole_indices"]
 
 
 def whole_indices(indices: tuple[object, ...], rank: int) -> tuple[object, ...]:
@@ -83,3 +84,10 @@ def distance(start: Value, stop: Value) -> Value:
         return stop - start
     total = Sum.of(as_expr(stop)).minus(Sum.of(as_expr(start)))
     return total.build((as_expr(stop) - as_expr(start)).dtype) if total.terms else total.const
+
+
+def as_index(value: object) -> Value:
+    """An index, with at least the bits of an int32: what strides make of it must not wrap where it did not."""
+    if isinstance(value, Expr) and value.dtype.is_integer and value.dtype.bits < 32:
+        return cast(value, INT32)
+    return value  # type: ignore[return-value]  # as_expr refuses what is no value
