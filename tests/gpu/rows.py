@@ -33,8 +33,9 @@ M_BARRIERS = (
     *("init", "inval", "arrive", "arrive.expect_tx", "expect_tx", "complete_tx", "test_wait", "test_wait.parity"),
     *("try_wait", "try_wait.state", "try_wait_once", "try_wait_once.state"),
 )
-# Random bytes are no input for these: test_rows and test_signals have programs for them.
+# Random bytes are no input for these: test_rows, test_signals and test_cp_async have programs for them.
 IN_PROGRAMS = {
+    *(f"ptx.cp_async{name}" for name in ("", ".commit_group", ".wait_group", ".wait_all", ".mbarrier.arrive")),
     *("cuda.warp_sync", "cuda.warpgroup_sync", "cuda.cta_sync", "cuda.cluster_sync", "ptx.bar.sync", "ptx.bar.arrive"),
     "ptx.bar.warp.sync",
     *("ptx.barrier.cluster.arrive", "ptx.barrier.cluster.wait"),

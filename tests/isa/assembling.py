@@ -16,6 +16,7 @@ extern "C" __global__ void k{number}(unsigned char* out, unsigned long long addr
 }}
 """
 
+REGISTER = {"pred": "b32"}  # of what is no kind of register
 LITERALS = {"imm": "4", "note": ""}  # what stands in the text itself, and what does not come there
 OUTPUTS = {"r": '"=r"(words[0])', "h": '"=h"(half)', "l": '"=l"(wide)', "f": '"=f"(single)', "d": '"=d"(real)'}
 INPUTS = {"r": "word", "h": "(unsigned short)word", "l": "address", "f": "(float)real", "d": "real"}
@@ -31,12 +32,13 @@ def combinations(row: Instruction) -> Iterator[tuple[Form, Mods]]:
     if len(every) <= MOST:
         yield from every
         return
-    seen: set[object] = set()
-    for least in range(len(every[0][1]) ** 2, 0, -1):
-        for form, mods in every:
-            pairs = {(form.text, *pair) for pair in pairwise(mods.items(), 2)}
-            if len(pairs - seen) >= least:
-                seen |= pairs
+    unseen = [(form, mods, {(form.text, *pair) for pair in pairwise(mods.items(), 2)}) for form, mods in every]
+    for least in range(max(len(pairs) for _, _, pairs in unseen), 0, -1):
+        for form, mods, pairs in unseen:
+            if len(pairs) >= least:
+                chosen = set(pairs)
+                for _, _, others in unseen:
+                    others -= chosen
                 yield form, mods
 
 
@@ -94,10 +96,13 @@ def _assembly(bound: Bound) -> str:
         first = len(outputs) + len(inputs)
         length = bound.form.registers_of(operand.name, bound.mods) if operand.many else 1
         typed = operand.kind == "typed"
-        letter = CONSTRAINTS[register_kind(dtype(str(bound.mods["dtype"]))) if typed else operand.kind]
+        letter = CONSTRAINTS[
+            register_kind(dtype(str(bound.mods["dtype"]))) if typed else REGISTER.get(operand.kind, operand.kind)
+        ]
         for number in range(first, first + length):
             if operand.written:
-                outputs.append(f'"=r"(words[{number}])' if letter == "r" else OUTPUTS[letter])
+                mark = "+" if operand.read else "="
+                outputs.append(f'"{mark}r"(words[{number}])' if letter == "r" else OUTPUTS[letter])
             else:
                 inputs.append(f'"{letter}"({INPUTS[letter]})')
         numbers = [f"%{number}" for number in range(first, first + length)]

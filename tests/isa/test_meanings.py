@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.isa import descriptor_oracles, mbarrier_oracles, tmem_oracles
+from tests.isa import descriptor_oracles, mbarrier_oracles, tmem_oracles, wgmma_oracles
 from tests.isa.assembling import every_form
 from tests.isa.inputs import WARPS, active_lanes, operand
 from tests.isa.machines import BYTES, PlainMachine
@@ -24,7 +24,12 @@ WITHOUT_VALUES = {
 }
 
 # What they work on is no plain memory: each family has an oracle of its own, which covers every form too.
-OWN_ORACLES = {*mbarrier_oracles.COVERED, *tmem_oracles.COVERED, *descriptor_oracles.COVERED}
+OWN_ORACLES = {
+    *mbarrier_oracles.COVERED,
+    *tmem_oracles.COVERED,
+    *descriptor_oracles.COVERED,
+    *wgmma_oracles.COVERED,
+}
 
 EXECUTED = [
     bound for bound in every_form() if bound.form.execute and bound.instruction.name not in WITHOUT_VALUES | OWN_ORACLES

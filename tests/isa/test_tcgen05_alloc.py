@@ -14,10 +14,9 @@ from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError, TargetError
 from tilewright.ir import Buffer, Const, Var, row_major
-from tilewright.isa.table import Async, Bound, ProxyFence, Sync
+from tilewright.isa.table import Bound, Issue, ProxyFence, Sync, Wait
 
 ADDR = Buffer("addr", dtype("uint32"), (1,), "shared", row_major((1,)))
-WORDS = np.zeros((128, 512), np.uint32)
 
 
 def form(name: str, **mods: Any) -> Bound:
@@ -36,7 +35,7 @@ def run(bound: Bound, machine: TmemMachine, *operands: int | NDArray[Any]) -> No
 
 @pytest.mark.parametrize(("group", "pair"), [(1, False), (2, True)])
 def test_an_allocation_leaves_its_address_in_shared_memory(group: int, pair: bool) -> None:
-    machine = TmemMachine(WORDS)
+    machine = TmemMachine()
 
     run(form("tcgen05.alloc", cta_group=group), machine, 8, 128, 0)
 
@@ -45,7 +44,7 @@ def test_an_allocation_leaves_its_address_in_shared_memory(group: int, pair: boo
 
 
 def test_an_allocation_that_was_rounded_up_tells_what_was_asked_for() -> None:
-    machine = TmemMachine(WORDS)
+    machine = TmemMachine()
 
     run(form("tcgen05.alloc", cta_group=1), machine, 0, 32, 16)
 
@@ -53,7 +52,7 @@ def test_an_allocation_that_was_rounded_up_tells_what_was_asked_for() -> None:
 
 
 def test_giving_back_and_giving_up() -> None:
-    machine = TmemMachine(WORDS)
+    machine = TmemMachine()
 
     run(form("tcgen05.dealloc", cta_group=2), machine, 64, 32)
     run(form("tcgen05.relinquish_alloc_permit", cta_group=1), machine)
@@ -67,7 +66,7 @@ def test_a_size_of_run_time_that_does_not_exist_stops_the_kernel(name: str, colu
     operands = (0, columns, 0) if name == "alloc" else (0, columns)
 
     with pytest.raises(SimulationError, match=f"n_cols is a power of two from 32 to 512, not {columns}"):
-        run(form(f"tcgen05.{name}"), TmemMachine(WORDS), *operands)
+        run(form(f"tcgen05.{name}"), TmemMachine(), *operands)
 
 
 def test_a_warp_takes_one_size() -> None:
@@ -75,7 +74,7 @@ def test_a_warp_takes_one_size() -> None:
     columns[0, 5] = 64
 
     with pytest.raises(SimulationError, match="n_cols is the same in all lanes of the warp"):
-        run(form("tcgen05.alloc"), TmemMachine(WORDS), 0, columns, 0)
+        run(form("tcgen05.alloc"), TmemMachine(), 0, columns, 0)
 
 
 @pytest.mark.parametrize("columns", [0, -32, 513, 1024])
@@ -127,18 +126,18 @@ def test_another_architecture_is_told_which_one_has_it(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "mnemonic", "asynchronous"),
+    ("name", "mnemonic", "group"),
     [
-        ("wait.ld", "tcgen05.wait::ld.sync.aligned", Async("tmem.load", "wait")),
-        ("wait.st", "tcgen05.wait::st.sync.aligned", Async("tmem.store", "wait")),
+        ("wait.ld", "tcgen05.wait::ld.sync.aligned", "tmem.load"),
+        ("wait.st", "tcgen05.wait::st.sync.aligned", "tmem.store"),
     ],
 )
-def test_a_wait_is_for_what_its_instruction_issues(name: str, mnemonic: str, asynchronous: Async) -> None:
-    issued = form(f"tcgen05.{name.removeprefix('wait.')}").form.asynchronous
+def test_a_wait_is_for_what_its_instruction_issues(name: str, mnemonic: str, group: str) -> None:
+    issued = form(f"tcgen05.{name.removeprefix('wait.')}").form.issue
     waits = isa.bind(isa.call(f"ptx.tcgen05.{name}"))
 
-    assert (waits.mnemonic, waits.form.asynchronous) == (mnemonic, asynchronous)
-    assert issued == Async(asynchronous.group, "issue")
+    assert (waits.mnemonic, waits.form.effects) == (mnemonic, (Wait(group),))
+    assert issued == Issue(group)
 
 
 def test_the_fences_are_spelled_as_the_manual_has_them() -> None:
@@ -165,7 +164,7 @@ def test_an_address_in_another_cta(name: str, dtype: str, opcode: str) -> None:
     bound = isa.bind(isa.call(name, ADDR, Var("rank")))
     assert bound.form.execute is not None
 
-    found = bound.form.execute(TmemMachine(WORDS), np.full((1, 32), 24), np.arange(32)[None] % 2)
+    found = bound.form.execute(TmemMachine(), np.full((1, 32), 24), np.arange(32)[None] % 2)
 
     assert (found.dtype, found[0, :2].tolist()) == (np.dtype(dtype), [24 + (1 << 24), 24 + (2 << 24)])
     assert bound.code({"ptr": "%1", "rank": "%2", "result": "%0"}) == f"{opcode} %0, %1, %2;"

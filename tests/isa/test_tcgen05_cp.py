@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from tests.isa.assembling import every_form
 from tests.isa.descriptor_oracles import byte_address
-from tests.isa.tmem_machines import PlainBulk
+from tests.isa.tmem_machines import PlainUnit
 from tests.isa.tmem_oracles import SIZES, expanded, lanes_of_row
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError
 from tilewright.ir import Buffer, row_major
 from tilewright.isa import MatrixDescriptor, arrived, copied_lanes
-from tilewright.isa.table import Bound
+from tilewright.isa.table import Bound, Signal
 
 FORMS = [bound for bound in every_form() if bound.instruction.name == "ptx.tcgen05.cp"]
 SHARED = np.random.default_rng(1).integers(0, 256, (4, 1 << 15), dtype=np.uint8)
@@ -32,16 +32,15 @@ def named(bound: Bound) -> str:
     return "-".join([bound.instruction.name, *map(str, bound.mods.values())])
 
 
-def machine(*ctas: int) -> PlainBulk:
-    return PlainBulk(SHARED, np.zeros((4, 128, 512), np.uint32), list(ctas))
+def machine(*ctas: int) -> PlainUnit:
+    return PlainUnit(SHARED, np.zeros((4, 128, 512), np.uint32), list(ctas))
 
 
-def run(bound: Bound, bulk: PlainBulk, *operands: NDArray[Any]) -> None:
-    assert bound.form.execute is not None
-    bound.form.execute(bulk, *operands, **{name: bound.mods[name] for name in bound.form.passes})
+def run(bound: Bound, bulk: PlainUnit, *operands: NDArray[Any]) -> None:
+    bulk.completed(bound, dict(zip(("taddr", "desc"), operands, strict=False)))
 
 
-def issued(bound: Bound, bulk: PlainBulk, lane: int, column: int, *made: MatrixDescriptor) -> None:
+def issued(bound: Bound, bulk: PlainUnit, lane: int, column: int, *made: MatrixDescriptor) -> None:
     where = np.full(len(made), lane << 16 | column, np.uint32)
     run(bound, bulk, where, np.array([one.encode() for one in made], np.uint64))
 
@@ -140,12 +139,12 @@ def test_a_byte_is_valid_where_all_bits_of_its_element_are(fmt: str) -> None:
         changed, valid = SHARED.copy(), np.ones_like(SHARED)
         changed[0, place] ^= 0xFF
         valid[0, place] = 0
-        before, after, flags = machine(0), PlainBulk(changed, np.zeros((4, 128, 512), np.uint32), [0]), machine(0)
+        before, after, flags = machine(0), PlainUnit(changed, np.zeros((4, 128, 512), np.uint32), [0]), machine(0)
         flags.bytes = valid
         run(bound, before, where, desc)
         run(bound, after, where, desc)
         assert bound.form.validity is not None
-        bound.form.validity(flags, where, desc, **{name: bound.mods[name] for name in bound.form.passes})
+        flags.completed(bound, {"taddr": where, "desc": desc}, bound.form.validity)
 
         differs = (before.words[0, 0, :4] ^ after.words[0, 0, :4]).view(np.uint8) != 0
         assert np.array_equal(flags.words[0, 0, :4].view(np.uint8) == 0, differs)
@@ -202,12 +201,8 @@ def test_a_shift_of_a_pair_moves_both_and_begins_at_a_quarter() -> None:
 @pytest.mark.parametrize("group", [1, 2])
 def test_a_commit_is_one_arrival(group: int) -> None:
     bound = isa.bind(isa.call("ptx.tcgen05.commit", BAR, cta_group=group))
-    bulk = machine(0, 1)
 
-    run(bound, bulk, np.array([8, 16]))
-
-    ((barrier, combine, (count,)),) = bulk.arrivals
-    assert (barrier.tolist(), combine, count.tolist()) == ([8, 16], arrived, [1, 1])
+    assert bound.form.signal == Signal("ptr", "arrive", "release", "cluster", arrived)
     assert bound.mnemonic == f"tcgen05.commit.cta_group::{group}.mbarrier::arrive::one.shared::cluster.b64"
 
 
@@ -215,12 +210,13 @@ def test_a_commit_may_tell_several_ctas() -> None:
     bound = isa.bind(isa.call("ptx.tcgen05.commit", BAR, cta_group=2, cta_mask=0b11))
     bulk = machine(0, 1)
 
-    run(bound, bulk, np.array([8, 16]), np.array([0b11, 0b100], np.uint16))
+    assert bound.form.addresses is not None
+    found = bound.form.addresses(bulk, np.array([8, 16]), np.array([0b11, 0b10], np.uint16))["ptr"]
 
-    ((barrier, ctas, combine, (count,)),) = bulk.arrivals
-    assert (barrier.tolist(), ctas.tolist(), combine, count.tolist()) == ([8, 16], [3, 4], arrived, [1, 1])
-    with pytest.raises(SimulationError, match="cta_mask has a bit for each CTA"):
-        run(bound, bulk, np.array([8, 16]), np.array([0b11, 0], np.uint16))
+    assert (found.at.tolist(), found.issuer.tolist(), found.rank.tolist()) == ([8, 8, 16], [0, 0, 1], [0, 1, 1])
+    for mask, what in ((0, "cta_mask has a bit for each CTA"), (0b100, "cta_mask has bit 2, but the ranks")):
+        with pytest.raises(SimulationError, match=what):
+            bound.form.addresses(bulk, np.array([8, 16]), np.array([0b11, mask], np.uint16))
 
 
 REFUSED = [

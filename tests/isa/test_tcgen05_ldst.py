@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.isa.assembling import every_form
-from tests.isa.tmem_machines import TmemMachine
+from tests.isa.tmem_machines import PlainUnit
 from tests.isa.tmem_oracles import Cells, loaded, registers_of, stored
 from tilewright import isa
 from tilewright.dtypes import dtype
@@ -34,11 +34,14 @@ def address(lane: int, column: int, warps: int = 1) -> Any:
     return np.full((warps, 32), lane << 16 | column, np.uint32)
 
 
-def run(bound: Bound, machine: TmemMachine, taddr: Any, split: int, *registers: Any) -> Any:
-    assert bound.form.execute is not None
-    more = [np.full((1, 32), split, np.uint32)] if bound.mods["split"] else []
-    keywords = {name: bound.mods[name] for name in bound.form.passes}
-    return bound.form.execute(machine, taddr, *more, *registers, **keywords)
+def unit(words: Any, *warps: int) -> PlainUnit:
+    """Warps of one CTA, and its tensor memory."""
+    return PlainUnit(np.zeros((1, 0), np.uint8), words[None].copy(), [0] * len(warps), [*warps])
+
+
+def run(bound: Bound, machine: PlainUnit, taddr: Any, split: int, *registers: Any) -> Any:
+    operands = {"taddr": taddr, **({"split": np.full((1, 32), split, np.uint32)} if bound.mods["split"] else {})}
+    return machine.completed(bound, {**operands, **dict(zip("r", registers, strict=False))})
 
 
 def cells(words: Any) -> Cells:
@@ -59,7 +62,7 @@ PLACES = [(0, 0, 1), (3, 100, 7)]  # warp, column, split
 def test_a_load_gives_each_lane_the_cells_of_the_figure(bound: Bound, warp: int, column: int, split: int) -> None:
     lane = 32 * warp + (0 if bound.mods["shape"] == "32x32b" else 16)
 
-    registers = run(bound, TmemMachine(WORDS, warp=warp), address(lane, column), split)
+    registers = run(bound, unit(WORDS, warp), address(lane, column), split)
 
     assert registers[0].tolist() == loaded(CELLS, (lane, column), *details(bound, split))
 
@@ -71,13 +74,13 @@ def test_a_store_gives_the_cells_of_the_figure_each_lanes_registers(
 ) -> None:
     shape, num, _, packed = details(bound, split)
     registers = np.random.default_rng(num).integers(0, 1 << 32, (1, registers_of(shape, num), 32), dtype=np.uint32)
-    machine, expected = TmemMachine(WORDS, warp=warp), dict(CELLS)
+    machine, expected = unit(WORDS, warp), dict(CELLS)
     split = max(split, num * (2 if packed else 1))  # so that the halves do not meet
 
     run(bound, machine, address(32 * warp, column), split, registers)
 
     stored(expected, (32 * warp, column), shape, num, split, packed, registers[0].tolist())
-    assert cells(machine.tmem.words) == expected
+    assert cells(machine.words[0]) == expected
 
 
 CELLS = cells(WORDS)
@@ -89,10 +92,10 @@ def test_a_store_undoes_a_load(shape: str, num: int, packed: bool, warp: int) ->
     load, store = (
         next(b for b in forms if details(b, split) == (shape, num, split, packed)) for forms in (LOADS, STORES)
     )
-    machine = TmemMachine(np.zeros_like(WORDS), warp=warp)
+    machine = unit(np.zeros_like(WORDS), warp)
     where = address(32 * warp, 8)
 
-    registers = run(load, TmemMachine(WORDS, warp=warp), where, split)
+    registers = run(load, unit(WORDS, warp), where, split)
     run(store, machine, where, split, registers)
 
     assert np.array_equal(run(load, machine, where, split), registers)
@@ -116,7 +119,7 @@ def test_warps_load_from_their_own_quarters_at_once() -> None:
     bound = next(b for b in LOADS if details(b, 0) == ("32x32b", 2, 0, False))
     quarters = (np.arange(4, dtype=np.uint32)[:, None] * 32 << 16).repeat(32, axis=1)
 
-    registers = run(bound, TmemMachine(WORDS, warps=4), quarters, 0)
+    registers = run(bound, unit(WORDS, 0, 1, 2, 3), quarters, 0)
 
     assert np.array_equal(registers, WORDS[:, :2].reshape(4, 32, 2).swapaxes(1, 2))
 
@@ -124,11 +127,11 @@ def test_warps_load_from_their_own_quarters_at_once() -> None:
 def test_the_upper_half_that_an_unpacking_store_leaves_is_not_valid() -> None:
     """The same function, run on validity: bytes of 1 are initialised, of 0 are not."""
     bound = next(b for b in STORES if details(b, 0) == ("32x32b", 1, 0, True))
-    machine = TmemMachine(np.zeros_like(WORDS))
+    machine = unit(np.zeros_like(WORDS), 0)
 
     run(bound, machine, address(0, 0), 0, np.full((1, 1, 32), 0x01010101, np.uint32))
 
-    assert set(machine.tmem.words[:32, :2].flat) == {0x00000101}
+    assert set(machine.words[0][:32, :2].flat) == {0x00000101}
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,7 @@ def test_a_warp_stays_in_its_quarter(forms: list[Bound], shape: str, warp: int, 
     registers = [np.zeros((1, 1, 32), np.uint32)] if forms is STORES else []
 
     with pytest.raises(SimulationError, match=message):
-        run(bound, TmemMachine(WORDS, warp=warp), address(lane, 0), 0, *registers)
+        run(bound, unit(WORDS, warp), address(lane, 0), 0, *registers)
 
 
 def test_the_address_is_one_for_all_lanes() -> None:
@@ -154,8 +157,8 @@ def test_the_address_is_one_for_all_lanes() -> None:
     taddr[0, 7] += 1
 
     with pytest.raises(SimulationError, match="taddr is the same in all lanes of the warp") as error:
-        run(LOADS[0], TmemMachine(WORDS), taddr, 0)
-    assert error.value.given == "lanes [7]"
+        run(LOADS[0], unit(WORDS, 0), taddr, 0)
+    assert error.value.given == "issuers [0]"
 
 
 # Calls.

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tests.isa.machines import PlainMachine
 from tilewright.errors import SimulationError
+from tilewright.isa import Access, Addresses, Bound
 
 Array = NDArray[Any]
 
 
 class PlainTmem:
-    """128 lanes by some columns, shared by all warps; allocations are only written down."""
+    """Who has which columns: allocations are only written down."""
 
-    def __init__(self, words: Array) -> None:
-        self.words = words.copy()
+    def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
-
-    def cells(self, lane: Array, column: Array) -> Array:
-        return self.words[lane, column]
-
-    def store_cells(self, lane: Array, column: Array, words: Array) -> None:
-        self.words[lane, column] = words
 
     def reserve(self, columns: Array, requested: Array, pair: bool) -> Array:
         return np.ones(columns.shape, np.bool_)
@@ -44,45 +37,54 @@ class PlainTmem:
 class TmemMachine(PlainMachine):
     """A machine whose warps are all of one CTA, the first of them number ``warp``."""
 
-    def __init__(self, words: Array, *, warp: int = 0, warps: int = 1, active: Array | None = None) -> None:
+    def __init__(self, *, warp: int = 0, warps: int = 1, active: Array | None = None) -> None:
         super().__init__(np.zeros((warps, 64), np.uint8), np.ones((warps, 32), bool) if active is None else active)
-        self.tmem = PlainTmem(words)
+        self.tmem = PlainTmem()
         self.warp = warp + np.arange(warps)[:, None]
 
     def on_rank(self, address: Array, rank: Array) -> Array:
         return address + (rank + 1 << 24)
 
 
-class PlainBulk:
-    """What `tilewright.isa.machine.Bulk` asks for: issuer i is the only thread of CTA ``ctas[i]``."""
+class PlainUnit:
+    """What `tilewright.isa.machine.Unit` asks for: issuer i is of CTA ``ctas[i]``, two of which are a cluster, and its
+    warp. Memory is what it reads and writes when an operation is complete.
+    """
 
-    def __init__(self, shared: Array, words: Array, ctas: list[int]) -> None:
+    cluster_ctas = 2
+
+    def __init__(self, shared: Array, words: Array, ctas: list[int], warps: list[int] | None = None) -> None:
         self.bytes = shared  # (CTAs, bytes)
         self.words = words  # (CTAs, 128, 512)
         self.ctas = np.array(ctas)
-        self.arrivals: list[tuple[Any, ...]] = []
+        self.rank = self.ctas % 2
+        self.warp = np.array(warps or [0] * len(ctas))
 
-    def _cta(self, like: Array) -> Array:
-        return self.ctas.reshape(-1, *[1] * (like.ndim - 1))
+    def fault(self, what: str, issuers: NDArray[np.bool_]) -> NoReturn:
+        raise SimulationError(what, given=f"issuers {np.flatnonzero(issuers).tolist()}")
 
-    def pairs(self) -> PlainBulk:
-        both = [cta for one in self.ctas for cta in (one // 2 * 2, one // 2 * 2 + 1)]
-        return PlainBulk(self.bytes, self.words, both)
+    def where(self, found: Addresses) -> tuple[Array, Array]:
+        """The CTA of each place, and the places."""
+        issuer = np.arange(len(self.ctas)) if found.issuer is None else found.issuer
+        ctas = self.ctas[issuer]
+        ctas = ctas if found.rank is None else ctas // 2 * 2 + found.rank
+        return np.broadcast_to(ctas.reshape(-1, *[1] * (found.at.ndim - 1)), found.at.shape), found.at
 
-    def shared(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
-        return self.bytes[self._cta(address)[..., None], address[..., None] + np.arange(nbytes)]
+    def completed(self, bound: Bound, operands: dict[str, Array], meaning: Any = None) -> Any:
+        """Do what a form says; returns what goes to registers."""
+        form, keywords = bound.form, {name: bound.mods[name] for name in bound.form.passes}
+        assert form.addresses is not None
+        found = form.addresses(self, *operands.values(), **keywords)
+        sources = [self.loaded(access, found[access.operand]) for access in form.touched if not access.write]
+        results = (meaning or form.execute)(*sources, *(operands[name] for name in form.takes), **keywords)
+        for access in form.touched:
+            if access.write:
+                where = self.where(found[access.operand])
+                self.words[where[0], where[1], found[access.operand].column] = results
+        return results
 
-    def cells(self, lane: Array, column: Array) -> Array:
-        return self.words[self._cta(lane), lane, column]
-
-    def store_cells(self, lane: Array, column: Array, words: Array) -> None:
-        self.words[np.broadcast_to(self._cta(lane), lane.shape), lane, column] = words
-
-    def arrive(self, barrier: Array, combine: Callable[..., Array], *values: Array) -> None:
-        self.arrivals.append((barrier, combine, values))
-
-    def arrive_everywhere(self, barrier: Array, ctas: Array, combine: Callable[..., Array], *values: Array) -> None:
-        self.arrivals.append((barrier, ctas, combine, values))
-
-    def fault(self, what: str, threads: NDArray[np.bool_]) -> None:
-        raise SimulationError(what, given=f"issuers {np.flatnonzero(threads).tolist()}")
+    def loaded(self, access: Access, found: Addresses) -> Array:
+        ctas, at = self.where(found)
+        if access.space == "tmem":
+            return np.asarray(self.words[ctas, at, found.column])
+        return np.asarray(self.bytes[ctas[..., None], at[..., None] + np.arange(int(access.nbytes))])  # type: ignore[arg-type]

@@ -11,33 +11,41 @@ from tests.sim.tmem_kernels import give_back, line, meet, refusal, simulate, tak
 from tilewright import T
 from tilewright.isa import INSTRUCTIONS, since
 from tilewright.isa.effects import read_and_written
-from tilewright.isa.machine import Bulk, Lanes
+from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import arrived
-from tilewright.isa.table import Async, Form, Instruction, Signal, reads
+from tilewright.isa.table import Access, Commit, Effect, Form, Instruction, Issue, Signal, reads
 
 
-def fill(bulk: Bulk, taddr: Lanes, value: Lanes) -> None:
-    """4 columns of 32 lanes get the value."""
-    lane, column = np.broadcast_arrays(np.arange(32)[:, None], taddr.astype(np.int64)[:, None, None] + np.arange(4))
-    bulk.store_cells(lane, column, np.broadcast_to(value[:, None, None], lane.shape))
+def cells(unit: Unit, taddr: Lanes, value: Lanes) -> dict[str, Addresses]:
+    """4 columns of 32 lanes."""
+    columns = taddr.astype(np.int64)[:, None, None] + np.arange(4)
+    return {"taddr": Addresses(*np.broadcast_arrays(np.arange(32)[:, None], columns))}
 
 
-def tell(bulk: Bulk, ptr: Lanes) -> None:
-    bulk.arrive(ptr, arrived, np.ones(ptr.shape, np.uint64))
+def fill(value: Lanes) -> Lanes:
+    """They get the value."""
+    return np.broadcast_to(value[:, None, None], (len(value), 32, 4))
 
 
-def row(name: str, operands: tuple[Any, ...], execute: Any, **effects: Any) -> Instruction:
-    form = Form(name, since("sm_100"), "a test", execute=execute, on="bulk", **effects)
+def row(name: str, operands: tuple[Any, ...], *effects: Effect, **meaning: Any) -> Instruction:
+    form = Form(name, since("sm_100"), "a test", effects=effects, **meaning)
     return Instruction(f"ptx.{name}", tuple(one.name for one in operands), operands, (form,))
 
 
 ROWS = (
-    row("toy.fill", (reads("taddr", "tmem"), reads("value", "b32")), fill, asynchronous=Async("toy")),
     row(
-        *("toy.commit", (reads("ptr", "shared"),), tell),
-        accesses=read_and_written("ptr", "shared", 8),
-        signal=Signal("ptr", "arrive", "release", "cluster"),
-        asynchronous=Async("toy", "commit"),
+        *("toy.fill", (reads("taddr", "tmem"), reads("value", "b32"))),
+        Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),
+        Issue("toy"),
+        addresses=cells,
+        execute=fill,
+        takes=("value",),
+    ),
+    row(
+        *("toy.commit", (reads("ptr", "shared"),)),
+        *read_and_written("ptr", "shared", 8),
+        Signal("ptr", "arrive", "release", "cluster", arrived),
+        Commit("toy"),
     ),
 )
 

@@ -1,33 +1,45 @@
 """Threads and asynchronous units that touch one place of shared memory, and the fence that belongs between the two.
 
-The toy overwrites shared memory, as the copies of TMA do: what the fences order is told by where it says it writes.
+The toy overwrites the first bytes of shared memory besides its cells, as the copies of TMA do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.sim.test_new_instruction import ROWS
+from tests.sim.test_new_instruction import ROWS, cells, fill
 from tests.sim.tmem_kernels import give_back, meet, simulate, take
 from tilewright import T
 from tilewright.isa import INSTRUCTIONS
-from tilewright.sim.order import proxies
+from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.table import Access, Instruction
+
+
+def places(unit: Unit, taddr: Lanes, value: Lanes) -> dict[str, Addresses]:
+    """The cells, and the first word of shared memory."""
+    return cells(unit, taddr, value) | {"value": Addresses(np.zeros((len(value), 1), np.int64))}
+
+
+def overwriting(row: Instruction) -> Instruction:
+    """The fill, which also writes its value to shared memory."""
+    (form,) = row.forms
+    shared = Access("value", "shared", 4, write=True, proxy="async", computed=True)
+
+    def execute(value: Lanes) -> tuple[Lanes, Lanes]:
+        return fill(value), value.astype(np.uint32).reshape(-1, 1, 1).view(np.uint8)
+
+    effects = (form.effects[0], shared, *form.effects[1:])
+    return replace(row, forms=(replace(form, effects=effects, addresses=places, execute=execute),))
 
 
 @pytest.fixture(autouse=True)
-def _fills_overwrite_the_first_bytes_of_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    def accesses(operation: Any) -> Iterator[tuple[Any, Any, bool]]:
-        if operation.name == "toy.fill":
-            yield operation.rows[:, None], np.zeros((len(operation.rows), 1), np.int64), True
-
-    for one in ROWS:
+def _in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    for one in (overwriting(ROWS[0]), ROWS[1]):
         monkeypatch.setitem(INSTRUCTIONS, one.name, one)
-    monkeypatch.setattr(proxies, "shared_accesses", accesses)
-    monkeypatch.setattr("tilewright.sim.order.engine.overwrites", lambda program: True)
 
 
 def overwritten(*steps: str) -> Any:

@@ -291,9 +291,9 @@ def test_each_cta_has_cells_of_its_own(ctas: int) -> None:
     ("column", "columns", "what"),
     [
         (28, 32, None),
-        (30, 32, "tensor memory that is not allocated: lanes 0..127, columns 32..33"),
-        (510, 512, "outside of tensor memory: lanes 0..127, columns 512..513; it has 128 lanes, 512 columns"),
-        (100, 64, "tensor memory that is not allocated: lanes 0..127, columns 100..103"),
+        (30, 32, "tensor memory that is not allocated: lanes 0..31, columns 32..33"),
+        (510, 512, "outside of tensor memory: lanes 0..31, columns 512..513; it has 128 lanes, 512 columns"),
+        (100, 64, "tensor memory that is not allocated: lanes 0..31, columns 100..103"),
     ],
 )
 def test_columns_that_were_not_taken_are_not_there(column: int, columns: int, what: str | None) -> None:
@@ -361,7 +361,7 @@ def test_columns_beyond_the_request_are_not_there_though_hardware_gives_them() -
     error = refusal(touched("both", column=13, columns=16), b)
 
     assert error.what.startswith("tensor memory beyond the 16 columns asked for at ")
-    assert error.what.endswith("lanes 0..127, column 16; the last is 15")
+    assert error.what.endswith("lanes 0..31, column 16; the last is 15")
 
 
 @pytest.mark.filterwarnings("ignore::tilewright.errors.TilewrightWarning")

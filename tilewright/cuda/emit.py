@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tilewright import ir
 from tilewright.cuda.emit_alias import restricted
+from tilewright.cuda.emit_flight import in_flight
 from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, shared_pointer
 from tilewright.cuda.emit_names import Names, entry, renamed
 from tilewright.cuda.emit_stmt import INDENT, lines_of
@@ -39,7 +40,7 @@ def emit(kernel: ir.Kernel, arch: Arch, *, fast_math: bool = False, may_alias: b
     assert kernel.stage == "lowered", f"{kernel.name} is at stage {kernel.stage}"
     reserved: set[str] = set()
     while True:
-        unit = Unit(arch, Names({entry_name(kernel), *reserved}), read_only(kernel))
+        unit = Unit(arch, Names({entry_name(kernel), *reserved}), read_only(kernel), in_flight=in_flight(kernel))
         unit.restricted = frozenset() if may_alias else restricted(kernel, unit.read_only)
         body = _kernel(kernel, unit)
         clashes = unit.clashes()

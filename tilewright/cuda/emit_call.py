@@ -19,7 +19,7 @@ from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, bind, registe
 if TYPE_CHECKING:
     Emit = Callable[[Expr, Scope], Cpp]
 
-__all__ = ["call"]
+__all__ = ["call", "register"]
 
 _OMITTED = ("aligned", "shared", "sync")  # words that every helper's name would have
 _RESULT = "d"
@@ -69,7 +69,7 @@ def _as_operand(operand: Operand, node: Expr, scope: Scope, emit: Emit) -> Cpp:
     """The value of an operand; a pointer that is no address but a value is its number; what is written, its place."""
     place = _place(operand, node) if operand.written else None
     if place is not None:
-        return Cpp(_register(REGISTER_TYPES[operand.kind], *place, scope, emit))
+        return Cpp(register(REGISTER_TYPES[operand.kind], *place, scope, emit))
     if operand.kind == "shared":
         return Cpp(_shared_address(node, scope, emit))
     value = emit(node, scope)
@@ -124,9 +124,8 @@ def _function(name: str, bound: Bound) -> str:
     outputs: list[str] = []
     inputs: list[str] = []
     for _, parameter, operand in registers:
-        (outputs if operand.written else inputs).append(
-            f'"{"=" * operand.written}{CONSTRAINTS[_kind(operand, bound)]}"({parameter})'
-        )
+        mark = "" if not operand.written else "+" if operand.read else "="
+        (outputs if operand.written else inputs).append(f'"{mark}{CONSTRAINTS[_kind(operand, bound)]}"({parameter})')
     result = bound.result
     if result != VOID:
         outputs.insert(0, f'"={CONSTRAINTS[_result_kind(result)]}"({_RESULT})')
@@ -146,7 +145,7 @@ def _is_pure(bound: Bound) -> bool:
     matrices needs no ``volatile`` either; what else a warp does together may order or time something.
     """
     form = bound.form
-    if form.on or form.accesses or form.sync or form.fence:
+    if form.acts:
         return False
     return bound.instruction.lanes == ANY_LANES or form.product is not None
 
@@ -163,10 +162,20 @@ def _registers(bound: Bound) -> list[tuple[str, str, Operand]]:
 
 
 def _kind(operand: Operand, bound: Bound) -> str:
-    """The kind of register that carries it: shared and tensor addresses have 32 bits, a condition is a number."""
+    """The kind of register that carries it: shared and tensor addresses have 32 bits, a condition is a number.
+
+    What an operation goes on writing keeps the type of its buffer: no copy stands between.
+    """
+    if operand.written and bound.form.issue is not None and _holds_floats(bound.operands[operand.name]):
+        return "f32"
     if operand.kind == "typed":
         return register_kind(dtype(str(bound.mods["dtype"])))
     return {"shared": "b32", "tmem": "b32", "pred": "b32"}.get(operand.kind, operand.kind)
+
+
+def _holds_floats(places: tuple[Expr, ...]) -> bool:
+    buffers = (one.buffer for one in places if isinstance(one, (AddressOf, Load)))
+    return all(buffer.dtype == "float32" for buffer in buffers)
 
 
 def _numbered(bound: Bound, registers: list[tuple[str, str, Operand]], result: DType) -> str:
@@ -211,7 +220,7 @@ def _argument(operand: Operand, node: Expr, bound: Bound, scope: Scope, emit: Em
         return value.text
     place = _place(operand, node)
     if place is not None:
-        return _register(kind, *place, scope, emit)
+        return register(kind, *place, scope, emit)
     return _value(kind, node, scope, emit)
 
 
@@ -237,7 +246,7 @@ def _place(operand: Operand, node: Expr) -> tuple[Buffer, tuple[Expr, ...]] | No
     return None
 
 
-def _register(kind: str, buffer: Buffer, indices: tuple[Expr, ...], scope: Scope, emit: Emit) -> str:
+def register(kind: str, buffer: Buffer, indices: tuple[Expr, ...], scope: Scope, emit: Emit) -> str:
     """An array element as a register of the C++ type ``kind``; a narrow one together with those after it."""
     index = indices[0] if indices else None
     slot = const_value(index) if index is not None else 0

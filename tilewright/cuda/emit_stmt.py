@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from tilewright import ir
 from tilewright.cuda.emit_expr import expression
+from tilewright.cuda.emit_flight import settled
 from tilewright.cuda.emit_memory import store, view
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type
 from tilewright.cuda.emit_unit import Scope
@@ -64,7 +65,9 @@ def _store(stmt: ir.Store, scope: Scope) -> list[str]:
 
 def _evaluate(stmt: ir.Evaluate, scope: Scope) -> list[str]:
     value = expression(stmt.value, scope)
-    return [f"{value.text};"] if isinstance(stmt.value, ir.Call) else [f"(void){value.at(Level.UNARY)};"]
+    if isinstance(stmt.value, ir.Call):
+        return [f"{value.text};", *settled(stmt.value, scope, expression)]
+    return [f"(void){value.at(Level.UNARY)};"]
 
 
 def _for(stmt: ir.For, scope: Scope) -> list[str]:

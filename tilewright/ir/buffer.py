@@ -12,8 +12,8 @@ from tilewright.dtypes import INT64, DType, dtype
 from tilewright.errors import KernelError, LayoutError, choices
 from tilewright.ir.build import as_expr
 from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Within, const_value
-from tilewright.ir.indices import as_index, distance, spread, step_of, whole_indices
-from tilewright.ir.sums import Sum
+from tilewright.ir.indices import as_index, spread, step_of, whole_indices
+from tilewright.ir.sums import collected, distance
 from tilewright.ir.tiles import Tiled
 from tilewright.layout import Layout, S, SwizzleLayout
 from tilewright.records import replace
@@ -117,7 +117,7 @@ class Buffer(_Remembered, Tiled):
         if const_value(offset) == 0:
             return AddressOf(self)
         elements, bits = as_expr(as_index(offset)), self.dtype.bits
-        size = self.shape[0] if self.layout is None else _collected(self.layout.storage().cosize("m"))
+        size = self.shape[0] if self.layout is None else collected(self.layout.storage().cosize("m"))
         start = AddressOf(self, owed=(Within(elements, as_expr(size, INT64), self.name, Within.STORAGE),))
         return start + (elements * (bits // 8) if bits % 8 == 0 else elements * bits // 8)
 
@@ -312,7 +312,7 @@ class Buffer(_Remembered, Tiled):
             return self._flat
 
     def _flattened(self) -> Buffer:
-        size = _collected(self._storage()) if self.space == "global" else self.storage_size()
+        size = collected(self._storage()) if self.space == "global" else self.storage_size()
         return replace(self, shape=(size,), layout=None)
 
     def _check_rank(self, rank: int) -> None:
@@ -364,11 +364,6 @@ class Region(Tiled):
 
 def _of(kind: str) -> DType:
     return dtype(kind)
-
-
-def _collected(value: Value) -> Value:
-    """The same value with its terms collected: ``n - 1 + 1`` is ``n``."""
-    return Sum.of(value).build(value.dtype) if isinstance(value, Expr) else value
 
 
 def reached(name: str, shape: Sequence[Value], layout: Layout) -> Layout:

@@ -8,13 +8,13 @@ from tilewright.dtypes import INT32
 from tilewright.errors import KernelError
 from tilewright.ir.build import as_expr, cast
 from tilewright.ir.expr import Expr, Value, const_value
-from tilewright.ir.sums import Sum
+from tilewright.ir.sums import distance
 from tilewright.layout import TileLayout
 
 if TYPE_CHECKING:
     from tilewright.ir.buffer import Buffer
 
-__all__ = ["as_index", "distance", "spread", "step_of", "whole_indices"]
+__all__ = ["as_index", "spread", "step_of", "whole_indices"]
 
 
 def whole_indices(indices: tuple[object, ...], rank: int) -> tuple[object, ...]:
@@ -76,14 +76,6 @@ def spread(buffer: Buffer, indices: tuple[object, ...]) -> tuple[Buffer, tuple[o
     fronts = [split[place] for place, _ in rests]
     view = buffer._viewed(f"{buffer.name}_steps", (*fronts, *shape), layout)
     return view, (*(rest for _, rest in rests), *made)
-
-
-def distance(start: Value, stop: Value) -> Value:
-    """``stop - start``, with what cancels out gone: from ``k * 16`` to ``(k + 1) * 16`` it is 16."""
-    if not isinstance(start, Expr) and not isinstance(stop, Expr):
-        return stop - start
-    total = Sum.of(as_expr(stop)).minus(Sum.of(as_expr(start)))
-    return total.build((as_expr(stop) - as_expr(start)).dtype) if total.terms else total.const
 
 
 def as_index(value: object) -> Value:

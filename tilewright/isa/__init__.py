@@ -3,7 +3,8 @@
 In the order in which to read:
 
     ldmatrix            one family as an example
-    table, effects      what a row is, and what it says of its effects
+    table, forms, operands, effects
+                        what a row is, its forms, its operands, and what it says of its effects
     arch, machine       where a form exists; what a meaning may ask of the machine
     calls, spelling     from ``T.ptx.name(...)`` to the row and back; from a PTX mnemonic to the row
     stmatrix, movmatrix, mma
@@ -14,6 +15,8 @@ In the order in which to read:
     sync, fences, warp  threads that meet, order and tell each other; mbarrier: phases, by the bits of mbarrier_state
     tcgen05_alloc, tcgen05_ldst, tcgen05_cp, tcgen05_sync
                         tensor memory; descriptors and descriptor_rows: how it finds matrices in shared memory
+    wgmma, wgmma_values products of a warpgroup, on matrices of shared memory
+    operations          what asynchronous families have in common
     math, fma, bits, arith, convert, extremes, rounded
                         numbers of one thread
     printing            ``printf``, and ways to stop

@@ -117,7 +117,7 @@ def _forms(
             {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, "dtype": kinds},
             execute,
             on=reach.on,
-            accesses=read_and_written("ptr", reach.space, nbytes, sem=sem_of, scope=scope_of),
+            effects=(*read_and_written("ptr", reach.space, nbytes, sem=sem_of, scope=scope_of),),
             result=result if name == "atom" else VOID,
         )
 

@@ -90,7 +90,7 @@ def _atomic_row(
                 {"dtype": kinds},
                 execute,
                 on="memory",
-                accesses=PLACE,
+                effects=(*PLACE,),
                 language="cuda",
                 result=values[-1],
             )
@@ -117,7 +117,7 @@ _atomic_row(
             {"dtype": {kind: f"tw_atomic_add_{name}"}},
             lambda memory, address, value: memory.atomic(address, np.add, value),
             on="memory",
-            accesses=PLACE,
+            effects=(*PLACE,),
             language="cuda",
             helper=HALF.format(name=name),
             result="value",

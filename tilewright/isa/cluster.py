@@ -61,7 +61,7 @@ instruction(
             since("sm_90"),
             BARRIER,
             {"sem": {sem: f".{sem}"}, "aligned": _ALIGNED},
-            sync=Sync("cluster", arrive_only=True, orders=sem == "release"),
+            effects=(Sync("cluster", arrive_only=True, orders=sem == "release"),),
         )
         for sem in ("release", "relaxed")
     ),
@@ -78,7 +78,7 @@ instruction(
             since("sm_90"),
             BARRIER,
             {"aligned": _ALIGNED},
-            sync=Sync("cluster", wait_only=True),
+            effects=(Sync("cluster", wait_only=True),),
         ),
     ),
 )

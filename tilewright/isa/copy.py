@@ -29,13 +29,13 @@ instruction(
     operands=(reads("dst", "generic"), reads("src", "generic")),
     doc="A thread copies ``nbytes`` bytes from ``src`` to ``dst``, both aligned to their number, with one access each.",
     forms=(
-        Form(TEXT, since("sm_75"), SOURCE, {"nbytes": WIDTHS}, accesses=ACCESSES, moves=True, language="cuda"),
+        Form(TEXT, since("sm_75"), SOURCE, {"nbytes": WIDTHS}, effects=(*ACCESSES,), moves=True, language="cuda"),
         Form(
             TEXT,
             since("sm_100"),
             'PTX ISA, "Data Movement and Conversion Instructions: ld" (256-bit accesses of global memory)',
             {"nbytes": {32: "ulonglong4_32a"}},
-            accesses=ACCESSES,
+            effects=(*ACCESSES,),
             moves=True,
             language="cuda",
         ),

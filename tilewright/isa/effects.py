@@ -1,26 +1,34 @@
 """What a form does besides computing: the bytes it touches, whom it meets, what it signals, and what it leaves behind.
 
-The checks of the simulator read these; `execute` alone would not tell them.
+A form has one tuple of effects, `Form.effects`. The simulator's checks, its counts and its scheduler read them, the
+emitter and the parser too; `execute` alone would not tell them. None of the readers knows an instruction by its name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tilewright.ir import Argument
 
 __all__ = [
     "SCOPES",
     "SEMS",
+    "SPACES",
     "Access",
-    "Async",
+    "Commit",
     "Count",
+    "Effect",
     "Fence",
+    "Issue",
     "Mods",
     "ProxyFence",
+    "RegisterFence",
     "Signal",
+    "Space",
     "Sync",
+    "Wait",
     "Word",
     "read_and_written",
 ]
@@ -35,14 +43,36 @@ SCOPES = ("cta", "cluster", "gpu", "sys")
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """Bytes that a form touches through one operand: what bounds, alignment, race and bank checks look at.
+class Space:
+    """A memory. unit: bytes of the least that an access touches. owner: who has one of its own. window: does a generic
+    address reach it? proxies: through which it is accessed.
+    """
 
-    operand: the address. nbytes: per address. lanes: how many lanes' addresses count, lane 0 first (32: all active).
-    space: shared, global or generic (from what the pointer points into). phase_lanes: lanes served together by shared
-    memory (0: from the width: 32 for 4 bytes, 16 for 8, 8 for 16).
-    sem: a key of `SEMS`. scope: of a strong access, a key of `SCOPES`. rmw: reads and writes, with nobody in between.
-    element_bytes: of each operation that a vector consists of (0: it is one).
+    unit: int
+    owner: str
+    window: bool
+    proxies: tuple[str, ...]
+
+
+SPACES: Mapping[str, Space] = {
+    "global": Space(1, "device", True, ("generic", "async")),
+    "shared": Space(1, "cta", True, ("generic", "async")),
+    "local": Space(1, "thread", True, ("generic",)),
+    "tmem": Space(4, "cta", False, ("tmem",)),
+}
+GENERIC = "generic"  # as a space: whichever a pointer leads into
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Bytes that a form touches: what bounds, alignment, race, proxy, poison and bank checks look at.
+
+    operand: the address; where it is ``computed``, what `Form.addresses` makes addresses of. space: a key of `SPACES`,
+    or generic (what the pointer points into). nbytes: per address. sized: `Form.addresses` says how many of them count
+    in each lane, none perhaps. lanes: how many lanes' addresses count, lane 0 first (32: all active). proxy: through
+    which the memory is accessed. phase_lanes: lanes served together by shared memory (0: from the width: 32 for 4
+    bytes, 16 for 8, 8 for 16). sem: a key of `SEMS`. scope: of a strong access, a key of `SCOPES`. rmw: reads and
+    writes, with nobody in between. element_bytes: of each operation that a vector consists of (0: it is one).
     """
 
     operand: str
@@ -55,6 +85,13 @@ class Access:
     scope: Word = ""
     rmw: bool = False
     element_bytes: Count = 0
+    proxy: str = "generic"
+    computed: bool = False
+    sized: bool = False
+
+    def __post_init__(self) -> None:
+        if self.space != GENERIC and self.proxy not in SPACES[self.space].proxies:
+            raise ValueError(f"{self.space} memory is not accessed through the {self.proxy} proxy")
 
 
 def read_and_written(
@@ -93,6 +130,15 @@ class ProxyFence:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisterFence:
+    """A form that orders what a warp did to its registers before it against the operations of a group after it, which
+    are ``fenced``.
+    """
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
 class Sync:
     """A form that threads meet at. Barriers have no `execute`: the simulator keeps the meeting.
 
@@ -117,26 +163,62 @@ class Signal:
     kind: "init" and "inval" make and end it; "arrive" counts at it, and publishes what the thread has done where sem is
     release; "wait" takes over what those who arrived have published, in the lanes where `execute` is true, where sem is
     acquire; "bytes" counts bytes. sem: release, acquire or relaxed. scope: of it.
+
+    Of an operation, which has no `execute` for this: ``change`` makes the m-barrier's 64 bits from those before and
+    ``amount`` (a number, or an operand), once the operation is complete, or what a `Commit` beside it covers; that it
+    is, or they are, is what the signal publishes. at_issue: at once instead, and nothing is published.
     """
 
     barrier: str
     kind: str
     sem: str = "relaxed"
     scope: Word = "cta"
+    change: Callable[[Any, Any], Any] | None = None
+    amount: Count | str = 1
+    at_issue: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Async:
-    """How a form goes on after it was issued.
+class Issue:
+    """The form begins an *operation*, which goes on by itself, unordered with all others.
 
-    group: what is tracked together: "tmem" (tcgen05.cp, shift and mma of a thread), "tmem.load", "tmem.store" (of
-    a warp). role: "issue": the operation joins the group; its `execute` takes place later, at the latest when the group
-    is waited for, and from issue to completion its destination is in flight and its source held. "commit": `execute`
-    takes place once all that the thread issued to the group before is complete. "wait": the thread goes on once the
-    group of its warp is empty. in_order_after: instructions whose operations come first without anyone's waiting, where
-    the same thread has issued both.
+    It begins after what its issuers have done, reads its sources and writes its destinations at some later point, and
+    is known by its completion alone: by a `Wait` for its group, by the `Signal` of a `Commit` of its group, or by a
+    `Signal` of its own. Until then its destinations are in flight and its sources held, memory and registers alike.
+
+    group: what is counted together by the thread, warp or warpgroup that issues it; "" for none.
+    in_order_after: instructions whose operations come first without anyone's waiting, where the same one has issued
+    both, with the same modifiers ``alike``. holds: operands whose registers it goes on reading; those of all others it
+    has read when it is issued. accumulates: a condition among the operands; where it is false, registers that the form
+    updates are written and not read. fenced: a `RegisterFence` of the group stands between what else touched its
+    registers and the operation, and nothing but the group's touches them before the wait, not even to read.
+    """
+
+    group: str = ""
+    in_order_after: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
+    accumulates: str = ""
+    fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Closes what was issued to a group since the last one, for a `Wait` that counts; with a `Signal` beside it, which
+    comes when all that was issued to the group before is complete, it closes nothing."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Waits until at most the newest ``pending`` commits of the group are under way: a number, or an operand of kind
+    imm; None: until nothing is, committed or not. reads: until their sources have been read is enough.
     """
 
     group: str
-    role: str = "issue"
-    in_order_after: tuple[str, ...] = ()
+    pending: int | str | None = None
+    reads: bool = False
+
+
+Effect = Access | Sync | Fence | ProxyFence | RegisterFence | Signal | Issue | Commit | Wait

@@ -20,7 +20,7 @@ def _fence_row(name: str, text: str, reach: str, who: str) -> None:
         params=(),
         operands=(),
         doc=f"{who} sees this thread's accesses before it ahead of those after it: T.ptx.fence('sc', {reach!r}).",
-        forms=(Form(text, since("sm_75"), GUIDE, fence=Fence("sc", reach), language="cuda"),),
+        forms=(Form(text, since("sm_75"), GUIDE, effects=(Fence("sc", reach),), language="cuda"),),
     )
 
 
@@ -51,7 +51,7 @@ instruction(
             since(max(first, at)),
             FENCE,
             {"sem": sems, "scope": {reach: f".{reach}"}},
-            fence=Fence(_sem, reach),
+            effects=(Fence(_sem, reach),),
         )
         for sems, at in ((BOTH_SIDES, "sm_75"), (ONE_SIDE, "sm_90"))
         for reach, first in REACH.items()
@@ -63,7 +63,7 @@ instruction(
     operands=(),
     doc="The older name of T.ptx.fence('sc', ...): ``gl`` is the scope gpu.",
     forms=tuple(
-        Form("membar{level}", since("sm_75"), FENCE, {"level": {level: f".{level}"}}, fence=Fence("sc", reach))
+        Form("membar{level}", since("sm_75"), FENCE, {"level": {level: f".{level}"}}, effects=(Fence("sc", reach),))
         for level, reach in LEVELS.items()
     ),
 )
@@ -80,7 +80,9 @@ instruction(
     operands=(),
     doc="T.ptx.fence(sem, 'cluster') for accesses of shared memory alone: the CTA's own where it releases, any of the "
     "cluster where it acquires.",
-    forms=(Form("fence{sem}", since("sm_90"), FENCE, {"sem": RESTRICTED}, fence=Fence(_sem, "cluster", "shared")),),
+    forms=(
+        Form("fence{sem}", since("sm_90"), FENCE, {"sem": RESTRICTED}, effects=(Fence(_sem, "cluster", "shared"),)),
+    ),
 )
 instruction(
     "ptx.fence.proxy_async",
@@ -101,7 +103,7 @@ instruction(
                     "global": ".global",
                 }
             },
-            fence=ProxyFence("async", lambda mods: str(mods["space"])),
+            effects=(ProxyFence("async", lambda mods: str(mods["space"])),),
         ),
     ),
 )
@@ -117,7 +119,7 @@ instruction(
             since("sm_90"),
             FENCE,
             {"sem": RESTRICTED},
-            fence=ProxyFence("async", "shared::cluster", _sem, "cluster"),
+            effects=(ProxyFence("async", "shared::cluster", _sem, "cluster"),),
         ),
     ),
 )
@@ -126,7 +128,7 @@ instruction(
     params=(),
     operands=(),
     doc="Orders accesses of one place by two of its virtual addresses.",
-    forms=(Form("fence.proxy.alias", since("sm_75"), FENCE, fence=ProxyFence("alias")),),
+    forms=(Form("fence.proxy.alias", since("sm_75"), FENCE, effects=(ProxyFence("alias"),)),),
 )
 instruction(
     "ptx.fence.proxy_tensormap.release",
@@ -139,7 +141,7 @@ instruction(
             since("sm_90"),
             FENCE,
             {"scope": {reach: f".{reach}"}},
-            fence=ProxyFence("tensormap", side="release", scope=reach),
+            effects=(ProxyFence("tensormap", side="release", scope=reach),),
         )
         for reach in REACH
     ),
@@ -156,7 +158,7 @@ instruction(
             since("sm_90"),
             FENCE,
             {"scope": {reach: f".{reach}"}},
-            fence=ProxyFence("tensormap", side="acquire", scope=reach),
+            effects=(ProxyFence("tensormap", side="acquire", scope=reach),),
         )
         for reach in REACH
     ),
@@ -171,7 +173,7 @@ instruction(
             "fence.mbarrier_init.release.cluster",
             since("sm_90"),
             FENCE,
-            fence=Fence("release", "cluster", "mbarrier.init"),
+            effects=(Fence("release", "cluster", "mbarrier.init"),),
         ),
     ),
 )

@@ -190,7 +190,7 @@ def _forms(
             on="shared",
             passes=passes,
             registers=matrix_registers,
-            accesses=(Access("p", "shared", 16, write=False, lanes=address_lanes, phase_lanes=8),),
+            effects=(Access("p", "shared", 16, write=False, lanes=address_lanes, phase_lanes=8),),
             moves=True,
             validity=None if shape == "m8n8" else partial(execute, unpack=VALID),
             pattern=pattern,

@@ -7,12 +7,13 @@ broadcast. The simulator implements these protocols; so do small fakes in tests.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bulk", "Lanes", "Machine", "Memory", "Tensor"]
+__all__ = ["Addresses", "Lanes", "Machine", "Memory", "Tensor", "Unit"]
 
 Lanes = NDArray[Any]  # (..., 32): one value per lane; Any because each instruction knows the dtype of its own
 
@@ -37,18 +38,7 @@ class Memory(Protocol):
 
 
 class Tensor(Protocol):
-    """The tensor memory of each warp's CTA: 128 lanes by 512 columns of 32-bit cells.
-
-    Lanes and columns are arrays of one shape (..., 32) or (..., registers, 32), whose last axis is the lanes of a warp.
-    """
-
-    def cells(self, lane: Lanes, column: Lanes) -> Lanes:
-        """The uint32 in each cell."""
-        ...
-
-    def store_cells(self, lane: Lanes, column: Lanes, words: Lanes) -> None:
-        """Write uint32 ``words``, one for each cell."""
-        ...
+    """Who has which columns of the tensor memory of each warp's CTA: 128 lanes by 512 columns of 32-bit cells."""
 
     def reserve(self, columns: Lanes, requested: Lanes, pair: bool) -> Lanes:
         """Ask for ``columns`` columns of the CTA (of both CTAs of a ``pair``, when a warp of each asks).
@@ -71,43 +61,47 @@ class Tensor(Protocol):
         ...
 
 
-class Bulk(Protocol):
-    """Memory as the asynchronous units see it, on behalf of the ``n`` threads that issue an instruction together.
+class Unit(Protocol):
+    """An asynchronous unit, on behalf of the ``n`` threads, warps or warpgroups that issue an instruction together.
 
-    Operands come as (n,) arrays, one value for each issuing thread; ``execute`` handles all of them at once. It is run
-    twice: when issued, only to find out what will be touched (reads then give zeros), and at completion.
+    Arrays have those along their first axis. `Form.addresses` may ask it where they are.
     """
 
-    def pairs(self) -> Bulk:
-        """The same for 2n threads: the two CTAs of each issuer's pair, the even rank first, the pairs in order.
-
-        An (n,) operand becomes (2n,) by ``np.repeat(operand, 2)``.
-        """
+    @property
+    def rank(self) -> NDArray[np.int64]:
+        """(n,): the place of each issuer's CTA in its cluster."""
         ...
 
-    def shared(self, address: Lanes, nbytes: int) -> NDArray[np.uint8]:
-        """The bytes at (n, ...) shared addresses of each issuer's CTA: (n, ..., nbytes)."""
+    @property
+    def warp(self) -> NDArray[np.int64]:
+        """(n,): the number of each issuer's warp, the first of a warpgroup, in its CTA."""
         ...
 
-    def cells(self, lane: Lanes, column: Lanes) -> Lanes:
-        """The uint32 of (n, ...) cells of tensor memory."""
+    @property
+    def cluster_ctas(self) -> int:
+        """CTAs of a cluster."""
         ...
 
-    def store_cells(self, lane: Lanes, column: Lanes, words: Lanes) -> None:
-        """Write (n, ...) cells of tensor memory."""
+    def fault(self, what: str, issuers: NDArray[np.bool_]) -> NoReturn:
+        """Stop the kernel because of what these of the (n,) issuers issued; raises SimulationError."""
         ...
 
-    def arrive(self, barrier: Lanes, combine: Callable[..., Lanes], *values: Lanes) -> None:
-        """`Memory.atomic` on the 64-bit m-barriers at (n,) shared addresses, and a release into them."""
-        ...
 
-    def fault(self, what: str, threads: NDArray[np.bool_]) -> None:
-        """Stop the kernel because of what the (n,) ``threads`` issued; raises SimulationError."""
-        ...
+@dataclass(frozen=True, eq=False, slots=True)
+class Addresses:
+    """Where an operation touches memory or signals: ``m`` rows of places, (m, ...).
 
-    def arrive_everywhere(self, barrier: Lanes, ctas: Lanes, combine: Callable[..., Lanes], *values: Lanes) -> None:
-        """`arrive` at the same offset in every CTA of the cluster whose bit is set in the (n,) masks ``ctas``."""
-        ...
+    at: bytes of shared memory, generic addresses, or lanes of tensor memory, where ``column`` has the columns. issuer:
+    (m,), on whose behalf each row is; None for one row for each of the n. rank: (m,), in whose CTA of the cluster; None
+    for the issuer's own, unless an address of the cluster's window says another. nbytes: (m, ...), how many of an
+    access's bytes are touched from each address on; None for all. What is then not read counts as zeros.
+    """
+
+    at: NDArray[Any]
+    column: NDArray[Any] | None = None
+    issuer: NDArray[np.int64] | None = None
+    rank: NDArray[np.int64] | None = None
+    nbytes: NDArray[np.int64] | None = None
 
 
 class Machine(Protocol):

@@ -223,8 +223,10 @@ def _plain_row(name: str, execute: Callable[..., None], doc: str, *more: Operand
                 SOURCE.format(name),
                 execute=execute,
                 on="machine",
-                accesses=(Access("ptr", "shared", 8, write=True),),
-                signal=Signal("ptr", name),
+                effects=(
+                    Access("ptr", "shared", 8, write=True),
+                    Signal("ptr", name),
+                ),
             ),
         ),
     )
@@ -248,8 +250,10 @@ def _arrivals(
             {**given, **order.modifiers},
             execute,
             on="machine",
-            accesses=CHANGE,
-            signal=order.signal("arrive"),
+            effects=(
+                *CHANGE,
+                order.signal("arrive"),
+            ),
             pattern=f"{'_' if remote else '{result}'}, [{{ptr}}]{more}",
             result=VOID if remote else STATE,
         )
@@ -299,8 +303,10 @@ for _name, _execute, _doc in (
                 {"scope": scopes, "space": spaces},
                 _execute,
                 on="machine",
-                accesses=CHANGE,
-                signal=Signal("ptr", "bytes", "relaxed", scope_of),
+                effects=(
+                    *CHANGE,
+                    Signal("ptr", "bytes", "relaxed", scope_of),
+                ),
             )
             for scopes, spaces in ((ANY_SCOPE, OWN), (REMOTE_SCOPE, REMOTE))
         ),
@@ -323,9 +329,7 @@ def _waits(
             {**given, "sem": order.modifiers["sem"], "scope": order.modifiers["scope"]},
             execute,
             on="machine",
-            accesses=(READ,),
-            signal=order.signal("wait"),
-            sync=Sync("poll") if blocking else None,
+            effects=(READ, order.signal("wait"), *((Sync("poll"),) if blocking else ())),
             pattern=pattern,
             result=VOID if blocking else BOOL,
         )

@@ -64,7 +64,7 @@ def _forms(
             on="shared",
             passes=passes,
             registers=matrix_registers,
-            accesses=(Access("p", "shared", 16, write=True, lanes=address_lanes, phase_lanes=8),),
+            effects=(Access("p", "shared", 16, write=True, lanes=address_lanes, phase_lanes=8),),
             moves=True,
             pattern=pattern,
         )

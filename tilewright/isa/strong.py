@@ -94,7 +94,7 @@ def _vectors(name: str, ordered: str, execute: Callable[..., object], num: int, 
             execute,
             on=reach.on,
             registers=num,
-            accesses=(Access("ptr", reach.space, 4 * num, write=write, sem=sem_of, scope=scope_of, element_bytes=4),),
+            effects=(Access("ptr", reach.space, 4 * num, write=write, sem=sem_of, scope=scope_of, element_bytes=4),),
         )
 
 
@@ -108,7 +108,7 @@ def _forms(name: str, ordered: str, execute: Callable[..., object], *, write: bo
             execute,
             on=reach.on,
             passes=() if write else ("dtype",),
-            accesses=(Access("ptr", reach.space, nbytes, write=write, sem=sem_of, scope=scope_of),),
+            effects=(Access("ptr", reach.space, nbytes, write=write, sem=sem_of, scope=scope_of),),
             result=VOID if write else "dtype",
         )
 

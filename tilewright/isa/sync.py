@@ -18,14 +18,14 @@ instruction(
     params=(),
     operands=(),
     doc="Every thread of the CTA waits for all others; their memory accesses are ordered.",
-    forms=(Form("__syncthreads()", since("sm_75"), GUIDE, sync=Sync("cta"), language="cuda"),),
+    forms=(Form("__syncthreads()", since("sm_75"), GUIDE, effects=(Sync("cta"),), language="cuda"),),
 )
 instruction(
     "cuda.warp_sync",
     params=(),
     operands=(),
     doc="The lanes of the warp wait for each other; their memory accesses are ordered.",
-    forms=(Form("__syncwarp()", since("sm_75"), GUIDE, sync=Sync("warp"), language="cuda"),),
+    forms=(Form("__syncwarp()", since("sm_75"), GUIDE, effects=(Sync("warp"),), language="cuda"),),
 )
 instruction(
     "ptx.bar.warp.sync",
@@ -40,7 +40,7 @@ instruction(
             since("sm_75"),
             'PTX ISA, "Parallel Synchronization and Communication Instructions: bar.warp.sync"',
             execute=lambda mask: None,
-            fence=Fence("acq_rel", "warp"),
+            effects=(Fence("acq_rel", "warp"),),
         ),
     ),
 )
@@ -50,7 +50,7 @@ instruction(
     operands=(counts("id"),),
     pattern="{id}, 128",
     doc="The four warps of a warpgroup meet at named barrier ``id``.",
-    forms=(Form("bar.sync", since("sm_75"), BAR, sync=Sync("warpgroup", barrier="id")),),
+    forms=(Form("bar.sync", since("sm_75"), BAR, effects=(Sync("warpgroup", barrier="id"),)),),
 )
 instruction(
     "ptx.bar.sync",
@@ -58,7 +58,7 @@ instruction(
     operands=(counts("id"), counts("n")),
     pattern="{id}, {n}",
     doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` (0..15) and wait.",
-    forms=(Form("bar.sync", since("sm_75"), BAR, sync=Sync("named", barrier="id", threads="n")),),
+    forms=(Form("bar.sync", since("sm_75"), BAR, effects=(Sync("named", barrier="id", threads="n"),)),),
 )
 instruction(
     "ptx.bar.arrive",
@@ -66,7 +66,9 @@ instruction(
     operands=(counts("id"), counts("n")),
     pattern="{id}, {n}",
     doc="Counts towards the ``n`` threads of named barrier ``id`` without waiting for the others.",
-    forms=(Form("bar.arrive", since("sm_75"), BAR, sync=Sync("named", arrive_only=True, barrier="id", threads="n")),),
+    forms=(
+        Form("bar.arrive", since("sm_75"), BAR, effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),)),
+    ),
 )
 instruction(
     "cuda.cluster_sync",
@@ -79,7 +81,7 @@ instruction(
             "barrier.cluster.arrive.release.aligned",
             since("sm_90"),
             'PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"',
-            sync=Sync("cluster"),
+            effects=(Sync("cluster"),),
         ),
     ),
 )

@@ -92,7 +92,7 @@ def _form(text: str, execute: object, *accesses: Access, ready: Callable[..., ob
         execute,  # type: ignore[arg-type]  # one of the functions above
         on="machine",
         passes=("cta_group",),
-        accesses=accesses,
+        effects=(*accesses,),
         ready=ready,
     )
 

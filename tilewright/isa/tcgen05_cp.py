@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 from tilewright.isa.arch import only
 from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
 from tilewright.isa.ldmatrix import FOUR_BITS, SIX_BITS, UNPACK, VALID, Unpack
-from tilewright.isa.machine import Bulk, Lanes
-from tilewright.isa.table import REQUIRED, Async, Form, counts, instruction, reads
+from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.operations import in_pairs
+from tilewright.isa.table import REQUIRED, Access, Form, Issue, counts, instruction, reads
 from tilewright.isa.tcgen05_alloc import CTA_GROUP, PLACE, SOURCE, TMEM_ARCHS
 
 __all__ = ["COPY_SHAPES", "CopyShape", "copied_lanes"]
@@ -85,68 +86,67 @@ EXPAND: Mapping[str, Unpack] = {"": _as_they_are, "b6x16_p32": UNPACK[SIX_BITS],
 VALID_AFTER: Mapping[str, Unpack] = {"": _as_they_are, "b6x16_p32": VALID[SIX_BITS], "b4x16_p64": VALID[FOUR_BITS]}
 
 
-def copy(
-    bulk: Bulk,
-    taddr: Lanes,
-    desc: Lanes,
-    *,
-    shape: str,
-    multicast: str,
-    cta_group: int,
-    fmt: str,
-    expand: Mapping[str, Unpack] = EXPAND,
-) -> None:
+def addresses(
+    unit: Unit, taddr: Lanes, desc: Lanes, *, shape: str, multicast: str, cta_group: int, fmt: str
+) -> Mapping[str, Addresses]:
+    """From where the descriptor says, 16 bytes at a time, to the lanes of the shape; of both CTAs of a pair."""
+    form = COPY_SHAPES[shape]
+    _check_lane(unit, taddr, 32 if shape == "4x256b" else 1)
+    for one in np.unique(desc):
+        if trouble := descriptor_trouble(int(one), form.rows, form.row_bytes):
+            unit.fault(trouble, desc == one)
+    issuer, rank = _issuers(unit, cta_group)
+    first = taddr.astype(np.int64)[issuer, None, None, None]
+    lane = (first >> 16) + copied_lanes(shape, multicast)[None, :, :, None]
+    column = (first & 0xFFFF) + np.arange(form.row_bytes // 4)
+    lane, column = np.broadcast_arrays(lane, column)  # (m, copies, rows, columns)
+    source = descriptor_addresses(desc[issuer], form.rows, form.row_bytes)  # (m, rows, units)
+    return {"desc": Addresses(source, None, issuer, rank), "taddr": Addresses(lane, column, issuer, rank)}
+
+
+def _issuers(unit: Unit, cta_group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return in_pairs(unit) if cta_group == 2 else (np.arange(len(unit.rank)), unit.rank)
+
+
+def copy(units: Lanes, *, fmt: str, expand: Mapping[str, Unpack] = EXPAND, **shape: object) -> Lanes:
     """Row by row, 16 bytes at a time, from where the descriptor says to the lanes of the shape.
 
     With a format, 16 elements of 6 or 4 bits, packed at the low end of each 16 bytes, become a byte each: 6 bits its
     low ones, 4 bits its bits 2 to 5. Where in the byte they come is unconfirmed.
     """
-    form = COPY_SHAPES[shape]
-    _check_lane(bulk, taddr, 32 if shape == "4x256b" else 1)
-    if cta_group == 2:
-        bulk, taddr, desc = bulk.pairs(), np.repeat(taddr, 2), np.repeat(desc, 2)
-    units = bulk.shared(_addresses(bulk, desc, form), 16)  # (n, rows, units, 16)
-    words = np.ascontiguousarray(expand[fmt](units)).view(np.uint32).reshape(len(taddr), 1, form.rows, -1)
-    first = taddr.astype(np.int64)[:, None, None, None]
-    lane = (first >> 16) + copied_lanes(shape, multicast)[None, :, :, None]
-    column = (first & 0xFFFF) + np.arange(words.shape[-1])
-    lane, column, words = np.broadcast_arrays(lane, column, words)  # (n, copies, rows, columns)
-    bulk.store_cells(lane, column, words)
+    rows: Lanes = np.ascontiguousarray(expand[fmt](units)).view(np.uint32)  # (m, rows, units, 4)
+    return rows.reshape(len(rows), 1, rows.shape[1], -1)
 
 
-def copy_valid(bulk: Bulk, taddr: Lanes, desc: Lanes, **mods: object) -> None:
+def copy_valid(units: Lanes, **mods: str) -> Lanes:
     """The same on validity: a byte is valid where all bits of its element are."""
-    copy(bulk, taddr, desc, **mods, expand=VALID_AFTER)  # type: ignore[arg-type]  # the form's modifiers
+    return copy(units, **mods, expand=VALID_AFTER)
 
 
-def _addresses(bulk: Bulk, desc: Lanes, form: CopyShape) -> NDArray[np.int64]:
-    """(n, rows, units); a descriptor that is none stops the thread that issued it."""
-    for one in np.unique(desc):
-        if trouble := descriptor_trouble(int(one), form.rows, form.row_bytes):
-            bulk.fault(trouble, desc == one)
-    return descriptor_addresses(desc, form.rows, form.row_bytes)
-
-
-def _check_lane(bulk: Bulk, taddr: Lanes, lanes: int) -> None:
+def _check_lane(unit: Unit, taddr: Lanes, lanes: int) -> None:
     wrong = taddr >> 16 >= lanes
     if wrong.any():
         allowed = "0 to 31" if lanes == 32 else "0, since the copy spans all lanes"
-        bulk.fault(f"taddr is in lane {int(taddr[wrong][0]) >> 16}; it is {allowed}", wrong)
+        unit.fault(f"taddr is in lane {int(taddr[wrong][0]) >> 16}; it is {allowed}", wrong)
 
 
-def shift(bulk: Bulk, taddr: Lanes, *, cta_group: int) -> None:
-    """In 8 columns of 32 lanes, each lane but the last gets what is in the lane after it.
+def shifted(unit: Unit, taddr: Lanes, *, cta_group: int) -> Mapping[str, Addresses]:
+    """8 columns of 32 lanes: each lane but the last, and where it gets its cells from.
 
     That the last lane stays, and that `cp` with 4x256b is what fills it, is unconfirmed.
     """
-    if cta_group == 2:
-        bulk, taddr = bulk.pairs(), np.repeat(taddr, 2)
-    first = taddr.astype(np.int64)[:, None, None]
     wrong = taddr >> 16 & 31 != 0
     if wrong.any():
-        bulk.fault(f"taddr is in lane {int(taddr[wrong][0]) >> 16}; it is a multiple of 32", wrong)
+        unit.fault(f"taddr is in lane {int(taddr[wrong][0]) >> 16}; it is a multiple of 32", wrong)
+    issuer, rank = _issuers(unit, cta_group)
+    first = taddr.astype(np.int64)[issuer, None, None]
     lane, column = np.broadcast_arrays((first >> 16) + np.arange(31)[:, None], (first & 0xFFFF) + np.arange(8))
-    bulk.store_cells(lane, column, bulk.cells(lane + 1, column))
+    return {"from": Addresses(lane + 1, column, issuer, rank), "taddr": Addresses(lane, column, issuer, rank)}
+
+
+def shift(cells: Lanes, **mods: object) -> Lanes:
+    """In 8 columns of 32 lanes, each lane but the last gets what is in the lane after it."""
+    return cells
 
 
 UNCONFIRMED = (
@@ -175,11 +175,15 @@ instruction(
                 "fmt": FORMATS,
             },
             copy,
-            on="bulk",
             passes=("shape", "multicast", "cta_group", "fmt"),
             moves=True,
             validity=copy_valid,
-            asynchronous=Async("tmem", in_order_after=("ptx.tcgen05.shift",) if shape == "4x256b" else ()),
+            addresses=addresses,
+            effects=(
+                Access("desc", "shared", 16, write=False, proxy="async", computed=True),
+                Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),
+                Issue("tmem", in_order_after=("ptx.tcgen05.shift",) if shape == "4x256b" else ()),
+            ),
         )
         for shape, form in COPY_SHAPES.items()
     ),
@@ -200,10 +204,14 @@ instruction(
             f"{SOURCE.format('tcgen05.shift')}; unconfirmed: which way is down, and that the last lane stays as it is",
             {"cta_group": CTA_GROUP},
             shift,
-            on="bulk",
             passes=("cta_group",),
             moves=True,
-            asynchronous=Async("tmem"),
+            addresses=shifted,
+            effects=(
+                Access("from", "tmem", 4, write=False, proxy="tmem", computed=True),
+                Access("taddr", "tmem", 4, write=True, proxy="tmem", computed=True),
+                Issue("tmem"),
+            ),
         ),
     ),
 )

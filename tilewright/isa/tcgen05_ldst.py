@@ -17,20 +17,21 @@ the maps as in CuTe's traits, NVIDIA/cutlass, include/cute/atom/copy_traits_sm10
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.machine import Lanes, Machine
+from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
     REQUIRED,
     WHOLE_WARP,
-    Async,
+    Access,
     Form,
+    Issue,
     Mods,
     Spellings,
     instruction,
@@ -85,61 +86,50 @@ def cells_of(shape: str, num: int, *, split: int = 0, packed: bool = False) -> C
     return lane, column + thread // 16 * split if form.splits else column
 
 
-def _cells(machine: Machine, taddr: Lanes, shape: str, num: int, split: Lanes | None, packed: bool) -> Cells:
-    """The cells of each warp, (..., registers, 32), or with two for each register (..., 2 * registers, 32)."""
-    _check_address(machine, taddr, TMEM_SHAPES[shape].height)
-    first = taddr[..., None, :].astype(np.int64)
-    offset = 0 if split is None else int(split.flat[0])
-    lane, column = cells_of(shape, num, split=offset, packed=packed)
-    return (first >> 16) + lane.reshape(-1, 32), (first & 0xFFFF) + column.reshape(-1, 32)
+def addresses(
+    unit: Unit, taddr: Lanes, *more: Lanes, shape: str, num: int, pack: bool = False, unpack: bool = False
+) -> Mapping[str, Addresses]:
+    """The cells of each warp, (n, registers, 32), or with two for each register (n, 2 * registers, 32).
+
+    more: the split of 16x32bx2, and the registers of a store.
+    """
+    _check_address(unit, taddr, TMEM_SHAPES[shape].height)
+    first = taddr[:, None, :].astype(np.int64)
+    split = int(more[0].flat[0]) if TMEM_SHAPES[shape].splits else 0
+    lane, column = cells_of(shape, num, split=split, packed=pack or unpack)
+    return {"taddr": Addresses((first >> 16) + lane.reshape(-1, 32), (first & 0xFFFF) + column.reshape(-1, 32))}
 
 
-def _check_address(machine: Machine, taddr: Lanes, height: int) -> None:
-    differs = machine.active & (taddr != taddr[..., :1])
+def _check_address(unit: Unit, taddr: Lanes, height: int) -> None:
+    differs = (taddr != taddr[:, :1]).any(1)
     if differs.any():
-        machine.fault("taddr is the same in all lanes of the warp", differs)
-    lane, warp = taddr.astype(np.int64) >> 16, np.asarray(machine.warp, np.int64)
-    wrong = machine.active & ((lane // 32 != warp % 4) | (lane % height != 0))
+        unit.fault("taddr is the same in all lanes of the warp", differs)
+    lane, warp = taddr[:, 0].astype(np.int64) >> 16, unit.warp
+    wrong = (lane // 32 != warp % 4) | (lane % height != 0)
     if wrong.any():
-        at, who = (int(np.broadcast_to(value, wrong.shape)[wrong][0]) for value in (lane, warp))
+        at, who = int(lane[wrong][0]), int(warp[wrong][0])
         first = who % 4 * 32
         allowed = f"lane {first}" if height == 32 else f"lanes {first} and {first + 16}"
-        machine.fault(f"taddr is in lane {at}; warp {who} reaches {first}..{first + 31} and begins at {allowed}", wrong)
+        unit.fault(f"taddr is in lane {at}; warp {who} reaches {first}..{first + 31} and begins at {allowed}", wrong)
 
 
-def load(machine: Machine, taddr: Lanes, split: Lanes | None = None, *, shape: str, num: int, pack: bool) -> Lanes:
+def load(words: Lanes, *, pack: bool, **shape: object) -> Lanes:
     """Each register gets its cell; with pack the low halves of two, which are neighbours in a row."""
-    words = machine.tmem.cells(*_cells(machine, taddr, shape, num, split, pack))
     if not pack:
         return words
     low, high = words[..., 0::2, :], words[..., 1::2, :]
     return low & np.uint32(0xFFFF) | high << np.uint32(16)
 
 
-def store(machine: Machine, taddr: Lanes, registers: Lanes, *, shape: str, num: int, unpack: bool) -> None:
+def store(registers: Lanes, *, unpack: bool, **shape: object) -> Lanes:
     """Each cell gets its register; with unpack the low halves of two get its halves.
 
     What is then in the upper halves of those cells is unconfirmed: here it is zero, and uninitialised to the checks.
     """
-    _store(machine, taddr, None, registers, shape, num, unpack)
-
-
-def store_split(
-    machine: Machine, taddr: Lanes, split: Lanes, registers: Lanes, *, shape: str, num: int, unpack: bool
-) -> None:
-    """The same, the upper 16 lanes ``split`` columns further."""
-    _store(machine, taddr, split, registers, shape, num, unpack)
-
-
-def _store(
-    machine: Machine, taddr: Lanes, split: Lanes | None, registers: Lanes, shape: str, num: int, unpack: bool
-) -> None:
-    lane, column = _cells(machine, taddr, shape, num, split, unpack)
-    words = registers
-    if unpack:
-        halves = np.stack((registers & np.uint32(0xFFFF), registers >> np.uint32(16)), axis=-2)
-        words = halves.reshape(*registers.shape[:-2], -1, 32)
-    machine.tmem.store_cells(lane, column, words)
+    if not unpack:
+        return registers
+    halves = np.stack((registers & np.uint32(0xFFFF), registers >> np.uint32(16)), axis=-2)
+    return halves.reshape(*registers.shape[:-2], -1, 32)
 
 
 def tmem_registers(mods: Mods) -> int:
@@ -157,9 +147,10 @@ def _num(shape: str) -> Spellings:
     return {num: f".x{num}" for num in (1, 2, 4, 8, 16, 32, 64, 128) if num <= TMEM_SHAPES[shape].most}
 
 
-def _forms(opcode: str, half: Spellings, executes: tuple[Callable[..., object], ...], pattern: str) -> Iterator[Form]:
+def _forms(opcode: str, half: Spellings, execute: Callable[..., Lanes], pattern: str) -> Iterator[Form]:
     """A form for each shape; 16x32bx2 says in the instruction how far its two halves are apart."""
-    name = {"ld": "pack", "st": "unpack"}[opcode]
+    writes = opcode == "st"
+    name = "unpack" if writes else "pack"
     for shape in TMEM_SHAPES:
         halves = TMEM_SHAPES[shape].splits
         yield Form(
@@ -167,12 +158,16 @@ def _forms(opcode: str, half: Spellings, executes: tuple[Callable[..., object], 
             TMEM_ARCHS,
             f"{SOURCE.format(f'tcgen05.{opcode}')}{UNCONFIRMED[opcode]}",
             {"shape": {shape: f".{shape}"}, "num": _num(shape), name: half, "split": GIVEN if halves else LEFT_OUT},
-            executes[halves],
-            on="machine",
+            execute,
             passes=("shape", "num", name),
             registers=tmem_registers,
             moves=True,
-            asynchronous=Async({"ld": "tmem.load", "st": "tmem.store"}[opcode]),
+            addresses=addresses,
+            takes=("r",) if writes else (),
+            effects=(
+                Access("taddr", "tmem", 4, write=writes, proxy="tmem", computed=True),
+                Issue("tmem.store" if writes else "tmem.load"),
+            ),
             pattern=pattern.format(split=", {split}" if halves else ""),
         )
 
@@ -185,7 +180,7 @@ instruction(
     lanes=WHOLE_WARP,
     folds=PLACE,
     doc="A warp loads cells of its quarter of tensor memory; its registers have them after `wait.ld`.",
-    forms=tuple(_forms("ld", {False: "", True: ".pack::16b"}, (load, load), "{{r}}, [{{taddr}}]{split}")),
+    forms=tuple(_forms("ld", {False: "", True: ".pack::16b"}, load, "{{r}}, [{{taddr}}]{split}")),
 )
 instruction(
     "ptx.tcgen05.st",
@@ -195,5 +190,5 @@ instruction(
     lanes=WHOLE_WARP,
     folds=PLACE,
     doc="A warp stores its registers to its quarter of tensor memory; the cells have them after `wait.st`.",
-    forms=tuple(_forms("st", {False: "", True: ".unpack::16b"}, (store, store_split), "[{{taddr}}]{split}, {{r}}")),
+    forms=tuple(_forms("st", {False: "", True: ".unpack::16b"}, store, "[{{taddr}}]{split}, {{r}}")),
 )

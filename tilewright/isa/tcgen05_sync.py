@@ -9,22 +9,24 @@ Source: PTX ISA, "TensorCore 5th Generation: Memory Consistency Model, tcgen05.c
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
 
 from tilewright.errors import InstructionError
 from tilewright.ir import const_value
 from tilewright.isa.effects import read_and_written
-from tilewright.isa.machine import Bulk, Lanes
+from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import arrived
+from tilewright.isa.operations import in_ctas
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
     WHOLE_WARP,
-    Async,
     Bound,
+    Commit,
     Form,
     ProxyFence,
     Signal,
+    Wait,
     counts,
     instruction,
     reads,
@@ -34,17 +36,11 @@ from tilewright.isa.tcgen05_alloc import CTA_GROUP, SOURCE, TMEM_ARCHS
 __all__: list[str] = []
 
 
-def commit(bulk: Bulk, ptr: Lanes) -> None:
-    """One arrival at the m-barrier, when all copies and products that the thread issued before are complete."""
-    bulk.arrive(ptr, arrived, np.ones(ptr.shape, np.uint64))
-
-
-def commit_everywhere(bulk: Bulk, ptr: Lanes, cta_mask: Lanes) -> None:
-    """One arrival, when all that is complete, at the same place in each CTA of the cluster whose bit is set."""
-    nowhere = cta_mask == 0
-    if nowhere.any():
-        bulk.fault("cta_mask has a bit for each CTA of the cluster that is told, and none is set", nowhere)
-    bulk.arrive_everywhere(ptr, cta_mask, arrived, np.ones(ptr.shape, np.uint64))
+def _everywhere(unit: Unit, ptr: Lanes, cta_mask: Lanes) -> Mapping[str, Addresses]:
+    """The same place in each CTA of the cluster whose bit is set."""
+    if (nowhere := cta_mask == 0).any():
+        unit.fault("cta_mask has a bit for each CTA of the cluster that is told, and none is set", nowhere)
+    return {"ptr": in_ctas(unit, ptr, cta_mask)}
 
 
 def _check_mask(bound: Bound) -> None:
@@ -68,16 +64,17 @@ instruction(
             TMEM_ARCHS,
             SOURCE.format("tcgen05.commit"),
             {"cta_group": CTA_GROUP, "cta_mask": given},
-            execute,
-            on="bulk",
-            accesses=read_and_written("ptr", "shared", 8, scope="cluster"),
-            signal=Signal("ptr", "arrive", "release", "cluster"),
-            asynchronous=Async("tmem", "commit"),
+            effects=(
+                *read_and_written("ptr", "shared", 8, scope="cluster"),
+                Signal("ptr", "arrive", "release", "cluster", arrived),
+                Commit("tmem"),
+            ),
+            addresses=addresses,
             pattern=pattern,
         )
-        for multicast, given, execute, pattern in (
-            ("", LEFT_OUT, commit, "[{ptr}]"),
-            (".multicast::cluster", GIVEN, commit_everywhere, "[{ptr}], {cta_mask}"),
+        for multicast, given, addresses, pattern in (
+            ("", LEFT_OUT, None, "[{ptr}]"),
+            (".multicast::cluster", GIVEN, _everywhere, "[{ptr}], {cta_mask}"),
         )
     ),
 )
@@ -97,7 +94,7 @@ for _name, _group, _doc in (
                 f"tcgen05.wait::{_name}.sync.aligned",
                 TMEM_ARCHS,
                 SOURCE.format("tcgen05.wait"),
-                asynchronous=Async(_group, "wait"),
+                effects=(Wait(_group),),
             ),
         ),
     )
@@ -124,7 +121,7 @@ for _name, _side, _doc in (
                 f"tcgen05.fence::{_name}_thread_sync",
                 TMEM_ARCHS,
                 SOURCE.format("tcgen05.fence"),
-                fence=ProxyFence("tmem", side=_side),
+                effects=(ProxyFence("tmem", side=_side),),
             ),
         ),
     )

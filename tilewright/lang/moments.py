@@ -287,11 +287,11 @@ def _effects(call: Call) -> tuple[frozenset[str], bool]:
     for access in form.accesses:
         if access.write:
             changes |= MEMORY if access.space == "generic" else {access.space}
-    if form.sync or form.fence or form.signal or form.asynchronous:
+    if len(form.accesses) < len(form.effects):
         changes |= MEMORY if form.asynchronous else SHARED_WITH_OTHERS
     if any(operand.written for operand in bound.instruction.operands):
         changes.add("local")
-    repeatable = bound.instruction.lanes == ANY_LANES and not (changes or form.accesses or form.on)
+    repeatable = bound.instruction.lanes == ANY_LANES and not (changes or form.acts)
     return frozenset(changes), repeatable
 
 

@@ -103,8 +103,7 @@ def _alone(node: Load, stored: dict[str, Load], body: Body) -> bool:
 
 def _only_computes(node: Call) -> bool:
     form = bind(node).form
-    touches = form.on or form.accesses or form.sync or form.fence
-    return not touches and bind(node).instruction.lanes == ANY_LANES
+    return not form.acts and bind(node).instruction.lanes == ANY_LANES
 
 
 def _root(buffer: Buffer) -> str:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import VOID
-from tilewright.ir import AddressOf, Binary, Call, Expr, Load
-from tilewright.isa import WHOLE_WARP, Bound, bind
+from tilewright.ir import AddressOf, Binary, Call, Expr, Load, const_value
+from tilewright.isa import KINDS, WARPGROUP, WHOLE_WARP, Bound, bind
 from tilewright.isa import Operand as Row
 from tilewright.sim.codegen.addressing import address_text, generic_address_text, inside, terms_of
 from tilewright.sim.codegen.emitter import Emitter, Operand
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["asked", "call_value", "executed"]
 
-REGISTER_BYTES = {"b16": 2, "b32": 4, "b64": 8, "f32": 4, "f64": 8}
+Files = list[tuple[RegisterFile, str]]
 
 
 def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
@@ -31,11 +31,11 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
     bound = bind(expr)
     e.count(bound.instruction.name, mask)
     form = bound.form
-    if form.moves and form.execute is None and form.accesses:
+    if form.moves and form.execute is None and form.accesses and not form.issue:
         _move(e, bound, mask)
         return Operand("None")
-    if form.asynchronous is not None and form.execute is None:
-        e.out.line(f"b.wave.pending.wait(b, {mask}, {form.asynchronous.group!r})")
+    if form.asynchronous and not form.goes_on:
+        _waited(e, bound, mask)
         return Operand("None")
     if (form.sync is not None and form.execute is None) or form.fence:
         if form.execute is not None:
@@ -44,6 +44,19 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
         e.out.line(f"run.ordered(b, {mask}, {what}, {e.out.constant('A', e.at)})")
         return Operand("None")
     return executed(e, expr, bound, mask)
+
+
+def _waited(e: Emitter, bound: Bound, mask: str) -> None:
+    """Threads close what they have issued, and wait for it."""
+    commit, wait = bound.form.commit, bound.form.wait
+    if commit is not None:
+        e.out.line(f"b.wave.pending.commit(b, {mask}, {commit.group!r})")
+    if wait is not None:
+        pending = wait.pending
+        if isinstance(pending, str):
+            pending = int(const_value(bound.operands[pending][0]) or 0)
+        effect = e.out.constant("X", wait)
+        e.out.line(f"b.wave.pending.wait(b, {mask}, {effect}, {pending})")
 
 
 def _move(e: Emitter, bound: Bound, mask: str) -> None:
@@ -64,13 +77,13 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
 def asked(e: Emitter, expr: Call, bound: Bound) -> str:
     """In which lanes a call may take place now."""
     values = _arguments(e, bound, "m0")[0]
-    runs = e.out.constant("X", _instruction(e, bound, [], expr))
+    runs = e.out.constant("X", _instruction(e, bound, [], [], expr))
     return e.out.named("v", f"{runs}.may_go_on(b, m0, ({''.join(f'{v}, ' for v in values)}))")
 
 
 def executed(e: Emitter, expr: Call, bound: Bound, mask: str) -> Operand:
-    values, flags, sinks = _arguments(e, bound, mask)
-    instruction = _instruction(e, bound, [file for file, _ in sinks], expr)
+    values, flags, sinks, sources = _arguments(e, bound, mask)
+    instruction = _instruction(e, bound, [file for file, _ in sinks], [file for file, _ in sources], expr)
     if e.turns_of_loads and instruction.fills_words:
         loads = e.out.constant("X", Loads(instruction))
         e.out.line(f"{e.turns_of_loads}.append(({loads}, {values[0]}, {sinks[0][1]}))")
@@ -80,6 +93,8 @@ def executed(e: Emitter, expr: Call, bound: Bound, mask: str) -> Operand:
     text = f"{runs}(b, {mask}, ({''.join(f'{v}, ' for v in values)}), ({sink_texts})"
     if e.with_shadows and (bound.form.moves or any(flag != "None" for flag in flags)):
         text += f", ({''.join(f'{f}, ' for f in flags)})"
+    if sources:
+        text += f", sources=({''.join(f'{at}, ' for _, at in sources)})"
     name = e.out.named("v", f"{text})")
     if expr.dtype == VOID:
         return Operand(name)
@@ -88,30 +103,37 @@ def executed(e: Emitter, expr: Call, bound: Bound, mask: str) -> Operand:
     return Operand(e.unpacked(expr, name))
 
 
-def _arguments(e: Emitter, bound: Bound, mask: str) -> tuple[list[str], list[str], list[tuple[RegisterFile, str]]]:
-    """What a call reads, the flags of that, and where its results go."""
+def _arguments(e: Emitter, bound: Bound, mask: str) -> tuple[list[str], list[str], Files, Files]:
+    """What a call reads, the flags of that, where its results go, and the registers that an operation reads."""
     values: list[str] = []
     flags: list[str] = []
-    sinks: list[tuple[RegisterFile, str]] = []
+    sinks: Files = []
+    sources: Files = []
     for row in bound.given:
         given = bound.operands.get(row.name, ())
         if row.name in bound.texts:
             values.append(repr(bound.texts[row.name]))
             flags.append("None")
-        elif row.written:
+            continue
+        if row.written:
             sinks += _sinks(e, row, given, mask)
-        else:
+        elif bound.form.issue and row.name in bound.form.issue.holds:
+            sources += _sources(e, row, given, mask)
+        if row in bound.arguments:
             text, flag = _operand(e, row, given, bound, mask)
             values.append(text)
             flags.append(flag)
-    return values, flags, sinks
+    return values, flags, sinks, sources
 
 
-def _instruction(e: Emitter, bound: Bound, sinks: list[RegisterFile], expr: Call) -> Instruction:
+def _instruction(
+    e: Emitter, bound: Bound, sinks: list[RegisterFile], sources: list[RegisterFile], expr: Call
+) -> Instruction:
     sites: list[tuple[int, Site]] = []
-    read = [row.name for row in bound.read]
-    is_signal = bound.form.signal is not None
+    read = [row.name for row in bound.arguments]
+    barriers = {signal.barrier for signal in bound.form.signals}
     for access in bound.form.accesses:
+        is_signal = access.operand in barriers
         pointer = bound.operands[access.operand][0]
         place = _place_of(e, pointer) if access.space != "shared" or pointer.dtype.kind == "handle" else None
         if place is None and access.space == "shared":
@@ -125,17 +147,19 @@ def _instruction(e: Emitter, bound: Bound, sinks: list[RegisterFile], expr: Call
             atomic=access.rmw,
             lanes=bound.form.count(access.lanes, bound.mods),
             phase=access.phase_lanes,
-            collective=bound.instruction.lanes == WHOLE_WARP,
+            collective=bound.instruction.lanes in (WARPGROUP, WHOLE_WARP),
             shifts=bound.form.moves,
             sem=bound.form.word(access.sem, bound.mods),
             scope="sys" if is_signal else bound.form.word(access.scope, bound.mods),  # they never race
             element=bound.form.count(access.element_bytes, bound.mods),
             is_signal=is_signal,
+            goes_on=bound.form.issue is not None and not is_signal,
+            sized=access.sized,
             observes=bound.form.result != VOID,
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))
     result = "bool" if bound.form.sync is not None else str(expr.dtype)  # a poll tells who may go on
-    return Instruction(bound, e.at, tuple(sites), tuple(sinks), e.with_shadows, result)
+    return Instruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result)
 
 
 def _place_of(e: Emitter, pointer: Expr) -> Place | None:
@@ -152,12 +176,12 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
     if row.kind in ADDRESSES:
         access = next((one for one in bound.form.accesses if one.operand == row.name), None)
         with ExitStack() as checks:
-            if access is not None:
+            if access is not None and not access.sized:  # one of no bytes may lead anywhere
                 width, lanes = (bound.form.count(number, bound.mods) for number in (access.nbytes, access.lanes))
                 name, write = bound.instruction.name, access.write
                 checks.enter_context(inside(e, given[0], mask, name, width, write=write, lanes=lanes))
             return _address_operand(e, row, given[0], mask), "None"
-    if row.kind in REGISTER_BYTES and (row.many or _is_place(given[0])):
+    if KINDS[row.kind].nbytes and (row.many or _is_place(given[0])):
         file, at = _file(e, row, given, mask)
         if file is not None:
             name = e.out.constant("X", file)
@@ -202,7 +226,15 @@ def _address_operand(e: Emitter, row: Row, pointer: Expr, mask: str) -> str:
 # Registers
 
 
-def _sinks(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> list[tuple[RegisterFile, str]]:
+def _sources(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> Files:
+    """The registers of an operand that an operation reads, where it is in registers."""
+    if not KINDS[row.kind].nbytes or not all(_is_place(one) for one in given):
+        return []
+    file, at = _file(e, row, given, mask)
+    return [(file, at)] if file is not None else []
+
+
+def _sinks(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> Files:
     """Where a written operand goes: one file for a run of neighbouring registers, else one for each."""
     file, at = _file(e, row, given, mask)
     assert file is not None, "calls writes registers only"
@@ -211,7 +243,7 @@ def _sinks(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> list[tup
 
 def _file(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> tuple[RegisterFile | None, str]:
     """The registers that an operand names, and the text of their address or addresses; None where it is a value."""
-    width = REGISTER_BYTES[row.kind]
+    width = KINDS[row.kind].nbytes
     pointers = [AddressOf(g.buffer, g.indices) if isinstance(g, Load) else g for g in given]
     if not all(isinstance(p, AddressOf) and p.buffer.space == "local" for p in pointers):
         return None, ""

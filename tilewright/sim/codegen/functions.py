@@ -36,7 +36,7 @@ from tilewright.ir import (
     statements,
 )
 from tilewright.ir.operators import OPERATORS
-from tilewright.isa import bind
+from tilewright.isa import WARPGROUP, bind
 from tilewright.sim.codegen.addressing import access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
@@ -141,8 +141,9 @@ class SegmentEmitter(Emitter):
         if sync is not None:
             self.count(bound.instruction.name, "m0")
         self.write_back()
+        warps = 4 if bound.instruction.lanes == WARPGROUP else 1
         axes = {f"meeting.{k}": self.axes.of(operand) for k, operand in enumerate(operands)}
-        place = self.out.constant("X", BarrierSite(bound.instruction.name, end.at, sync, axes))
+        place = self.out.constant("X", BarrierSite(bound.instruction.name, end.at, sync, axes, warps))
         self.out.line(f"return run.scheduler.meet(b, {', '.join([place, str(end.to), *texts])})")
 
     def ask(self, end: Poll) -> None:

@@ -29,7 +29,7 @@ from tilewright.ir import (
     binary,
     bodies,
 )
-from tilewright.isa import WHOLE_WARP, bind
+from tilewright.isa import WARPGROUP, WHOLE_WARP, bind
 from tilewright.sim.codegen.axes import LANE, Axes, stop_of
 from tilewright.sim.codegen.loops import polls, shows_order
 from tilewright.sim.codegen.prepare import calls_of, is_collective
@@ -168,7 +168,7 @@ class _Waits:
                 return True
             if sync is not None and (sync.scope != "warp" or any(self._parts(outer) & LANE for outer in around)):
                 return True
-            if self.lanes_part and is_collective(call):
+            if bind(call).instruction.lanes == WARPGROUP or (self.lanes_part and is_collective(call)):
                 return True
         return False
 

@@ -163,9 +163,7 @@ def _is_load(stmt: Stmt) -> bool:
 
 
 def _loads_matrices(form: Form) -> bool:
-    return (
-        form.moves and form.on == "shared" and form.asynchronous is None and [a.write for a in form.accesses] == [False]
-    )
+    return form.moves and form.on == "shared" and not form.asynchronous and [a.write for a in form.accesses] == [False]
 
 
 def _says_no_memory(*exprs: Expr) -> bool:

@@ -14,7 +14,7 @@ arithmetic, convert, floats
                     what NumPy or Python computes otherwise than a GPU
 instructions, facets, gathered
                     a row of the instruction table, the machine as it sees it, and lanes that execute it together
-pending, bulk       asynchronous operations between issue and completion, and what their units see
+pending, units      asynchronous operations between issue and completion, and what they act on
 sync, turns, precedence
                     where threads meet; loops that turn on the spot; who goes first where several may
 uniform             warps that hold the same

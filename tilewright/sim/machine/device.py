@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.isa import Sync
+from tilewright.isa import Access, Sync
 from tilewright.sim.machine.counts import Line
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.overlaps import blocks_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tilewright.errors import Span
-    from tilewright.isa import Fence, ProxyFence
+    from tilewright.isa import Fence, ProxyFence, RegisterFence
     from tilewright.sim.machine.address import Part
     from tilewright.sim.machine.arrays import Array, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look
@@ -83,7 +83,9 @@ class Device:
         """The bytes of a place themselves."""
         return batch.wave.storage(place)
 
-    def ordered(self, batch: Batch, mask: Mask, what: Sync | Fence | ProxyFence, at: Span | None) -> None:
+    def ordered(
+        self, batch: Batch, mask: Mask, what: Sync | Fence | ProxyFence | RegisterFence, at: Span | None
+    ) -> None:
         """A fence, or the lanes of whole warps meeting where none of them can be elsewhere."""
         if not isinstance(what, Sync):
             for check in self.checks:
@@ -107,17 +109,11 @@ class Device:
 
     def moves(self, operation: Operation) -> None:
         """Counts what an asynchronous operation is going to read and write."""
-        footprint, warps = operation.footprint, operation.mask.warps
-        for cells, write in ((footprint.read, False), (footprint.written, True)):
-            for _, lane, _ in cells:
-                self._moved(operation, (self.places.tmem.name, "tmem", write), (lane.size, 4 * lane.size, warps))
-        for _, address, nbytes in footprint.shared:
-            name = self.places.shared_at(int(address.flat[0])).name
-            self._moved(operation, (name, "shared", False), (address.size, address.size * nbytes, warps))
-
-    def _moved(self, operation: Operation, where: tuple[str, str, bool], how_much: tuple[int, int, int]) -> None:
         at, op = operation.instruction.at, operation.instruction.bound.instruction.name
-        line = self.lines.setdefault((at, op, *where), Line(at, op, *where))
-        line.accesses += how_much[0]
-        line.nbytes += how_much[1]
-        line.warps += how_much[2]
+        for one in operation.touched:
+            if isinstance(one.effect, Access) and one.effect.computed and one.at.size:  # others are at their site
+                where = (self.places.holding(one.space, int(one.at.flat[0])).name, one.space, one.writes)
+                line = self.lines.setdefault((at, op, *where), Line(at, op, *where))
+                line.accesses += int(one.touches.sum())
+                line.nbytes += one.bytes_moved
+                line.warps += operation.mask.warps

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.isa import Fence, Lanes, ProxyFence, Signal
+    from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence, Signal
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.pending import Operation, Waiting
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
@@ -50,7 +50,7 @@ class Events:
     def warps_met(self, batch: Batch, mask: Mask) -> None:
         """The lanes of each active warp have met."""
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence | RegisterFence) -> None:
         """A thread ordered its own accesses."""
 
     def signalled(
@@ -67,8 +67,8 @@ class Events:
     def completing(self, operation: Operation) -> None:
         """It is about to take place."""
 
-    def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
-        """Warps have waited for all that they issued to a group."""
+    def awaited(self, wave: Wave, waiting: Waiting) -> None:
+        """Threads have waited for what they issued to a group."""
 
     def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
         """A warp, ``place`` is its row and number, is about to give columns of tensor memory back."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.isa import ALL_LANES, BY_MASK, WHOLE_WARP
+from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP
 from tilewright.sim.machine.batch import lanes_text
 from tilewright.sim.machine.facets import Facet, where_text
 
@@ -27,7 +27,7 @@ LANE = np.arange(32)
 
 def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None) -> None:
     """Raises SimulationError where a warp lacks lanes that a row wants together. values: what `execute` gets."""
-    if bound.instruction.lanes == WHOLE_WARP and not mask.has_whole_warps:
+    if bound.instruction.lanes in (WARPGROUP, WHOLE_WARP) and not mask.has_whole_warps:
         raise _divergence(bound, batch, mask, np.ones((1, 1, 32), np.bool_), at)
     if bound.instruction.lanes == BY_MASK:
         names = [row.name for row in bound.read]

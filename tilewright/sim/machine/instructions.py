@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.isa import Async, Bound
+from tilewright.isa import Access, Bound
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import numbers
@@ -85,8 +85,9 @@ class RegisterFile:
     sites: tuple[Site, ...]
     kind: str
 
-    def _check(self, batch: Batch, mask: Mask, at: Any) -> None:
-        if self.run and not at.parts and self.is_inside(at.start) and not batch.wave.pending.loading:
+    def check(self, batch: Batch, mask: Mask, at: Any) -> None:
+        """Look at the registers before they are accessed."""
+        if self.run and not at.parts and self.is_inside(at.start) and not batch.wave.pending.watched:
             return
         if self.run:
             self.sites[0].reach(batch, mask, at)
@@ -102,9 +103,10 @@ class RegisterFile:
         inside = place.start <= start <= place.start + place.nbytes - self.count * self.width
         return inside and not start & (self.width - 1)
 
-    def load(self, batch: Batch, mask: Mask, at: Any) -> Any:
+    def load(self, batch: Batch, mask: Mask, at: Any, *, checked: bool = False) -> Any:
         """(CTAs, warps, registers, 32) bits, or (CTAs, warps, 32) of an operand that is no vector."""
-        self._check(batch, mask, at)
+        if not checked:
+            self.check(batch, mask, at)
         bits = self._read(batch, at, batch.wave.registers)
         return bits.view(FLOATS[self.kind]) if self.kind in FLOATS else bits
 
@@ -138,7 +140,7 @@ class RegisterFile:
     ) -> None:
         """alike: warps that get the same, which then comes once."""
         if not checked:
-            self._check(batch, mask, at)
+            self.check(batch, mask, at)
         self._write(batch, mask, at, result, batch.wave.registers, alike)
 
     def is_initialised(self, batch: Batch, at: Any) -> bool:
@@ -171,38 +173,70 @@ class RegisterFile:
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """A row with a meaning. accesses: (operand number, site) of memory that it touches; sinks: registers it writes."""
+    """A row with a meaning. accesses: (operand number, site) of memory that it touches; sinks: registers it writes;
+    sources: those that an operation goes on reading.
+    """
 
     bound: Bound
     at: Span | None
     accesses: tuple[tuple[int, Site], ...]
     sinks: tuple[RegisterFile, ...]
+    sources: tuple[RegisterFile, ...]
     with_shadows: bool
     result: str
 
     def __call__(
-        self, batch: Batch, mask: Mask, values: tuple[Any, ...], sinks: tuple[Any, ...], flags: Any = None
+        self,
+        batch: Batch,
+        mask: Mask,
+        values: tuple[Any, ...],
+        sinks: tuple[Any, ...],
+        flags: Any = None,
+        sources: tuple[Any, ...] = (),
     ) -> Any:
         check_lanes(self.bound, batch, mask, values, self.at)
         for number, site in self.accesses:
+            if site.sized:
+                continue
             if not self.is_elsewhere(number, values[number].hi):
                 site.touch(batch, mask, values[number])
             elif self.bound.reaches_cluster:
                 self._check_elsewhere(batch, mask, values[number], site.width)
-                for check in batch.wave.run.checks:
+                for check in batch.wave.run.checks if not site.goes_on else ():
                     check.reached(site, batch, mask, values[number])
             else:
                 own = self._own(batch, mask, values[number])
                 values = (*values[:number], own, *values[number + 1 :])
                 site.touch(batch, mask, own)
         arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
-        if self.bound.form.asynchronous is not None:
-            for argument, flag, (_, data) in zip(arguments, flags or (), self._read_kinds, strict=False):
-                if self.bound.form.on == "bulk" or not data:  # what says where; it is used now, whatever comes later
-                    self._sound(batch, mask, argument, flag)
-            batch.wave.pending.issue(self, batch, mask, arguments, sinks, flags)
+        if self.bound.form.goes_on:
+            self._issue(batch, mask, arguments, sinks, flags, sources)
             return None
         return self.carry_out(batch, mask, arguments, sinks, flags)
+
+    def _issue(
+        self, batch: Batch, mask: Mask, arguments: Any, sinks: tuple[Any, ...], flags: Any, sources: tuple[Any, ...]
+    ) -> None:
+        """An operation begins: what says where is used now, what moves is kept with its flags."""
+        taken = self.bound.form.takes
+        shadows = []
+        for row, argument, flag in zip(self.bound.arguments, arguments, flags or (None,) * len(arguments), strict=True):
+            if row.name not in taken:
+                self._sound(batch, mask, argument, flag)
+            shadows.append(self._flags(argument, flag))
+        pending = batch.wave.pending
+        pending.issuing = self
+        for register, at in (*zip(self.sinks, sinks, strict=True), *zip(self.sources, sources, strict=True)):
+            register.check(batch, mask, at)
+        pending.issuing = None
+        made = pending.begin(self, batch, mask, arguments, sinks, sources, shadows if self.with_shadows else None)
+        for number, site in self.accesses:
+            if site.sized:
+                (one,) = (t for t in made.touched if t.effect is self._sized_effects[number])
+                assert one.nbytes is not None
+                sizes = made.issuers.spread(one.nbytes, batch.shape)
+                site.touch_sized(batch, mask, Address(0, Part(arguments[number])), sizes)
+        pending.issue(made)
 
     def may_go_on(self, batch: Batch, mask: Mask, values: tuple[Any, ...]) -> Any:
         """In which lanes it can take place now; of a form that may have to wait."""
@@ -232,12 +266,6 @@ class Instruction:
             far = int(np.broadcast_to(offset, wrong.shape)[wrong][0])
             what = f"{self.bound.instruction.name} at byte {far} of the shared memory of a CTA in the cluster"
             Facet(batch, mask, self.at, run.plain).fault(f"{what}: it has {run.shared_bytes}", wrong)
-
-    @property
-    def asynchronous(self) -> Async:
-        """How it goes on after it was issued; for those that do."""
-        assert self.bound.form.asynchronous is not None
-        return self.bound.form.asynchronous
 
     def meaning(self, batch: Look, mask: Mask, arguments: tuple[Any, ...], storage: Any) -> Any:
         """What the row says, on the memory that ``storage`` finds."""
@@ -272,7 +300,7 @@ class Instruction:
     def _moves_sound_bits(self, batch: Batch, arguments: Any, sinks: tuple[Any, ...]) -> bool:
         """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""
         form = self.bound.form
-        if not (form.moves and form.on == "shared" and form.asynchronous is None and self.sinks) or len(arguments) > 1:
+        if not (form.moves and form.on == "shared" and self.sinks) or len(arguments) > 1:
             return False
         (number, site), *_ = self.accesses
         return batch.wave.shadows.is_sound(arguments[number], site.width) and all(
@@ -284,8 +312,6 @@ class Instruction:
         shadow: Any = None
         if form.moves:
             shadows = batch.wave.shadows
-            if form.asynchronous is not None:
-                shadows.expand()
             kinds = zip(arguments, self._read_kinds, strict=True)
             addresses = [Address(0, Part(argument)) for argument, (kind, _) in kinds if kind in ADDRESSES]
             look, active = shadows.view(batch, mask, *addresses)
@@ -329,9 +355,15 @@ class Instruction:
         return {name: self.bound.mods[name] for name in self.bound.form.passes}
 
     @cached_property
+    def _sized_effects(self) -> dict[int, Access]:
+        """The accesses by the numbers of their operands."""
+        names = [row.name for row in self.bound.arguments]
+        return {names.index(access.operand): access for access in self.bound.form.accesses}
+
+    @cached_property
     def _read_kinds(self) -> tuple[tuple[str, bool], ...]:
         """For each operand that is read: its kind, and whether it is what moves rather than says how."""
-        read = self.bound.read
+        read = self.bound.arguments
         movable = [row.kind == "typed" or row.many for row in read]
         if not any(movable):
             movable = [row.kind in ("b16", "b32", "b64") for row in read]

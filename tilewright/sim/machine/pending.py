@@ -1,8 +1,8 @@
 """Asynchronous operations between issue and completion.
 
 What is issued joins the queue of its wave and touches nothing yet. Operations complete, oldest first, when no thread
-can go on without them, so that who forgets to wait reads what was there before; a warp's own wait completes what it
-waits for. The queue keeps the order of issue, hence a commit comes after all that it reports.
+can go on without them, so that who forgets to wait reads what was there before; a wait completes what it waits for.
+The queue keeps the order of issue, hence a commit comes after all that it reports.
 """
 
 from __future__ import annotations
@@ -10,32 +10,63 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine.bulk import BulkFacet, Footprint, Issuers
-from tilewright.sim.machine.tmem import INITIALISED
+from tilewright.errors import SimulationError
+from tilewright.isa import Addresses, Signal
+from tilewright.sim.machine.units import Issuers, Touched, issuers_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
+    from tilewright.isa import Access, Form, Wait
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.instructions import Instruction
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.shadows import Shadows
+    from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Operation", "Pending"]
+__all__ = ["Operation", "Pending", "Waiting"]
 
-Ints = Any  # NDArray[np.int64]
+Ints: TypeAlias = "NDArray[np.int64]"
+Values: TypeAlias = "dict[str, NDArray[Any]]"
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """Threads that wait for a group. threads: (CTAs, threads) of the wave. commits: how many each has made; pending:
+    the newest of them that it does not wait for, None where it waits for all operations.
+    """
+
+    effect: Wait
+    threads: Bools
+    commits: Ints
+    pending: int | None
+
+    def covers(self, operation: Operation) -> Bools:
+        """(n, lanes): the threads that wait for their part of an operation."""
+        if operation.group != self.effect.group or operation.is_commit:
+            return np.zeros((1, 1), np.bool_)
+        rows, threads = operation.issuers.each()
+        waits: Bools = self.threads[rows, threads]
+        if self.pending is not None:
+            waits = waits & (operation.serial < self.commits[rows, threads] - self.pending)
+        return waits
 
 
 @dataclass(eq=False)
 class Operation:
-    """One instruction of some threads. arguments: as `execute` wants them, kept as they were at the issue.
+    """One instruction of some issuers. arguments, flags: as `Form.addresses` gets them, kept as they were at the issue;
+    flags say which bytes are initialised. sinks: addresses of the registers that are written.
 
-    number: counts the operations of the wave from 1. issuers: of a bulk operation; a warp's has its batch and mask.
+    number: counts the operations of the wave from 1. serial: (n, lanes), how many commits of the group each thread had
+    made.
     """
 
     number: int
@@ -43,147 +74,280 @@ class Operation:
     batch: Batch
     mask: Mask
     issuers: Issuers
-    arguments: tuple[Any, ...]
+    arguments: Values
     sinks: tuple[Any, ...]
-    flags: Any
-    footprint: Footprint = field(default_factory=Footprint)
+    held: tuple[Any, ...]
+    flags: Values
+    serial: Ints
+    touched: tuple[Touched, ...] = ()
+    signals: tuple[Touched, ...] = ()
+    _read: list[NDArray[Any]] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        form, bound = self.form, self.instruction.bound
+        given = list(self.arguments.values())
+        found = dict(form.addresses(self.issuers, *given, **self.instruction.keywords)) if form.addresses else {}
+        barriers = {signal.barrier for signal in form.signals}
+        spaces = {operand.name: operand.kind for operand in bound.given}
+
+        def located(effect: Access | Signal, operand: str, space: str, width: int) -> Touched:
+            where = found[operand] if operand in found else Addresses(self.arguments[operand])
+            return Touched.of(self.issuers, effect, space, width, where)
+
+        self.touched = tuple(
+            located(access, access.operand, access.space, form.count(access.nbytes, bound.mods))
+            for access in (form.touched if form.issue else ())
+            if access.operand not in barriers
+        )
+        self.signals = tuple(located(signal, signal.barrier, spaces[signal.barrier], 8) for signal in form.signals)
+
+    @property
+    def form(self) -> Form:
+        """Its row."""
+        return self.instruction.bound.form
 
     @property
     def group(self) -> str:
-        """What it is tracked with, see `tilewright.isa.Async`."""
-        return self.instruction.asynchronous.group
+        """What it is counted with, see `tilewright.isa.Issue`."""
+        effect = self.form.issue or self.form.commit
+        return effect.group if effect else ""
 
     @property
     def is_commit(self) -> bool:
         """Does it report what the thread has issued before?"""
-        return self.instruction.asynchronous.role == "commit"
+        return self.form.issue is None
 
     @property
     def name(self) -> str:
         """``tcgen05.cp``."""
         return self.instruction.bound.instruction.name.removeprefix("ptx.")
 
-    @cached_property
-    def rows(self) -> Ints:
-        """The CTA of each actor: of the threads, or warps, whose parts the first axis of the footprint's arrays tells
-        apart."""
-        return self.issuers.rows if self.is_bulk else self._acting[0]
+    @property
+    def reads(self) -> tuple[Touched, ...]:
+        """Its sources."""
+        return tuple(one for one in self.touched if not one.writes)
 
-    @cached_property
-    def threads(self) -> Ints:
-        """Each actor's thread, or the first of its warp."""
-        return self.issuers.threads if self.is_bulk else self._acting[1] * 32
-
-    @cached_property
-    def _acting(self) -> tuple[Ints, Ints]:
-        return self.batch.rows_and_warps(self.mask.full.any(-1))
-
-    def warps(self) -> NDArray[np.bool_]:
-        """(CTAs, warps) of the wave: those that have issued it."""
-        found = np.zeros((self.batch.wave.ctas, self.batch.wave.run.warps), np.bool_)
-        found[self.batch.ctas, self.batch.warps] = self.mask.full.any(-1)
-        return found
+    @property
+    def writes(self) -> tuple[Touched, ...]:
+        """Its destinations."""
+        return tuple(one for one in self.touched if one.writes)
 
     def who(self, actor: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
-        if self.is_bulk:
-            return self.issuers.name(actor)
-        return f"CTA {self.batch.wave.cta_name(int(self.rows[actor]))}, warp {int(self.threads[actor]) // 32}"
+        return self.issuers.name(actor)
+
+    def registers(self) -> Iterator[tuple[Place, Address, int, bool]]:
+        """The registers that it goes on using: buffer, first address, bytes; are they written?"""
+        row = self.instruction
+        for files, starts, written in ((row.sinks, self.sinks, True), (row.sources, self.held, False)):
+            for file, address in zip(files, starts, strict=True):
+                reach = file.width * (file.count if file.run else 1)
+                for place, start in zip(file.places, [address] if file.run else list(address), strict=False):
+                    yield place, start, reach, written
+
+    # Completion
+
+    def signal(self, *, at_issue: bool) -> None:
+        """Tell m-barriers that it was issued, or that it is complete."""
+        for one in self.signals:
+            effect = one.effect
+            assert isinstance(effect, Signal)
+            if effect.at_issue == at_issue and effect.change is not None:
+                amount = effect.amount
+                given = self.arguments[amount] if isinstance(amount, str) else self.form.count(amount, self._mods)
+                one.change(self.batch.wave, (np.broadcast_to(given, len(self.issuers.rows)).astype(np.uint64),))
+
+    @cached_property
+    def _mods(self) -> Any:
+        return self.instruction.bound.mods
+
+    def read(self) -> None:
+        """Its sources are read now: they may change from now on."""
+        if self._read is None and not any(access.rmw for access in self.form.touched):
+            self._read = [one.load(self.batch.wave, flags=False) for one in self.reads]
+            self._flags = [one.load(self.batch.wave, flags=True) for one in self.reads] if self._marks else []
 
     @property
-    def is_bulk(self) -> bool:
-        """Is it an asynchronous unit's, on behalf of single threads? Otherwise it is a warp's together."""
-        return self.instruction.bound.form.on == "bulk"
-
-    def _run_bulk(self, storage: Any, meaning: Any) -> None:
-        facet = BulkFacet(self.issuers, self.instruction.at, storage)
-        meaning(facet, *self.arguments, **self.instruction.keywords)
-
-    def measure(self) -> None:
-        """Find out what will be touched; what is out of bounds is told now."""
-        if self.is_bulk:
-            self._run_bulk(self.footprint, self.instruction.bound.form.execute)
-        else:
-            self.instruction.meaning(self.batch, self.mask, self.arguments, self.footprint)
+    def _marks(self) -> bool:
+        return self.instruction.with_shadows and not self.is_commit
 
     def complete(self) -> None:
-        """What the operation does, done."""
-        wave = self.batch.wave
-        if not self.is_bulk:
-            self.instruction.carry_out(self.batch, self.mask, self.arguments, self.sinks, self.flags)
-            return
-        form = self.instruction.bound.form
-        self._run_bulk(wave.run.plain, form.execute)
-        if self.instruction.with_shadows:
-            self._mark(wave.shadows)
+        """What the operation does, done; operations that combine go one after the other."""
+        if not self.is_commit:
+            if any(access.rmw for access in self.form.touched):
+                for issuer in range(len(self.issuers.rows)):
+                    self._carry_out([one.on_behalf(issuer) for one in self.touched], slice(issuer, issuer + 1))
+            else:
+                self.read()
+                self._carry_out(list(self.touched), slice(None))
+        self.signal(at_issue=False)
 
-    def _mark(self, shadows: Shadows) -> None:
-        """The flags of the cells that were written go where the bits went; what was computed is initialised."""
-        form = self.instruction.bound.form
+    def _carry_out(self, touched: list[Touched], which: slice) -> None:
+        wave, run = self.batch.wave, self.instruction
+        shape = self.batch.shape
+        reads, writes = ([one for one in touched if one.writes == write] for write in (False, True))
+        found = self._read if self._read is not None else [one.load(wave, flags=False) for one in reads]
+        flags: list[NDArray[Any]] = []
+        if self._marks:
+            flags = self._flags if self._read is not None else [one.load(wave, flags=True) for one in reads]
+        kept = [register.load(self.batch, self.mask, at, checked=True) for register, at in self._kept]
+        values = [self.arguments[name][which] for name in self.form.takes]
+        registers = [self.issuers.taken(value, shape)[which] for value in kept]
+        results = self._results(self.form.execute, [*found, *values, *registers])
+        for one, data in zip(writes, results, strict=False):
+            one.store(wave, data, flags=False)
+        for register, at, data in zip(run.sinks, self.sinks, results[len(writes) :], strict=True):
+            register.store(self.batch, self.mask, at, self.issuers.spread(data, shape), checked=True)
+        if self._marks:
+            self._mark(flags, which, writes)
+
+    @property
+    def _kept(self) -> list[tuple[Any, Any]]:
+        """The registers that are read and written, as they are now."""
+        written = [operand for operand in self.instruction.bound.given if operand.written]
+        sinks = zip(written, self.instruction.sinks, self.sinks, strict=True)
+        return [(register, at) for operand, register, at in sinks if operand.read]
+
+    @staticmethod
+    def _of(results: Any) -> tuple[Any, ...]:
+        return results if isinstance(results, tuple) else () if results is None else (results,)
+
+    def _results(self, meaning: Any, values: list[Any]) -> tuple[Any, ...]:
+        return self._of(meaning(*values, **self.instruction.keywords)) if meaning else tuple(values[:1])
+
+    # What is initialised
+
+    def _mark(self, flags: list[NDArray[Any]], which: slice, writes: list[Touched]) -> None:
+        """The flags go where the bits went; what is computed needs initialised bits, and is initialised."""
+        wave, form, shape = self.batch.wave, self.form, self.batch.shape
+        given = [self.flags[name][which] for name in form.takes]
+        kept = [register.flags(self.batch, self.mask, at) for register, at in self._kept]
+        registers = [self.issuers.taken(value, shape)[which] for value in kept]
         if form.moves:
-            shadows.expand()
-            self._run_bulk(shadows.finder, form.validity or form.execute)
-            return
-        for cells in self.footprint.written:
-            shadows.tmem.store(*cells, INITIALISED)
+            results = self._results(form.validity or form.execute, [*flags, *given, *registers])
+        else:
+            for value in (*flags, *given, *(registers if self._reads_registers(which) else ())):
+                self._require(value, f"an operand of {self.name}")
+            results = tuple(_ones(one) for one in writes) + (None,) * len(self.sinks)
+        for one, data in zip(writes, results, strict=False):
+            if one.space not in ("shared", "tmem"):
+                self._require(data, f"a store of {self.name}")
+            one.store(wave, data, flags=True)
+        for register, at, data in zip(self.instruction.sinks, self.sinks, results[len(writes) :], strict=True):
+            register.store_flags(self.batch, self.mask, at, None if data is None else self.issuers.spread(data, shape))
+
+    def _reads_registers(self, which: slice) -> bool:
+        """Does any issuer read the registers that the form updates?"""
+        condition = self.form.issue.accumulates if self.form.issue else ""
+        return not condition or bool(self.arguments[condition][which].any())
+
+    def _require(self, flags: NDArray[Any], use: str) -> None:
+        octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
+        if not octets.all():
+            wrong = ~octets.reshape(len(octets), -1).all(1)
+            raise SimulationError(
+                "a value is uninitialised",
+                given=f"{use}, issued by {self.who(int(np.flatnonzero(wrong)[0]) % len(self.issuers.rows))}",
+                allowed="sources that have been written before",
+                at=self.instruction.at,
+            )
+
+
+def _ones(one: Touched) -> NDArray[Any]:
+    if one.space == "tmem":
+        return np.full(one.at.shape, 0x01010101, np.uint32)
+    return np.ones((*one.at.shape, one.width), np.uint8)
 
 
 class Pending:
     """The queue of a wave. last: the number of the operation that was issued last. loading: must accesses to registers
-    be looked at, since some may be in flight? current: the operation that takes place now.
+    be looked at, since some may be in flight? issuing: the instruction that is looking at its own. commits: by group,
+    (CTAs, threads), how many each thread has made. uses: what else was done to registers, for the check that asks.
     """
 
     def __init__(self, wave: Wave) -> None:
         self.wave = wave
         self.loading = False
-        self.current: Operation | None = None
+        self.uses: Any = None
+        self.issuing: Instruction | None = None
         self.queue: deque[Operation] = deque()
         self.last = 0
+        self.commits: dict[str, Ints] = {}
 
-    def issue(
+    @property
+    def watched(self) -> bool:
+        """Must accesses to registers be looked at?"""
+        return self.loading or self.uses is not None
+
+    def commits_of(self, group: str) -> Ints:
+        """(CTAs, threads): how many commits of a group each thread has made."""
+        if group not in self.commits:
+            self.commits[group] = np.zeros((self.wave.ctas, -(-self.wave.run.warps // 4) * 128), np.int64)
+        return self.commits[group]
+
+    def begin(
         self,
         instruction: Instruction,
         batch: Batch,
         mask: Mask,
         arguments: tuple[Any, ...],
         sinks: tuple[Any, ...],
+        held: tuple[Any, ...],
         flags: Any,
-    ) -> None:
-        """An operation joins the queue."""
-        rows, warps = batch.rows_and_warps(mask.full)
-        issuers = Issuers(self.wave, rows, warps * 32 + np.nonzero(mask.full)[2])
-        if instruction.bound.form.on == "bulk":
-            arguments = tuple(np.broadcast_to(each, mask.shape)[mask.full] for each in arguments)
-        else:
-            arguments = tuple(np.array(each) for each in arguments)
-            flags = None if flags is None else tuple(None if each is None else np.array(each) for each in flags)
+    ) -> Operation:
+        """An operation that has yet to be issued."""
+        bound = instruction.bound
+        issuers = issuers_of(batch, mask, bound.instruction.lanes, instruction.at)
+        names = [operand.name for operand in bound.read if not operand.written]
+        taken = {name: issuers.taken(each, batch.shape) for name, each in zip(names, arguments, strict=True)}
+        given = {}
+        for name, each in zip(names, flags, strict=True) if flags is not None else ():
+            given[name] = issuers.taken(each, batch.shape)
+        effect = bound.form.issue or bound.form.commit
+        assert effect is not None
+        serial = self.commits_of(effect.group)[issuers.each()]
+        if instruction.with_shadows:
+            self.wave.shadows.expand()
         self.last += 1
-        made = Operation(self.last, instruction, batch, mask, issuers, arguments, sinks, flags)
-        made.measure()
+        return Operation(self.last, instruction, batch, mask, issuers, taken, sinks, held, given, serial)
+
+    def issue(self, made: Operation) -> None:
+        """An operation joins the queue."""
+        for one in made.touched:
+            one.check(made.issuers, bounds="bounds" in self.wave.run.program.checks)
         self.wave.run.moves(made)
         self.queue.append(made)
         for check in self.wave.run.checks:
             check.issued(made)
+        made.signal(at_issue=True)
 
     def _complete(self, operation: Operation) -> None:
         for check in self.wave.run.checks:
             check.completing(operation)
-        self.current = operation
         operation.complete()
-        self.current = None
 
     def complete_oldest(self) -> None:
         """The first operation of the queue takes place."""
         self._complete(self.queue.popleft())
 
-    def wait(self, batch: Batch, mask: Mask, group: str) -> None:
-        """Completes all operations of a group that these warps have issued."""
-        mine: NDArray[np.bool_] = np.zeros((self.wave.ctas, self.wave.run.warps), np.bool_)
-        mine[batch.ctas, batch.warps] = mask.full.any(-1)
-        for operation in [each for each in self.queue if each.group == group]:
-            issuers = operation.issuers
-            if mine[issuers.rows, issuers.threads // 32].any():
-                self.queue.remove(operation)
-                self._complete(operation)
+    def _threads(self, batch: Batch, mask: Mask) -> Bools:
+        """(CTAs, threads) of the wave, those of a batch."""
+        found = np.zeros((self.wave.ctas, -(-self.wave.run.warps // 4) * 4, 32), np.bool_)
+        found[batch.ctas, batch.warps] = mask.full
+        return found.reshape(self.wave.ctas, -1)
+
+    def commit(self, batch: Batch, mask: Mask, group: str) -> None:
+        """Threads close what they have issued to a group."""
+        self.commits_of(group)[self._threads(batch, mask)] += 1
+
+    def wait(self, batch: Batch, mask: Mask, effect: Wait, pending: int | None) -> None:
+        """Completes, of the operations of a group that these threads have issued, those that they wait for."""
+        waiting = Waiting(effect, self._threads(batch, mask), self.commits_of(effect.group), pending)
+        for operation in [each for each in self.queue if waiting.covers(each).any()]:
+            if effect.reads:
+                operation.read()
+                continue
+            self.queue.remove(operation)
+            self._complete(operation)
         for check in self.wave.run.checks:
-            check.awaited(batch, mask, group)
+            check.awaited(self.wave, waiting)

@@ -118,6 +118,12 @@ class Places:
         own = (place for place in self.by_name.values() if place.space == "shared")
         return next((p for p in own if p.start <= byte < p.start + p.nbytes), self.arena)
 
+    def holding(self, space: str, byte: int) -> Place:
+        """The place in a memory that has a byte: an offset in shared memory, or a generic address."""
+        if space == "tmem":
+            return self.tmem
+        return self.shared_at(byte) if space == "shared" else self.at(byte >> WINDOW_BITS, 0)
+
     def has_window(self, window: int) -> bool:
         """Does any memory of the kernel have this window?"""
         return window == SHARED_WINDOW or window in self.globals or (window == LOCAL_WINDOW and bool(self.locals))

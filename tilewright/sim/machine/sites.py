@@ -22,7 +22,7 @@ from tilewright.sim.machine.places import WINDOW_BITS, Place
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.arrays import Array, Bools
     from tilewright.sim.machine.batch import Batch
 
 __all__ = ["Hook", "Site", "harmless"]
@@ -53,6 +53,8 @@ class Site:
     scope: str = ""
     element: int = 0  # bytes of each operation that a vector consists of
     is_signal: bool = False  # of an m-barrier
+    goes_on: bool = False  # of an operation: its bytes are touched later
+    sized: bool = False  # fewer bytes count in some lanes, none perhaps
     observes: bool = True  # does the kernel see what it reads?
     shifts: bool = False  # copies bits without looking at them
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
@@ -61,6 +63,7 @@ class Site:
     line: Line = field(init=False)
     pending: Bits | None = None  # what a store is about to write, for the checks
     _resolved: dict[Place, Site] = field(init=False, default_factory=dict)
+    _parts: dict[int, Site] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.element = self.element or self.width
@@ -174,6 +177,22 @@ class Site:
                     f"{self.op} outside of {site.line.buffer}", given=f"byte {int(there.full().max())}", at=self.at
                 )
 
+    def touch_sized(self, batch: Batch, mask: Mask, at: Address, sizes: Array) -> None:
+        """The same, of so many bytes in each lane: nothing where that is 0."""
+        for size in np.unique(np.broadcast_to(sizes, mask.shape)[mask.full]).tolist():
+            lanes = mask.narrowed(sizes == size) if size else None
+            if lanes is not None:
+                at = harmless(at, lanes)
+                (self if size == self.width else self._sized(size)).touch(batch, lanes, at)
+
+    def _sized(self, nbytes: int) -> Site:
+        """This site, where it touches less."""
+        if nbytes not in self._parts:
+            self._parts[nbytes] = replace(
+                self, width=nbytes, hooks=(), watch=lambda part: self.watch(replace(self, place=part.place, hooks=()))
+            )
+        return self._parts[nbytes]
+
     def _everywhere(self, batch: Batch, mask: Mask, at: Address) -> Iterator[tuple[Site, Mask, Address]]:
         if self.place is not None:
             yield self, mask, _in_window(at)
@@ -251,14 +270,19 @@ class Site:
 
     def lines(self) -> list[Line]:
         """What was counted here since `reset`."""
-        own = [self.line] if self.place else [site.line for site in self._resolved.values()]
-        return [line for line in own if line.accesses]
+        self.line.nbytes = self.line.accesses * self.width
+        others = [line for site in self._others() for line in site.lines()]
+        return [self.line, *others] if self.line.accesses else others
+
+    def _others(self) -> Iterator[Site]:
+        yield from (*self._resolved.values(), *self._parts.values())
 
     def reset(self) -> None:
         """Count from zero again: a new run."""
-        for site in (self, *self._resolved.values()):
-            line = site.line
-            line.accesses = line.warps = line.wavefronts = line.ideal_wavefronts = line.nbytes = 0
+        line = self.line
+        line.accesses = line.warps = line.wavefronts = line.ideal_wavefronts = line.nbytes = 0
+        for site in self._others():
+            site.reset()
 
 
 def _in_window(at: Address) -> Address:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING
 
 from tilewright.ir import Call, Kernel, Launch, expressions, statements
@@ -37,7 +38,18 @@ class Subject:
         self.thread_parts: dict[tuple[int, int, int], dict[int, Part]] = {}
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
         calls = (expr for stmt in statements(kernel.body) for expr in expressions(stmt) if isinstance(expr, Call))
-        self.has_asynchronous = any(bind(call).form.asynchronous is not None for call in calls)
+        self.operations = [bound for bound in map(bind, calls) if bound.form.asynchronous]
+
+    @property
+    def has_asynchronous(self) -> bool:
+        """Does any instruction go on after it was issued?"""
+        return bool(self.operations)
+
+    @property
+    def asynchronous_unit(self) -> int:
+        """Bytes of shared memory that operations touch all of, or none: 16 at most."""
+        touched = ((bound, access) for bound in self.operations for access in bound.form.touched)
+        return gcd(16, *(b.form.count(a.nbytes, b.mods) for b, a in touched if a.space == "shared"))
 
     # What reports say
 

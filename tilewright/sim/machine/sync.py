@@ -35,6 +35,7 @@ class BarrierSite:
     at: Span | None
     sync: Sync | None
     axes: dict[str, int] = field(default_factory=dict)  # of the operands that travel with a waiting batch
+    warps: int = 1  # that go on together: 4 of a warpgroup
 
     @property
     def is_barrier(self) -> bool:

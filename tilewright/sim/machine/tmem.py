@@ -167,46 +167,6 @@ class TmemFacet:
         self.batch = facet.batch
         self.wave = facet.batch.wave
 
-    # Cells
-
-    def _where(self, lane: Ints, column: Ints) -> tuple[Ints, Ints, Ints, Bools]:
-        """Row, lane and column in the shape (CTAs, warps, ..., 32), and the warps that take part."""
-        inner = np.broadcast_shapes(lane.shape, column.shape)[2:]
-        shape = (*self.batch.shape[:2], *inner)
-        row = np.array(numbers(self.batch.ctas)).reshape(-1, *[1] * (len(shape) - 1))
-        return (
-            np.broadcast_to(row, shape),
-            np.broadcast_to(lane, shape),
-            np.broadcast_to(column, shape),
-            np.asarray(self.facet.active.any(-1)),
-        )
-
-    def cells(self, lane: Ints, column: Ints) -> NDArray[np.uint32]:
-        row, lane, column, warps = self._where(lane, column)
-        where = (row[warps], lane[warps], column[warps])
-        self._check(*where)
-        found = np.zeros(row.shape, np.uint32)
-        found[warps] = self._storage.load(*where)
-        return found
-
-    def store_cells(self, lane: Ints, column: Ints, words: Array) -> None:
-        row, lane, column, warps = self._where(lane, column)
-        where = (row[warps], lane[warps], column[warps])
-        self._check(*where)
-        self._storage.store(*where, np.broadcast_to(words, row.shape)[warps])
-
-    @property
-    def _storage(self) -> Cells:
-        return self.facet.storage(self.batch, self.wave.run.places.tmem)  # type: ignore[return-value]  # cells, here
-
-    def _check(self, row: Ints, lane: Ints, column: Ints) -> None:
-        if trouble := trouble_with(self.facet.batch.wave.columns, row, lane, column, self._looks_at_bounds):
-            self.facet.fault(trouble, self.facet.active)
-
-    @property
-    def _looks_at_bounds(self) -> bool:
-        return "bounds" in self.wave.run.program.checks
-
     # Columns
 
     def _each(self, *values: Ints) -> list[tuple[int, ...]]:

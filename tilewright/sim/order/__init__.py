@@ -6,10 +6,12 @@ actors      who does something: warps with some of their lanes
 places      what was accessed last where, in shared and in global memory; records: and by which statement
 races       two accesses: may they meet?
 operations  asynchronous operations and how they are known to be complete; completion: what they touch
+on_behalf   the same as accesses of who issued them; in_flight: what threads touch meanwhile
 protocol    what must hold whatever the schedule
 missing     the step that is missing between two accesses, in the kernel's own words
 reports     what a race report says; advice: a barrier that can stand there and helps; handover: what flags lack
 proxies     accesses of two kinds to one memory, and the fences between them
+wave        all of these for one wave of CTAs
 engine      the events of a run, each brought to those that it concerns
 
 Source: PTX ISA, "Memory Consistency Model".

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Fences", "Pattern", "Phases", "Signals", "arrivals_of", "signals_of"]
+__all__ = ["Fences", "Pattern", "Phases", "Signals", "arrivals_of", "signals_of", "together"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -68,11 +68,24 @@ def signals_of(batch: Batch, mask: Mask, barrier: Lanes, words: Lanes | None) ->
     return Signals(Actors(rows, warps, together), home, offset, phase)
 
 
-def arrivals_of(wave: Wave, rows: Ints, address: Ints) -> Signals:
-    """Arrivals of asynchronous units, on behalf of CTAs ``rows``, at shared addresses."""
-    home, offset = split(wave, rows, address)
+def arrivals_of(wave: Wave, rows: Ints, home: Ints, offset: Ints) -> Signals:
+    """What asynchronous units signal, on behalf of CTAs ``rows``, to m-barriers of CTAs ``home``."""
     phase = phase_state(wave.shared.view(8)[home, offset >> 3]).phase
     return Signals(Actors(rows, np.zeros_like(rows), np.zeros((len(rows), 32), np.bool_)), home, offset, phase)
+
+
+def together(signals: Signals, known: Known, after: Times) -> tuple[Signals, Known, Times]:
+    """What operations of one CTA publish at one m-barrier, as one arrival there: they hand on completions alone.
+
+    after: up to when each comes after each thread.
+    """
+    key = np.stack((signals.who.rows, signals.home, signals.offset))
+    _, first, which = np.unique(key, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(which.reshape(-1), kind="stable")
+    starts = np.flatnonzero(np.diff(which.reshape(-1)[order], prepend=-1))
+    parts = np.bitwise_or.reduceat(known.parts[order], starts, axis=0)
+    reach = np.maximum.reduceat(after[order], starts, axis=0)
+    return signals[first], Known(known.threads[first], parts, known.cluster[first]), reach
 
 
 class _Barriers:

@@ -7,56 +7,111 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.tmem import cell_number, cells_text
 from tilewright.sim.order.clocks import HEARD, SEEN
 from tilewright.sim.order.missing import missing_step
-from tilewright.sim.order.operations import UNIT, Loading, Operations, Part, Stretch
+from tilewright.sim.order.operations import Loading, Operations, along
+from tilewright.sim.order.operations import Part as Issued
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.pending import Operation
-    from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.tmem import Taken
+    from tilewright.sim.machine.units import Touched
 
-__all__ = ["check_freed", "check_in_flight", "check_issue", "check_sources", "in_runs"]
+__all__ = ["check_freed", "check_issue"]
 
 Cells: TypeAlias = "tuple[Ints, Ints, Ints]"
+
+REMEMBERED = 256  # operations on global memory
 
 
 def check_issue(known: Operations, operation: Operation) -> None:
     """An operation begins: may it touch what it touches? What later ones have to know of it is written down."""
     parts, own = known.new_parts(operation)
-    for cells in operation.footprint.read:
-        _touch(known, operation, own, cells, writes=False)
-    for cells in operation.footprint.written:
-        _touch(known, operation, own, cells, writes=True)
-    for rows, address, nbytes in operation.footprint.shared:
-        _hold(known, operation, own, rows, address, nbytes)
-    if operation.instruction.sinks:
-        loading = Loading(operation, parts, operation.warps())
-        for stretch in loading.stretches():
-            check_in_flight(known, stretch, operation.batch, operation.mask, operation.instruction.at)
-        known.loading.append(loading)
+    for one in (*operation.reads, *operation.writes):
+        if one.space == "tmem":
+            _touch(known, operation, own, one)
+        elif one.space == "shared":
+            _touch_bytes(known, operation, own, one)
+    spans = [(int(one.at[one.touches].min()), int(one.at[one.touches].max()) + one.width)
+             for one in operation.touched if one.space == "shared" and one.touches.any()]  # fmt: skip
+    if spans:
+        known.spans[operation.number] = min(first for first, _ in spans), max(last for _, last in spans)
+    if any(one.space in ("global", "generic") for one in operation.touched):
+        known.abroad = [*known.abroad[-REMEMBERED:], (operation, own)]
+    if operation.instruction.sinks or operation.instruction.sources:
+        rows, threads = operation.issuers.each()
+        warps = np.zeros((known.wave.ctas, known.wave.run.warps), np.bool_)
+        warps[rows, threads // 32] = True
+        known.loading.append(Loading(operation, parts, warps))
         known.wave.pending.loading = True
+    if operation.signals:
+        known.tells(operation, own)
 
 
-def _touch(known: Operations, operation: Operation, own: Ints, where: Cells, *, writes: bool) -> None:
+def _touch_bytes(known: Operations, operation: Operation, own: Ints, one: Touched) -> None:
+    """Has every operation that writes these bytes, or that reads what is written now, been seen complete before?"""
+    each = max(operation.issuers.lanes // 32, 1)
+    mine = along(own[one.issuer * each], one.at)
+    knowers = along(known.knowers(operation)[one.issuer * each], one.at)
+    rows = along(operation.issuers.rows[one.issuer], one.at)
+    tables = [(known.filling, "written"), *((table, "read") for table in known.holders.values() if one.writes)]
+    for where in known.units_of(one):
+        for table, did in tables:
+            before = np.where(one.touches, table[where], 0)
+            seen = (known.clocks.parts[rows, knowers, before] & SEEN != 0) | ((before == mine) & ~np.bool_(one.writes))
+            if not seen.all():
+                raise _collides(known, operation, one, np.argwhere(~seen)[0], known.parts[int(before[~seen][0])], did)
+        if one.writes:
+            known.filling[where] = np.where(one.touches, mine, known.filling[where])
+            lost = one.touches & (known.filling[where] != mine)
+            if lost.any():
+                earlier = known.parts[int(known.filling[where][lost][0])]
+                raise _collides(known, operation, one, np.argwhere(lost)[0], earlier, "written")
+            continue
+        for k in range(each):
+            warps = operation.issuers.threads[one.issuer] // 32 + k
+            for warp in np.unique(warps).tolist():
+                of_warp = along(warps == warp, one.at) & one.touches
+                rows_of, units = (part[of_warp] for part in where)
+                known.holders_of(warp)[rows_of, units] = np.broadcast_to(
+                    along(own[one.issuer * each + k], one.at), one.at.shape
+                )[of_warp]
+
+
+def _collides(
+    known: Operations, now: Operation, one: Touched, place: NDArray[np.int64], earlier: Issued, did: str
+) -> SimulationError:
+    k, at = int(one.issuer[place[0]]), now.instruction.at
+    row, byte = int(now.issuers.rows[k]), int(one.at[tuple(place)])
+    knower = int(known.knowers(now)[k * max(now.issuers.lanes // 32, 1)])
+    program = known.wave.run.program
+    what = f"{'writes' if one.writes else 'reads'} {element_text(program, program.places.shared_at(byte), byte)}"
+    return SimulationError(
+        f"{now.name} {what}, which {earlier.operation.name} may still not have {did}",
+        given=f"{at}: {now.who(k)}\n{did} at {earlier.at}: {earlier.who(row)}",
+        allowed="an operation after that one is known to be complete",
+        hint=missing_step(known, earlier, (row, knower), at, fences=False),
+        at=at,
+    )
+
+
+def _touch(known: Operations, operation: Operation, own: Ints, one: Touched) -> None:
     """Has every operation that touched these cells before been put in order before this one?"""
-    row, lane, column = (axis.reshape(len(axis), -1) for axis in where)
+    assert one.column is not None
+    row, lane, column = (axis.reshape(len(axis), -1) for axis in (one.rows, one.at, one.column))
     cell = cell_number(row, lane, column)
-    actor = np.arange(len(row)) * len(own) // len(row)  # both CTAs of a pair take part for one thread
+    actor, writes = one.issuer * max(operation.issuers.lanes // 32, 1), one.writes
     for table, did in known.touched if writes else known.touched[:1]:
         before = table.reshape(-1).take(cell)
         _check_order(known, operation, own, (actor, lane, column), before, did)
     if not writes:
-        for group in np.unique(warpgroup := operation.threads[actor] // 128):
+        for group in np.unique(warpgroup := operation.issuers.threads[one.issuer] // 128):
             of_group = warpgroup == group
             known.readers[group].reshape(-1)[cell[of_group]] = own[actor][of_group][:, None]
         return
@@ -82,8 +137,8 @@ def _check_order(
             raise _clash(known, known.parts[number], now, int(actor[k]), text, did)
 
 
-def _clash(known: Operations, earlier: Part, now: Operation, actor: int, cells: str, did: str) -> SimulationError:
-    row, knower, at = int(now.rows[actor]), int(known.knowers(now)[actor]), now.instruction.at
+def _clash(known: Operations, earlier: Issued, now: Operation, actor: int, cells: str, did: str) -> SimulationError:
+    row, knower, at = int(now.issuers.rows[actor]), int(known.knowers(now)[actor]), now.instruction.at
     return SimulationError(
         f"{now.name} touches tensor memory that {earlier.operation.name} may still not have {did}",
         given=f"{cells}\n{at}: {now.who(actor)}\n{did} at {earlier.at}: {earlier.who(row)}",
@@ -91,16 +146,6 @@ def _clash(known: Operations, earlier: Part, now: Operation, actor: int, cells: 
         hint=missing_step(known, earlier, (row, knower), at),
         at=at,
     )
-
-
-def _hold(known: Operations, operation: Operation, own: Ints, rows: Ints, address: Ints, nbytes: int) -> None:
-    actor = np.arange(len(rows)) * len(own) // len(rows)
-    warps = operation.threads[actor] // 32
-    for warp in np.unique(warps).tolist():
-        of_warp = warps == warp
-        now = own[actor[of_warp]].reshape(-1, *[1] * (rows.ndim - 1))
-        for byte in range(0, nbytes, UNIT):
-            known.holders_of(warp)[rows[of_warp], address[of_warp] + byte >> 4] = now
 
 
 def check_freed(known: Operations, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
@@ -120,61 +165,3 @@ def check_freed(known: Operations, place: tuple[int, int], taken: Taken, at: Spa
                 at=at,
             )
         before[...] = 0
-
-
-def check_in_flight(known: Operations, used: Stretch, batch: Look, mask: Mask, at: Span | None) -> None:
-    """Registers are used: may an operation still be filling them?"""
-    for loading in known.loading:
-        waiting = loading.warps[batch.ctas, batch.warps] & mask.full.any(-1)
-        current = known.wave.pending.current is loading.operation
-        if current or not waiting.any() or not any(map(used.overlaps, loading.stretches())):
-            continue
-        rows, warps = batch.rows_and_warps(waiting)
-        row, warp = int(rows[0]), int(warps[0])
-        earlier = next(p for p in loading.parts if p.warp == warp and p.rank == known.ranks[row])
-        raise SimulationError(
-            f"{used.name} is used while {earlier.operation.name} may not have filled it",
-            given=f"{at}: CTA {known.wave.cta_name(row)}, warp {warp}\nloaded at {earlier.at}",
-            allowed="registers after the warp has waited for its loads",
-            hint=missing_step(known, earlier, (row, warp), at),
-            at=at,
-        )
-
-
-def check_sources(known: Operations, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-    """Shared memory is written: may an operation still be reading it?"""
-    rows, warps, lanes = np.nonzero(mask.full)
-    rows, warps = rows * batch.ctas.step + batch.ctas.start, warps * batch.warps.step + batch.warps.start
-    knowers = known.clocks.knower[32 * warps + lanes]
-    address = spread(at.full(), batch.shape)[mask.full]
-    for holders in known.holders.values():
-        for byte in range(0, max(site.width, 1) + UNIT - 1, UNIT):
-            unit = np.minimum(address + min(byte, site.width - 1) >> 4, holders.shape[1] - 1)
-            number = holders[rows, unit]
-            complete = known.clocks.parts[rows, knowers, number] & SEEN != 0
-            if not complete.all():
-                k = int(np.argmin(complete))
-                place = (int(rows[k]), int(knowers[k]))
-                raise _overwrites(known, site, known.parts[int(number[k])], place, int(warps[k]))
-
-
-def _overwrites(known: Operations, site: Site, earlier: Part, place: tuple[int, int], warp: int) -> SimulationError:
-    return SimulationError(
-        f"{site.op} overwrites shared memory that {earlier.operation.name} may still be reading",
-        given=f"{site.at}: CTA {known.wave.cta_name(place[0])}, warp {warp}\n"
-        f"read at {earlier.at}: {earlier.who(place[0])}",
-        allowed="a store after that copy is known to be complete",
-        hint=missing_step(known, earlier, place, site.at, fences=False),
-        at=site.at,
-    )
-
-
-def in_runs(address: Ints, nbytes: int, most: int) -> tuple[Ints, int]:
-    """Reads of ``nbytes`` at (threads, n) addresses, as fewer and wider ones where they are neighbours."""
-    address = np.sort(address, axis=1)
-    while 2 * nbytes <= most and address.shape[1] % 2 == 0:
-        first, then = address[:, ::2], address[:, 1::2]
-        if (first % (2 * nbytes)).any() or (then != first + nbytes).any():
-            break
-        address, nbytes = first, 2 * nbytes
-    return address, nbytes

@@ -2,79 +2,54 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.isa import Fence, ProxyFence
+from tilewright.isa import Fence, ProxyFence, RegisterFence, Signal
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.coordinates import element_text
-from tilewright.sim.machine.memory import WIDEST
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Fences, Pattern, Phases, Signals, arrivals_of, signals_of
-from tilewright.sim.order.clocks import HEARD, SEEN, Clocks, Known, Ledger
-from tilewright.sim.order.completion import check_freed, check_in_flight, check_issue, check_sources, in_runs
+from tilewright.sim.order.channels import Pattern, Signals, arrivals_of, signals_of, together
+from tilewright.sim.order.clocks import HEARD, SEEN, Known
+from tilewright.sim.order.completion import check_freed, check_issue
+from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
 from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
-from tilewright.sim.order.operations import Operations, Stretch
+from tilewright.sim.order.on_behalf import awaited, places_of
+from tilewright.sim.order.operations import Stretch
 from tilewright.sim.order.places import Access, Places
-from tilewright.sim.order.protocol import CLUSTER, Protocol
-from tilewright.sim.order.proxies import Stores, overwrites
+from tilewright.sim.order.protocol import CLUSTER
 from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.reports import report, warning
+from tilewright.sim.order.wave import WaveOrder
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.isa import Lanes, Signal
+    from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.pending import Operation, Waiting
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Hook
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.records import Candidates
 
-__all__ = ["Order", "WaveOrder"]
+__all__ = ["Order"]
 
-PITCH = 256  # the shared memories of a cluster follow each other in multiples of so many bytes
 ANYWHERE = 0  # where pointers of run time write
 RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire")  # fences
-
-
-class WaveOrder:
-    """The order of a wave of CTAs. meetings: what barriers hand on, by number; by ~number, to the same CTA alone."""
-
-    def __init__(self, wave: Wave, grain: int) -> None:
-        asynchronous = wave.run.program.has_asynchronous
-        self.clocks = Clocks(wave, has_parts=asynchronous)
-        name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
-        self.shared = Places(name, nbytes, grain, is_global=False)
-        if wave.run.cluster_ctas > 1:
-            pitch = -(-max(nbytes, 1) // PITCH) * PITCH
-            self.shared = Places(f"{name} {wave.first}", ctas * pitch, grain, is_global=True, pitch=pitch)
-        self.meetings: dict[int, Ledger] = defaultdict(lambda: Ledger(self.clocks))
-        self.phases = Phases(self.clocks)
-        self.fences = Fences(self.clocks)
-        self.operations = Operations(self.clocks) if asynchronous else None
-        self.stores = Stores(self.clocks, overwrite=overwrites(wave.run.program)) if asynchronous else None
-        self.protocol = Protocol(self.clocks)
-
-    def located(self, batch: Batch, at: Address) -> Address:
-        """Addresses of the own CTA's shared memory as `Places` has them."""
-        if not self.shared.is_global:
-            return at
-        return Address(at.start, *at.parts, Part(batch.rows(self.shared.pitch)))
 
 
 class Order(Check):
@@ -90,9 +65,15 @@ class Order(Check):
     def begin(self, run: Device) -> None:
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
+        if any(one.write and one.space != "tmem" for bound in self.program.operations for one in bound.form.touched):
+            self.written.add(ANYWHERE)  # by addresses that are no operands
 
     def start(self, wave: Wave) -> None:
         self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW))
+
+    def is_written(self, window: int) -> bool:
+        """May anything write to a buffer?"""
+        return not self.written.isdisjoint((window, ANYWHERE))
 
     def _grain(self, window: int) -> int:
         """The narrowest access that may touch a place of a window, in bytes."""
@@ -107,20 +88,23 @@ class Order(Check):
         place = site.place
         if place.space == "local":
             return self._watch_registers(site, place) if self.program.has_asynchronous else None
-        if site.atomic and not site.write:  # its write is what others have to know
+        if site.goes_on or (site.atomic and not site.write):  # its write is what others have to know
             return None
         is_global = place.space == "global"
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
             if not is_global:
                 order = self.orders[batch.wave]
-                if site.write and order.operations is not None and order.operations.holders:
-                    check_sources(order.operations, site, batch, mask, at)
+                if order.operations is not None and order.operations.spans:
+                    check_shared(order.operations, site, batch, mask, None, at)
                 if order.stores is not None:
                     order.stores.accessed(site, batch, mask, at)
                 self._access(order.shared, site, batch, mask, order.located(batch, at))
-            elif self.written & {place.window, ANYWHERE}:
-                self._access(self._global(place, batch), site, batch, mask, at)
+            elif self.is_written(place.window):
+                operations = self.orders[batch.wave].operations
+                if operations is not None and operations.abroad:
+                    check_abroad(operations, site, batch, mask, at)
+                self._access(self.buffer(place, batch), site, batch, mask, at)
 
         return hook
 
@@ -130,6 +114,8 @@ class Order(Check):
         order = self.orders[batch.wave]
         rows = np.broadcast_to(batch.rows(1), mask.shape)
         home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
+        if order.operations is not None and order.operations.spans:
+            check_shared(order.operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)
         if order.stores is not None:
             order.stores.reached(site, batch, mask, (home, offset))
         self._access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
@@ -140,11 +126,11 @@ class Order(Check):
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
             operations = self.orders[batch.wave].operations
             if operations is not None and operations.loading:
-                check_in_flight(operations, Stretch(place.name, at, site.width), batch, mask, site.at)
+                check_in_flight(operations, Stretch(place.name, at, site.width), batch, mask, site)
 
         return hook
 
-    def _global(self, place: Place, batch: Batch) -> Places:
+    def buffer(self, place: Place, batch: Batch) -> Places:
         if place.window not in self.globals:
             nbytes = batch.wave.run.blocks[place.name].nbytes
             name, grain = f"window {place.window}", self._grain(place.window)
@@ -161,13 +147,9 @@ class Order(Check):
     def _judge(self, access: Access) -> None:
         """Does an access race with an earlier one? If it writes, it is written down."""
         places = access.places
-        found = places.writes_before(access)
-        clash, strong = clash_of(access, found, with_writer=True) if found is not None else (None, None)
-        self._tell(clash)
+        strong = self._meet(access)
         if not access.site.write:
             return
-        found = places.reads_before(access)
-        self._tell(clash_with_reads(access, found) if found is not None else None)
         lost = places.write(access)
         if lost is not None:
             self._tell(lost_store(access, *lost))
@@ -175,6 +157,15 @@ class Order(Check):
                 places.mark_many(access, lost[0])
         if strong is not None and len(strong) and access.site.sem != "weak":
             places.mark_many(access, strong.lanes(access.look.shape))
+
+    def _meet(self, access: Access) -> Candidates | None:
+        """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
+        found = access.places.writes_before(access)
+        clash, strong = clash_of(access, found, with_writer=True) if found is not None else (None, None)
+        self._tell(clash)
+        found = access.places.reads_before(access) if access.site.write else None
+        self._tell(clash_with_reads(access, found) if found is not None else None)
+        return strong
 
     def _tell(self, clash: Clash | None) -> None:
         """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
@@ -235,7 +226,9 @@ class Order(Check):
             self._expand(batch.wave)
         self.orders[batch.wave].clocks.warps_met(batch, mask.full)
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence | RegisterFence) -> None:
+        if isinstance(fence, RegisterFence):
+            return
         order, who = self.orders[batch.wave], Actors.of(batch, mask)
         if isinstance(fence, Fence) and fence.scope == "warp":
             order.clocks.learn(who, order.clocks.published(who))
@@ -333,52 +326,36 @@ class Order(Check):
             operations.commit(operation)
         else:
             check_issue(operations, operation)
-        for rows, address, nbytes in operation.footprint.shared:
-            self._check_source(order, operation, rows, address, nbytes)
+        for one in operation.touched:
+            for access in places_of(self, operation, one):
+                self._meet(access)
         key = (str(operation.instruction.at), "")
         for words in order.stores.unseen_by(operation, self.program) if order.stores and key not in self.warned else ():
             if key not in self.warned:
                 self.warned.add(key)
                 operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {words}")
 
-    def _check_source(self, order: WaveOrder, operation: Operation, rows: Ints, address: Ints, nbytes: int) -> None:
-        """What an operation reads of shared memory was written before, as far as its issuer knows."""
-        batch, mask = operation.batch, operation.mask
-        threads = len(operation.issuers.rows)
-        if len(rows) != threads:  # a pair of CTAs: the thread's own is what its clock knows
-            own = rows.reshape(threads, 2, -1)[:, :, 0] == operation.issuers.rows[:, None]
-            address = address.reshape(*own.shape, *address.shape[1:])[own]
-        address, nbytes = in_runs(
-            address.reshape(threads, -1), nbytes, WIDEST * order.shared.grain // order.shared.tag.itemsize
-        )
-        place = self.program.places.shared_at(int(address.min()))
-        if int(address.max()) + nbytes > place.start + place.nbytes:
-            place = self.program.places.arena
-        site = Site(operation.instruction.at, operation.name, place, nbytes, write=False)
-        for column in address.T[::-1]:  # the last first: often of another warp, so that the wider barrier is told
-            full = np.zeros(mask.shape, np.int64)
-            full[mask.full] = column
-            there = order.located(batch, Address(0, Part(full)))
-            self._judge(order.shared.access(order.clocks, site, batch, mask, there))
-
     def completing(self, operation: Operation) -> None:
-        """A commit reports, to whoever sees the phase over, what its thread had issued before."""
+        """A commit reports, to whoever sees the phase over, what its thread had issued before; a signal its own."""
         wave = operation.batch.wave
         operations = self.orders[wave].operations
         if operations is None or operation.number not in operations.committed:
             return
         known, after = operations.committed.pop(operation.number), operations.issued.pop(operation.number)
-        for issuer, rows, address in operation.footprint.arrivals:
-            signals = arrivals_of(wave, rows, address)
-            early = self.orders[wave].phases.arrived(signals, known[issuer], after[issuer], wide=True)
-            self._check_seen(wave, signals, early, operation.instruction.at, operation.who(int(issuer[0])))
+        for one in operation.signals:
+            assert isinstance(one.effect, Signal)
+            if one.effect.at_issue:
+                continue
+            signals = arrivals_of(wave, operation.issuers.rows[one.issuer], one.rows, one.at)
+            signals, given, reach = together(signals, known[one.issuer], after[one.issuer])
+            early = self.orders[wave].phases.arrived(signals, given, reach, wide=True)
+            if one.effect.kind == "arrive":
+                self._check_seen(wave, signals, early, operation.instruction.at, operation.who(int(one.issuer[0])))
 
-    def awaited(self, batch: Batch, mask: Mask, group: str) -> None:
-        operations = self.orders[batch.wave].operations
-        if operations is not None and operations.parts:
-            waiting = np.zeros((batch.wave.ctas, batch.wave.run.warps), np.bool_)
-            waiting[batch.ctas, batch.warps] = mask.full.any(-1)
-            operations.awaited(waiting, group)
+    def awaited(self, wave: Wave, waiting: Waiting) -> None:
+        operations = self.orders[wave].operations
+        if operations is not None:
+            awaited(self, operations, waiting)
 
     def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
         operations = self.orders[wave].operations
@@ -395,7 +372,9 @@ class Order(Check):
         operations = self.orders[wave].operations
         if operations is None:
             return ""
-        ideas = (missing_commit(operations, each, int(each.operation.rows[0])) for each in operations.parts.values())
+        ideas = (
+            missing_commit(operations, each, int(each.operation.issuers.rows[0])) for each in operations.parts.values()
+        )
         return next(filter(None, ideas), "")
 
 

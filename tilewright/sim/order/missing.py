@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
+from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence, RegisterFence
 from tilewright.sim.order.clocks import HEARD, SEEN
 
 if TYPE_CHECKING:
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 __all__ = ["fence_name", "missing_commit", "missing_step"]
 
 
-def _named(group: str, role: str) -> str:
-    """``T.ptx.tcgen05.commit``: the instruction with a role in a group."""
+def _named(group: str, *, waits: bool) -> str:
+    """``T.ptx.tcgen05.commit(...)``: the instruction that waits for a group, or tells of it; empty for none."""
     for name, row in INSTRUCTIONS.items():
         for form in row.forms:
-            if form.asynchronous is not None and (form.asynchronous.group, form.asynchronous.role) == (group, role):
-                return f"T.{name}"
-    raise AssertionError(f"no instruction has the role {role} in {group}")
+            effect = form.wait if waits else form.commit if form.signals else None
+            if effect is not None and effect.group == group:
+                return f"T.{name}({'...' if row.operands else ''})"
+    return ""
 
 
-def fence_name(wanted: Fence | ProxyFence) -> str:
+def fence_name(wanted: Fence | ProxyFence | RegisterFence) -> str:
     """``T.ptx.fence.proxy_async``: the instruction that is this fence."""
     for name, row in INSTRUCTIONS.items():
         for form in row.forms:
@@ -43,10 +44,12 @@ def missing_commit(operations: Operations, part: Part, row: int) -> str:
     """What to write after an operation that nothing reports; empty where a commit does, or a wait can."""
     if not part.is_alone or _committed_by(operations, part, row) is not None:
         return ""
-    commit = _named(part.operation.group, "commit")
+    commit = _named(part.operation.group, waits=False)
+    if part.operation.signals or not commit or _named(part.operation.group, waits=True):
+        return ""
     later = any(each.number > part.operation.number for each in operations.commits)
     who = ", by the thread that issued it," if later else ""
-    return f"{commit}(...){who} after the {part.operation.name} at {part.at}"
+    return f"{commit}{who} after the {part.operation.name} at {part.at}"
 
 
 def missing_step(
@@ -71,13 +74,17 @@ def missing_step(
 
 
 def _how_to_see(operations: Operations, earlier: Part, place: tuple[int, int], between: str) -> str:
-    if not earlier.is_alone:
-        wait = f"{_named(earlier.operation.group, 'wait')}()"
-        if place == (earlier.row(place[0]), earlier.warp):
+    operation = earlier.operation
+    far = earlier.row(place[0]) != place[0]
+    if (wait := _named(operation.group, waits=True)) and not (far and operation.signals):
+        own = operations.clocks.knower[earlier.thread] if earlier.is_alone else earlier.warp
+        if place == (earlier.row(place[0]), own):
             return f"{wait} {between}"
         waited = operations.knows(earlier.row(place[0]), earlier.warp, earlier, SEEN)
-        who = f"{wait} by the warp that issued it"
+        who = f"{wait} by the {'thread' if earlier.is_alone else 'warp'} that issued it"
         return f"a barrier after {who}, {between}" if waited else f"{who}, and a barrier, {between}"
+    if operation.signals:
+        return f"a wait for the phase of the m-barrier that the {operation.name} at {earlier.at} signals, {between}"
     if commit := missing_commit(operations, earlier, place[0]):
         return f"{commit}, and a wait for the m-barrier's phase, {between}"
     report = _committed_by(operations, earlier, place[0])

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.instructions import Instruction
+    from tilewright.sim.machine.pending import Operation, Waiting
+    from tilewright.sim.machine.units import Touched
 
-__all__ = ["UNIT", "Commit", "Loading", "Operations", "Part", "Stretch"]
-
-UNIT = 16  # bytes of shared memory that one number stands for
+__all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "along", "keeps_order", "stretches_of"]
 
 
 @dataclass(eq=False)
@@ -48,7 +48,7 @@ class Part:
     @property
     def is_alone(self) -> bool:
         """Issued by one thread, not by a warp together."""
-        return self.operation.is_bulk
+        return self.operation.issuers.lanes == 1
 
     @property
     def warp(self) -> int:
@@ -104,21 +104,30 @@ class Loading:
     parts: list[Part]
     warps: Bools
 
-    def stretches(self) -> Iterator[Stretch]:
-        """The registers themselves."""
-        for file, address in zip(self.operation.instruction.sinks, self.operation.sinks, strict=True):
-            reach = file.width * (file.count if file.run else 1)
-            for place, start in zip(file.places, [address] if file.run else list(address), strict=False):
-                yield Stretch(place.name, start, reach)
+
+def stretches_of(operation: Operation) -> Iterator[tuple[Stretch, bool]]:
+    """The registers that an operation goes on using; are they written?"""
+    for place, start, nbytes, written in operation.registers():
+        yield Stretch(place.name, start, nbytes), written
+
+
+def actors_of(operation: Operation) -> tuple[Ints, Ints, Ints]:
+    """Who acts in an operation: the issuer's number, the row and the thread of each; of a warpgroup each warp."""
+    issuers = operation.issuers
+    each = max(issuers.lanes // 32, 1)
+    number = np.repeat(np.arange(len(issuers.rows)), each)
+    threads = issuers.threads[number] + 32 * (np.arange(len(number)) % each)
+    return number, issuers.rows[number], threads
 
 
 class Operations:
     """The parts of a wave, and what they touched.
 
     writers, readers: (CTAs, columns, lanes), who wrote a cell last, and who in each warpgroup has read it since.
-    holders: for each warp that copies, (CTAs, units) who reads a unit of shared memory last. unseen: parts of warps
-    that some of them have not waited for, and in which CTAs. committed: what commits under way will publish; issued:
-    what their threads came after.
+    holders: for each warp that copies, (CTAs, units) who reads a unit of shared memory last; filling: who writes it.
+    spans: of operations on shared memory, their first and last byte. abroad: those on global memory. unseen: those that
+    somebody has not waited for, and who, (n, lanes). committed: what commits, or signals of their own, will publish;
+    issued: what their threads came after.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -128,9 +137,13 @@ class Operations:
         self.ranks: Ints = wave.rank(np.arange(wave.ctas))
         self.writers = table_of_cells(wave.ctas, np.int32)
         self.readers = [table_of_cells(wave.ctas, np.int32) for _ in range(-(-wave.run.warps // 4))]
-        self.holders: dict[int, Ints] = {}
+        self.unit: int = wave.run.program.asynchronous_unit
+        self.holders: dict[int, NDArray[np.int32]] = {}
+        self.filling = self._units()
+        self.spans: dict[int, tuple[int, int]] = {}
+        self.abroad: list[tuple[Operation, Ints]] = []
         self.loading: list[Loading] = []
-        self.unseen: list[tuple[Part, Bools]] = []
+        self.unseen: list[tuple[Operation, Ints, Bools]] = []
         self.committed: dict[int, Known] = {}
         self.issued: dict[int, Times] = {}
         self.commits: list[Commit] = []
@@ -141,11 +154,13 @@ class Operations:
         """Who wrote each cell last, then who in each warpgroup has read it since, and how a message says that."""
         return [(self.writers, "written"), *((readers, "read") for readers in self.readers)]
 
-    def holders_of(self, warp: int) -> Ints:
+    def _units(self) -> NDArray[np.int32]:
+        return np.zeros((self.wave.ctas, -(-max(self.wave.run.shared_bytes, 1) // self.unit) + 1), np.int32)
+
+    def holders_of(self, warp: int) -> NDArray[np.int32]:
         """Who reads each unit of shared memory last, of what a warp has issued."""
         if warp not in self.holders:
-            units = -(-max(self.wave.run.shared_bytes, 1) // UNIT)
-            self.holders[warp] = np.zeros((self.wave.ctas, units), np.int32)
+            self.holders[warp] = self._units()
         return self.holders[warp]
 
     def knows(self, row: int, knower: int, part: Part, flag: int) -> bool:
@@ -154,49 +169,53 @@ class Operations:
 
     def knowers(self, now: Operation) -> Ints:
         """Of each actor of an operation: a thread that issues alone, or what all of its warp know."""
-        return self.clocks.knower[now.threads] if now.is_bulk else now.threads >> 5
+        _, _, threads = actors_of(now)
+        return self.clocks.knower[threads] if now.issuers.lanes == 1 else threads >> 5
 
     # Parts
 
     def new_parts(self, operation: Operation) -> tuple[list[Part], Ints]:
         """The parts of an operation, and for each of its actors the number of its own."""
-        rows, threads = operation.rows, operation.threads
+        _, rows, threads = actors_of(operation)
         key = self.ranks[rows] * 1024 + threads
         found, which = np.unique(key, return_inverse=True)
         while len(self._free) < len(found):
-            self._make_room()
+            self._make_room(len(found))
         parts = [Part(self._free.pop(), operation, int(each) // 1024, int(each) % 1024) for each in found]
         self.parts |= {part.number: part for part in parts}
-        for k, part in enumerate(parts):
-            if not part.is_alone:
-                issued = np.zeros(self.wave.ctas, np.bool_)
-                issued[rows[which == k]] = True
-                self.unseen.append((part, issued))
-        return parts, np.array([part.number for part in parts])[which]
+        own = np.array([part.number for part in parts])[which]
+        if operation.group:
+            self.unseen.append(
+                (operation, own, np.ones((len(operation.issuers.rows), operation.issuers.lanes), np.bool_))
+            )
+        return parts, own
 
     def _of_threads(self, rows: Ints, threads: Ints, group: str) -> Bools:
         """(n, numbers): the parts of a group that each of these threads has issued alone."""
         found = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.bool_)
-        ranks = self.ranks[rows]
-        for part in self.parts.values():
-            if part.is_alone and part.operation.group == group:
-                found[:, part.number] = (threads == part.thread) & (ranks == part.rank)
+        own = [part for part in self.parts.values() if part.is_alone and part.operation.group == group]
+        issued: dict[int, list[int]] = {}
+        for part in own:
+            issued.setdefault(part.rank * 1024 + part.thread, []).append(part.number)
+        for k, key in enumerate((self.ranks[rows] * 1024 + threads).tolist()):
+            found[k, issued.get(key, [])] = True
         return found
 
-    def _make_room(self) -> None:
+    def _make_room(self, wanted: int) -> None:
         """Numbers that mean nothing any more are free again; where most still do, there are twice as many."""
         used = np.zeros(self.clocks.parts.shape[-1], np.bool_)
         taken = self.wave.columns.holder.any(0)
         for table, _ in self.touched:
             used[table[:, taken]] = True
-        for holders in self.holders.values():
-            used[holders] = True
-        used[[part.number for part, _ in self.unseen]] = True
+        for table in (self.filling, *self.holders.values()):
+            used[np.unique(table)] = True
+        for _, numbers in (*((op, own) for op, own, _ in self.unseen if op.issuers.lanes > 1), *self.abroad):
+            used[numbers] = True
         used[[part.number for loading in self.loading for part in loading.parts]] = True
         under_way = {operation.number for operation in self.wave.pending.queue}
         used[[number for number, part in self.parts.items() if part.operation.number in under_way]] = True
         self._forget([number for number in self.parts if not used[number]])
-        if 2 * len(self.parts) > len(used):
+        if 2 * len(self.parts) > len(used) or len(self._free) < wanted:
             self._free = [*range(2 * len(used) - 1, len(used) - 1, -1), *self._free]
             self.clocks.widen(2 * len(used))
             for known in self.committed.values():
@@ -209,6 +228,8 @@ class Operations:
         for known in self.committed.values():
             known.parts[:, gone] = 0
         self._free += sorted(gone, reverse=True)
+        alive = {part.operation.number for part in self.parts.values()}
+        self.spans = {number: span for number, span in self.spans.items() if number in alive}
         oldest = min((part.operation.number for part in self.parts.values()), default=self.wave.pending.last)
         self.commits = [commit for commit in self.commits if commit.number > oldest]
 
@@ -219,43 +240,96 @@ class Operations:
 
         It is itself the fence before a meeting. What its threads did besides it does not hand on.
         """
-        rows, threads = commit.rows, commit.threads
+        rows, threads = commit.issuers.rows, commit.issuers.threads
         flags = self.clocks.flags_of(rows, threads)
         mine = np.where(self._of_threads(rows, threads, commit.group), SEEN, 0).astype(np.uint8)
         flags = told(np.asarray(flags | mine | (flags | mine) << 1 & OFFERED, np.uint8))
         nothing = np.zeros((len(rows), self.clocks.width), np.int32)
         self.issued[commit.number] = self.clocks.published(Actors.threads(rows, threads)).threads
         self.committed[commit.number] = Known(nothing, flags, self.clocks.cluster_of(rows))
-        _, homes, address = commit.footprint.arrivals[0]
-        parity = int(arrivals_of(self.wave, homes[:1], address[:1]).phase[0]) % 2
+        first = commit.signals[-1]
+        parity = int(arrivals_of(self.wave, *([each[:1] for each in (first.rows, first.rows, first.at)])).phase[0]) % 2
         who = frozenset(zip(rows.tolist(), threads.tolist(), strict=True))
         self.commits.append(Commit(commit.number, commit.group, commit.instruction.at, who, parity))
 
-    def awaited(self, waiting: Bools, group: str) -> None:
-        """Warps, (CTAs, warps), have waited for what they issued to a group."""
-        for part, unseen in self.unseen:
-            if part.operation.group == group:
-                now = unseen & waiting[:, part.warp]
-                self.clocks.complete(now, part.warp, part.number)
+    def tells(self, operation: Operation, own: Ints) -> None:
+        """An operation was issued that signals its own completion: that is what the signal publishes."""
+        rows = operation.issuers.rows
+        flags = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.uint8)
+        number, _, _ = actors_of(operation)
+        flags[number, own] = SEEN
+        nothing = np.zeros((len(rows), self.clocks.width), np.int32)
+        issuers = Actors.threads(rows, operation.issuers.threads)
+        self.issued[operation.number] = self.clocks.published(issuers).threads
+        self.committed[operation.number] = Known(nothing, flags, self.clocks.cluster_of(rows))
+
+    def awaited(self, waiting: Waiting) -> Iterator[tuple[Operation, Ints, Bools]]:
+        """Threads have waited: the operations that are over for some, their numbers, and for which actors."""
+        for operation, own, unseen in self.unseen:
+            now = unseen & waiting.covers(operation)
+            if not now.any():
+                continue
+            number, rows, threads = actors_of(operation)
+            over: Bools = np.asarray(now.reshape(len(number), -1).any(1))
+            if operation.issuers.lanes > 1:
+                for k in np.flatnonzero(over).tolist():
+                    self.clocks.complete(rows[k : k + 1], int(threads[k]) // 32, int(own[k]))
+            if not waiting.effect.reads:
                 unseen &= ~now
-        self.unseen = [(part, unseen) for part, unseen in self.unseen if unseen.any()]
+            yield operation, own, over
+        self.unseen = [each for each in self.unseen if each[2].any()]
         for loading in self.loading:
-            if loading.operation.group == group:
-                loading.warps &= ~waiting
+            rows, threads = loading.operation.issuers.each()
+            over = np.broadcast_to(waiting.covers(loading.operation), rows.shape)
+            loading.warps[rows[over], threads[over] // 32] = False
         self.loading = [each for each in self.loading if each.warps.any()]
         self.wave.pending.loading = bool(self.loading)
+
+    def retire(self, operation: Operation, own: Ints, over: Bools, *, reads: bool) -> None:
+        """Threads have seen that their part of an operation is complete, or has read its sources: from now on nobody
+        else need know of it.
+        """
+        mine = np.where(over, own, -1)
+        tables = [*self.holders.values()] if reads else [self.filling, *self.holders.values()]
+        for one in operation.touched:
+            for where in self.units_of(one) if one.space == "shared" else ():
+                for table in tables:
+                    table[where] = np.where(table[where] == along(mine[one.issuer], one.at), 0, table[where])
+        if not reads:
+            self._forget([number for number in set(own[over].tolist()) - set(own[~over].tolist())])
+            self.abroad = [each for each in self.abroad if not set(each[1].tolist()).isdisjoint(self.parts)]
+
+    def units_of(self, one: Touched) -> Iterator[tuple[Ints, Ints]]:
+        """Rows and numbers of all units of shared memory that a part of an operation touches, as many at a time as it
+        has places; the last unit, which is none, for those that do not count.
+        """
+        last = self.filling.shape[1] - 1
+        for byte in range(0, one.width, self.unit):
+            yield one.rows, np.where(one.touches, np.minimum((one.at + byte) // self.unit, last), last)
 
     def are_ordered(self, number: int, now: Operation, own: Ints) -> Bools:
         """Of each actor of an operation: does a part come before it?
 
         Some kinds of one thread keep their order by themselves; an operation reads before it writes.
         """
-        flags = self.clocks.parts[now.rows, self.knowers(now), number]
+        _, rows, threads = actors_of(now)
+        flags = self.clocks.parts[rows, self.knowers(now), number]
         in_order: Bools = (flags & ORDERED != 0) | (own == number)
         earlier = self.parts.get(number)
-        if earlier is not None and earlier.is_alone and now.is_bulk:
-            same = (now.threads == earlier.thread) & (self.ranks[now.rows] == earlier.rank)
-            name = earlier.operation.instruction.bound.instruction.name
-            by_itself = name in now.instruction.asynchronous.in_order_after
-            in_order |= same & by_itself
+        if earlier is not None and earlier.is_alone and now.issuers.lanes == 1:
+            same = (threads == earlier.thread) & (self.ranks[rows] == earlier.rank)
+            in_order |= np.asarray(same & keeps_order(earlier.operation, now.instruction))
         return in_order
+
+
+def keeps_order(earlier: Operation, now: Instruction) -> bool:
+    """Does an operation come first without anyone's waiting, where the same one issues both?"""
+    issue, before, after = now.bound.form.issue, earlier.instruction.bound, now.bound
+    if issue is None or before.instruction.name not in issue.in_order_after:
+        return False
+    return all(before.mods.get(name) == after.mods.get(name) for name in issue.alike)
+
+
+def along(numbers: Ints, like: Ints) -> Ints:
+    """One number for each row of places."""
+    return numbers.reshape(-1, *[1] * (like.ndim - 1))

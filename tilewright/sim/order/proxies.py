@@ -16,12 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.ir import statements
-from tilewright.isa import Fence, ProxyFence, bind
-from tilewright.sim.codegen.prepare import calls_of
+from tilewright.isa import Fence, ProxyFence
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.masks import spread
-from tilewright.sim.machine.remote import split
 from tilewright.sim.order.missing import fence_name
 
 if TYPE_CHECKING:
@@ -57,19 +54,10 @@ class _Half:
     until: Times
 
 
-def shared_accesses(operation: Operation) -> Iterator[tuple[Ints, Ints, bool]]:
-    """What an operation touches through the async proxy: rows, addresses, and whether it writes there."""
-    for rows, address, _ in operation.footprint.shared:
-        yield rows, address, False
-
-
 def overwrites(program: Subject) -> bool:
     """May an operation of the kernel write shared memory through the async proxy?"""
-    calls = (call for stmt in statements(program.kernel.body) for call in calls_of(stmt))
-    forms = (form for form in (bind(call).form for call in calls) if form.asynchronous is not None)
-    return any(
-        access.write and access.space == "shared" and not access.rmw for form in forms for access in form.accesses
-    )
+    touched = (one for bound in program.operations for one in bound.form.touched)
+    return any(one.write and one.space == "shared" and one.proxy == "async" for one in touched)
 
 
 class Stores:
@@ -157,21 +145,25 @@ class Stores:
 
     def unseen_by(self, operation: Operation, program: Subject) -> Iterator[str]:
         """What an operation may not see, in words, and the fence that it lacks."""
-        wave = operation.batch.wave
-        for rows, address, writes in shared_accesses(operation):
+        for one in operation.touched:
+            if one.proxy != "async" or one.space != "shared":
+                continue
             for table, did, after in (
                 (self.since, "stored", "stores"),
-                (self.loaded if writes else None, "loaded", "loads"),
+                (self.loaded if one.writes else None, "loaded", "loads"),
             ):
-                if table is not None and (unfenced := table.transpose(0, 2, 1)[rows, address // UNIT]).any():
+                if table is None:
+                    continue
+                unfenced = table.transpose(0, 2, 1)[one.rows, one.at // UNIT] * one.touches[..., None]
+                if unfenced.any():
                     *where, writer = map(int, np.argwhere(unfenced)[0])
-                    source = program.places.shared_at(int(address[tuple(where)])).name
-                    verb = "overwrites" if writes else "reads"
-                    yield f"{verb} {source}, {did} by {self._lacks(int(rows[tuple(where)]), writer, after)}"
-        for _, rows, address in operation.footprint.arrivals:
-            home, offset = split(wave, rows, address)
-            if (made := self.made[home, offset >> 3]).any():
-                byte = int(offset[made][0])
+                    source = program.places.shared_at(int(one.at[tuple(where)])).name
+                    verb = "overwrites" if one.writes else "reads"
+                    yield f"{verb} {source}, {did} by {self._lacks(int(one.rows[tuple(where)]), writer, after)}"
+        for one in operation.signals:
+            made = self.made[one.rows, one.at >> 3] & (one.effect.scope != "cta")
+            if made.any():
+                byte = int(one.at[made][0])
                 what = element_text(program, program.places.shared_at(byte), byte)
                 yield (
                     f"arrives at {what}, made without a fence after it; "

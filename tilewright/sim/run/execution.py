@@ -183,7 +183,6 @@ class Execution(Device):
         rows: dict[tuple[object, ...], Line] = {}  # one for what a line of the kernel does to a buffer, however often
         for site in self.program.sites:
             for line in site.lines():
-                line.nbytes = line.accesses * site.width
                 if line.space != "local" or line.op != "register":
                     key = (str(line.at), line.op, line.buffer, line.space, line.write)
                     rows[key] = rows[key].joined(line) if key in rows else line

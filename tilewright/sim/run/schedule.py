@@ -153,10 +153,25 @@ class Scheduler:
         batch.segment = to
         batch.env |= {f"meeting.{k}": operand for k, operand in enumerate(operands)}
         batch.meeting = Crossing(place)
-        if batch.has_whole_warps(batch.mask):
+        if self._is_whole(batch):
             return self._arrive(batch)
         self.gathering.append(batch)
         return None
+
+    def _whole(self, batch: Batch) -> Bools:
+        """(CTAs, warps, 1): the warps of which all lanes are there, and all warps that they go on with."""
+        whole = np.asarray((batch.mask.full == self.run.exists[:, batch.warps]).all(-1))
+        if (size := batch.place.warps) > 1:
+            every = np.zeros((len(whole), -(-self.run.warps // size) * size), np.bool_)
+            every[:, batch.warps] = whole
+            together = every.reshape(len(whole), -1, size).all(-1).repeat(size, axis=1)
+            whole = whole & together[:, batch.warps]
+        return whole[..., None]
+
+    def _is_whole(self, batch: Batch) -> bool:
+        if batch.place.warps > 1:
+            return not (batch.mask.full & ~self._whole(batch)).any()
+        return batch.has_whole_warps(batch.mask)
 
     def _arrive(self, batch: Batch) -> int | None:
         place = batch.place
@@ -250,7 +265,7 @@ class Scheduler:
         return self._part_whole_warps()
 
     def _gathered(self, batch: Batch) -> None:
-        if not batch.has_whole_warps(batch.mask):
+        if not self._is_whole(batch):
             self.gathering.append(batch)
         elif (to := self._arrive(batch)) is not None:
             batch.segment = to
@@ -259,9 +274,8 @@ class Scheduler:
     def _part_whole_warps(self) -> bool:
         """Of a gathering batch, the warps that are whole need not wait for the others."""
         for batch in self.gathering:
-            there = self.run.exists[:, batch.warps]
             active = batch.mask.full
-            whole = (active == there).all(-1, keepdims=True) & active
+            whole = self._whole(batch) & active
             if whole.any():
                 self.gathering.remove(batch)
                 for mask in (whole, active & ~whole):

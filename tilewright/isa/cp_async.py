@@ -1,0 +1,257 @@
+"""cp.async: a thread has 4, 8 or 16 bytes copied from global to shared memory, and goes on meanwhile.
+
+The bytes are there for the thread once it has waited for the group that its copies were committed to, and for others
+once it has met them after that; or for whoever waits for an m-barrier that the thread has told, by `mbarrier.arrive`,
+to count its copies. No two copies are in order. They are accesses of the generic proxy: what TMA or the tensor cores
+read afterwards needs a proxy fence. With ``src_size`` only so many bytes are read, the others are zero; with
+``ignore_src`` all are, where it holds. ``predicate`` leaves out the copy in lanes where it is false, or with
+``fill_mode="zero"`` what it reads.
+
+Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy, cp.async, cp.async.commit_group,
+cp.async.wait_group"; "mbarrier: cp.async.mbarrier.arrive".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewright.errors import InstructionError
+from tilewright.ir import const_value
+from tilewright.isa.arch import since
+from tilewright.isa.effects import read_and_written
+from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.mbarrier_state import arrived
+from tilewright.isa.table import (
+    GIVEN,
+    LEFT_OUT,
+    Access,
+    Bound,
+    Commit,
+    Form,
+    Issue,
+    Signal,
+    Spellings,
+    Wait,
+    counts,
+    instruction,
+    reads,
+)
+
+__all__: list[str] = []
+
+SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
+GROUP = "cp.async"
+
+# How many bytes, and through which caches: 16 alone may leave the L1 cache out, and do so unless "ca" is said.
+SIZES: tuple[tuple[int, Spellings], ...] = (
+    (4, {None: ".ca"}),
+    (8, {None: ".ca"}),
+    (16, {"ca": ".ca"}),
+    (16, {None: ".cg"}),
+)
+PREFETCH: Spellings = {-1: "", 64: ".L2::64B", 128: ".L2::128B", 256: ".L2::256B"}
+
+
+class Guard(NamedTuple):
+    """How a form says which bytes are copied. operand: with ``fill_mode``, what chooses it. text: around the
+    instruction, ``%s``. more: what follows the size. sized: the accesses of which fewer bytes count.
+    """
+
+    operand: str = ""
+    fill_modes: tuple[str, ...] = ("",)
+    text: str = "%s"
+    more: str = ""
+    sized: tuple[str, ...] = ()
+
+
+ZEROED = "{{{{ .reg .pred none; setp.{}.b32 none, {{{}}}, 0; %s }}}}"
+GUARDS = (
+    Guard(fill_modes=("", "zero")),
+    Guard("src_size", more=", {src_size}", sized=("src",)),
+    Guard("ignore_src", text=ZEROED.format("ne", "ignore_src"), more=", none", sized=("src",)),
+    Guard("predicate", ("zero",), ZEROED.format("eq", "predicate"), ", none", ("src",)),
+    Guard(
+        "predicate",
+        text="{{ .reg .pred copies; setp.ne.b32 copies, {predicate}, 0; @copies %s }}",
+        sized=("src", "dst"),
+    ),
+)
+
+# What becomes of the lines in the L2 cache: a policy of the caller's, or one that `createpolicy.fractional` makes for
+# all accesses.
+POLICIES = {"evict_normal": 0x1000000000000000, "evict_first": 0x12F0000000000000, "evict_last": 0x14F0000000000000}
+
+
+class Hint(NamedTuple):
+    """How a form names its policy. name: the modifier ``cache_hint``. text, more: as a `Guard` has them."""
+
+    name: str = ""
+    spelling: str = ".L2::cache_hint"
+    text: str = "%s"
+    more: str = ", {cache_policy}"
+
+
+HINTS = (
+    Hint(spelling="", more=""),
+    Hint(),
+    *(
+        Hint(name, text=f"{{{{ .reg .b64 policy; mov.b64 policy, {policy:#x}; %s }}}}", more=", policy")
+        for name, policy in POLICIES.items()
+    ),
+)
+
+
+def counted(guard: Guard) -> Callable[..., Mapping[str, Addresses]] | None:
+    """Of a form, how many bytes count in each lane."""
+
+    def addresses(unit: Unit, dst: Lanes, src: Lanes, given: Lanes, *policy: Lanes, n: int) -> Mapping[str, Addresses]:
+        """``src_size`` says so itself; a condition means all or none."""
+        if guard.operand == "src_size":
+            nbytes = given.astype(np.int64)
+            if (wrong := nbytes > n).any():
+                unit.fault(f"src_size is at most the {n} bytes of the copy, not {int(nbytes[wrong][0])}", wrong)
+        else:
+            nbytes = np.where(given == (guard.operand == "predicate"), n, 0)
+        places = {"dst": dst, "src": src}
+        return {name: Addresses(places[name], nbytes=nbytes) for name in guard.sized}
+
+    return addresses if guard.operand else None
+
+
+def _forms() -> Iterator[Form]:
+    for guard in GUARDS:
+        for hint in HINTS:
+            for n, caches in SIZES:
+                given = {name: GIVEN if name == guard.operand else LEFT_OUT for name in OPTIONAL}
+                statement = f"{{mnemonic}} [{{dst}}], [{{src}}], {n}{guard.more}{hint.more};"
+                yield Form(
+                    "cp.async{cache}.shared.global{cache_hint}{prefetch_size}",
+                    since("sm_80"),
+                    SOURCE.format("cp.async"),
+                    {
+                        **given,
+                        "n": {n: ""},
+                        "cache": caches,
+                        "cache_hint": {hint.name: hint.spelling},
+                        "cache_policy": GIVEN if hint.more == Hint().more else LEFT_OUT,
+                        "prefetch_size": PREFETCH,
+                        "fill_mode": dict.fromkeys(guard.fill_modes, ""),
+                    },
+                    passes=("n",) if guard.operand else (),
+                    effects=(
+                        Access("src", "global", n, write=False, sized="src" in guard.sized),
+                        Access("dst", "shared", n, write=True, sized="dst" in guard.sized),
+                        Issue(GROUP),
+                    ),
+                    moves=True,
+                    addresses=counted(guard),
+                    pattern=hint.text % (guard.text % statement),
+                )
+
+
+OPTIONAL = ("src_size", "ignore_src", "predicate")
+
+instruction(
+    "ptx.cp_async",
+    params=("dst", "src", "n"),
+    keywords={
+        "cache_hint": "",
+        "cache_policy": None,
+        "prefetch_size": -1,
+        "predicate": None,
+        "fill_mode": "",
+        "src_size": None,
+        "ignore_src": None,
+        "cache": None,
+    },
+    operands=(
+        reads("dst", "shared"),
+        reads("src", "global"),
+        counts("src_size"),
+        reads("ignore_src", "pred"),
+        reads("predicate", "pred"),
+        counts("cache_policy", "b64"),
+    ),
+    doc="A thread has ``n`` bytes copied from global to shared memory; they are there once it has waited for them.",
+    forms=tuple(_forms()),
+)
+instruction(
+    "ptx.cp_async.commit_group",
+    params=(),
+    operands=(),
+    doc="Makes a group of the copies that the thread has issued since the last one.",
+    forms=(
+        Form("cp.async.commit_group", since("sm_80"), SOURCE.format("cp.async.commit_group"), effects=(Commit(GROUP),)),
+    ),
+)
+
+
+def _check_pending(bound: Bound) -> None:
+    known = const_value(bound.operands["n"][0])
+    if known is not None and known < 0:
+        raise InstructionError(f"T.{bound.instruction.name}: n", given=known, allowed="0 groups or more")
+
+
+instruction(
+    "ptx.cp_async.wait_group",
+    params=(),
+    keywords={"n": 0},
+    operands=(reads("n", "imm"),),
+    pattern="{n}",
+    check=_check_pending,
+    doc="Waits until at most the ``n`` newest groups of the thread are under way.",
+    forms=(
+        Form("cp.async.wait_group", since("sm_80"), SOURCE.format("cp.async.wait_group"), effects=(Wait(GROUP, "n"),)),
+    ),
+)
+instruction(
+    "ptx.cp_async.wait_all",
+    params=(),
+    operands=(),
+    doc="Waits until all copies of the thread are complete, those that no group has among them.",
+    forms=(
+        Form(
+            "cp.async.wait_all",
+            since("sm_80"),
+            SOURCE.format("cp.async.wait_all"),
+            effects=(Wait(GROUP),),
+        ),
+    ),
+)
+
+
+def raised(word: Lanes, count: Lanes) -> Lanes:
+    """The m-barrier with ``count`` more arrivals to wait for in its phase."""
+    return arrived(word, -count.astype(np.int64))
+
+
+ARRIVAL = (
+    *read_and_written("bar", "shared", 8, scope="cta"),
+    Commit(GROUP),
+    Signal("bar", "arrive", "release", "cta", change=arrived),
+)
+instruction(
+    "ptx.cp_async.mbarrier.arrive",
+    params=("bar",),
+    keywords={"noinc": False},
+    operands=(reads("bar", "shared"),),
+    pattern="[{bar}]",
+    doc="Arrives at an m-barrier once all copies that the thread has issued are complete: an arrival beyond those that "
+    "it was made for, or with ``noinc`` one of them.",
+    forms=tuple(
+        Form(
+            "cp.async.mbarrier.arrive{noinc}.shared.b64",
+            since("sm_80"),
+            'PTX ISA, "Parallel Synchronization and Communication Instructions: cp.async.mbarrier.arrive"',
+            {"noinc": {noinc: spelling}},
+            effects=(*more, *ARRIVAL),
+        )
+        for noinc, spelling, more in (
+            (False, "", (Signal("bar", "bytes", change=raised, at_issue=True),)),
+            (True, ".noinc", ()),
+        )
+    ),
+)

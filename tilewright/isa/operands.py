@@ -1,0 +1,112 @@
+"""What an operand of an instruction may be: registers, addresses, values, and what stands in the text itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.dtypes import DType
+from tilewright.ir import Argument
+
+__all__ = [
+    "CONSTRAINTS",
+    "KINDS",
+    "SPACE_KINDS",
+    "Kind",
+    "Operand",
+    "counts",
+    "reads",
+    "register_kind",
+    "updates",
+    "writes",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What an operand may be. letter: the constraint of inline assembly; none where it is no register. ctype: of the
+    register in C++. nbytes: of a register that holds bits (floats too); 0 for addresses and all else.
+    """
+
+    doc: str
+    letter: str = ""
+    ctype: str = ""
+    nbytes: int = 0
+
+
+_BITS, _FLOAT = "a register; `execute` gets unsigned bits", "a register; `execute` gets floats"
+_GENERIC = "const void*"
+KINDS = {
+    "b16": Kind(_BITS, "h", "unsigned short", 2),
+    "b32": Kind(_BITS, "r", "unsigned int", 4),
+    "b64": Kind(_BITS, "l", "unsigned long long", 8),
+    "f32": Kind(_FLOAT, "f", "float", 4),
+    "f64": Kind(_FLOAT, "d", "double", 8),
+    "shared": Kind("an offset in the CTA's shared window; a handle is converted to one", "r", "unsigned int"),
+    "tmem": Kind("an address of tensor memory: lane in bits 16 to 31, 32-bit column below", "r", "unsigned int"),
+    "global": Kind("a handle that points to global memory", "l", _GENERIC),
+    "generic": Kind("a handle that points anywhere", "l", _GENERIC),
+    "place": Kind("an address in the memory that the modifier `space` names, see `SPACE_KINDS`"),
+    "pred": Kind("a condition; `execute` gets bools"),
+    "typed": Kind("a value; all typed operands of a call are brought to one dtype, which is the modifier `dtype`"),
+    "value": Kind("a value of whatever dtype it has; `execute` gets a tuple of arrays for ``*args``"),
+    "text": Kind("a Python string; `execute` gets it as it is"),
+    "symbol": Kind("a Python string that stands in C++ as it is: a name, or the text of functions"),
+    "imm": Kind("an integer constant that stands in the text itself"),
+    "note": Kind("a number for the simulator alone: it never reaches the text"),
+}
+CONSTRAINTS = {name: kind.letter for name, kind in KINDS.items() if kind.letter}
+"""The operand kinds that inline assembly gets in registers of their own, and the letter of each."""
+
+SPACE_KINDS: Mapping[Argument, str] = {None: "generic", "global": "global"}
+"""The kind of a "place" by its modifier ``space``: "shared" for all others."""
+
+
+def register_kind(kind: DType) -> str:
+    """The kind of register that holds a value of a dtype: a float that assembly knows, else its bits."""
+    return f"f{kind.bits}" if kind.is_float and kind.cuda else f"b{max(16, kind.bits)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand. kind: a key of `KINDS`. many: a vector of `Form.registers`, or any number of kind "value".
+
+    read, written: by the instruction; a register may be both. counts: an integer, where a register of kind b16, b32
+    or b64 may hold any bits.
+    """
+
+    name: str
+    kind: str
+    read: bool = True
+    written: bool = False
+    many: bool = False
+    counts: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"operand {self.name} has no kind {self.kind!r}")
+
+    @property
+    def in_register(self) -> bool:
+        """Does assembly get it in a register, a value or an address?"""
+        return self.kind in CONSTRAINTS or self.kind in ("pred", "typed")
+
+
+def reads(name: str, kind: str) -> Operand:
+    """An operand that is read; ``*r`` is a vector of registers."""
+    return Operand(name.lstrip("*"), kind, many=name.startswith("*"))
+
+
+def counts(name: str, kind: str = "b32") -> Operand:
+    """An operand that is read and must be an integer: a number of something, a mask, a parity."""
+    return Operand(name, kind, counts=True)
+
+
+def writes(name: str, kind: str) -> Operand:
+    """A register operand that is written: a place, `ptr_to` or element of a local buffer."""
+    return Operand(name.lstrip("*"), kind, read=False, written=True, many=name.startswith("*"))
+
+
+def updates(name: str, kind: str) -> Operand:
+    """A register operand that is read and written, such as an accumulator."""
+    return Operand(name.lstrip("*"), kind, written=True, many=name.startswith("*"))

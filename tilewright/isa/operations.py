@@ -1,0 +1,29 @@
+"""What families of asynchronous instructions have in common when they say where they act."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.machine import Addresses, Lanes, Unit
+
+__all__ = ["in_ctas", "in_pairs"]
+
+
+def in_ctas(unit: Unit, address: Lanes, ctas: Lanes) -> Addresses:
+    """The same shared addresses, (n, ...), in every CTA of the cluster whose bit is set in the (n,) masks ``ctas``."""
+    size, bits = unit.cluster_ctas, ctas.astype(np.int64)
+    if (nobody := bits >> size != 0).any():
+        first = int(bits[nobody][0]) >> size
+        bit = size + (first & -first).bit_length() - 1
+        unit.fault(f"cta_mask has bit {bit}, but the ranks of the cluster's CTAs are 0..{size - 1}", nobody)
+    issuer, rank = np.nonzero(bits[:, None] >> np.arange(size) & 1)
+    return Addresses(address[issuer], issuer=issuer, rank=rank)
+
+
+def in_pairs(unit: Unit) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """``issuer`` and ``rank`` of `Addresses` for both CTAs of each issuer's pair, the even rank first."""
+    if unit.cluster_ctas % 2:
+        unit.fault("cta_group=2 is for pairs of CTAs: the cluster has an even number of them", unit.rank >= 0)
+    issuer = np.repeat(np.arange(len(unit.rank)), 2)
+    return issuer, unit.rank[issuer] // 2 * 2 + np.arange(len(issuer)) % 2

@@ -1,0 +1,131 @@
+"""What operations touch, as accesses of those who issued them: when they are issued, and once they are waited for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.memory import WIDEST
+from tilewright.sim.machine.places import WINDOW_BITS
+from tilewright.sim.machine.sites import Site
+from tilewright.sim.order.operations import actors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.pending import Operation, Waiting
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.order.engine import Order
+    from tilewright.sim.order.operations import Operations
+    from tilewright.sim.order.places import Access, Places
+
+__all__ = ["awaited", "places_of"]
+
+
+def places_of(order: Order, operation: Operation, one: Touched, which: Bools | None = None) -> Iterator[Access]:
+    """What some actors of an operation touch, all for None, as if they did so themselves, now."""
+    if one.space == "tmem" or not one.touches.any():
+        return
+    batch, clocks = operation.batch, order.orders[operation.batch.wave].clocks
+    chosen = np.ones(len(actors_of(operation)[0]), np.bool_) if which is None else which
+    for place, places, part in _memories(order, batch, one):
+        pitch = places.pitch if one.space == "shared" and places.is_global else 0
+        most = WIDEST * places.grain // places.tag.itemsize
+        for mask, address, nbytes in _accesses(operation, part, chosen, most, pitch):
+            together = operation.issuers.lanes > 1
+            site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, collective=together)
+            yield places.access(clocks, site, batch, mask, address)
+
+
+def _memories(order: Order, batch: Batch, one: Touched) -> Iterator[tuple[Place, Places, Touched]]:
+    """The buffers that an operation touches, and its places in each."""
+    if one.space == "shared":
+        shared = order.program.places
+        low, high = int(one.at[one.touches].min()), int(one.at[one.touches].max()) + one.width
+        place = shared.shared_at(low)
+        yield place if high <= place.start + place.nbytes else shared.arena, order.orders[batch.wave].shared, one
+        return
+    for window, there in one.windows():
+        if order.is_written(window):
+            place = order.program.places.at(window, 0)
+            nbytes = np.where(there, one.width if one.nbytes is None else one.nbytes, 0)
+            at = one.at & (1 << WINDOW_BITS) - 1
+            yield place, order.buffer(place, batch), replace(one, at=at, nbytes=None if there.all() else nbytes)
+
+
+def awaited(order: Order, operations: Operations, waiting: Waiting) -> None:
+    """What a thread has waited for counts as its own, from now on; warps remember what they have seen complete."""
+    reads = waiting.effect.reads
+    for operation, own, over in operations.awaited(waiting):
+        if operation.issuers.lanes == 1:
+            operations.retire(operation, own, over, reads=reads)
+            for one in operation.reads if reads else operation.touched:
+                _did(order, operation, one, over)
+
+
+def _did(order: Order, operation: Operation, one: Touched, over: Bools) -> None:
+    stores = order.orders[operation.batch.wave].stores
+    for access in places_of(order, operation, one, over):
+        access.places.remember(access, reads=not one.writes)
+        if one.writes:
+            access.places.write(access)
+        if one.writes and one.space == "shared" and stores is not None and one.proxy == "generic":
+            stores.accessed(access.site, access.batch, access.mask, access.at)
+
+
+def _accesses(
+    operation: Operation, one: Touched, which: Bools, most: int, pitch: int
+) -> Iterator[tuple[Mask, Address, int]]:
+    """The places of an operation as accesses of those who issued it: lanes, addresses, and bytes of each.
+
+    which: of the actors. A warp that acts as one does so by its first lane. most: bytes of an access. pitch: from the
+    shared memory of one CTA of a wave to that of the next.
+    """
+    number, rows, threads = actors_of(operation)
+    batch, nth = operation.batch, np.zeros(len(one.issuer), np.int64)
+    order = np.argsort(one.issuer, kind="stable")
+    first = np.searchsorted(one.issuer[order], one.issuer[order], "left")
+    nth[order] = np.arange(len(order)) - first
+    where = (
+        np.searchsorted(numbers(batch.ctas), rows),
+        np.searchsorted(numbers(batch.warps), threads // 32),
+        threads % 32,
+    )
+    for turn in range(int(nth.max(initial=-1)) + 1):
+        chosen = np.full(len(operation.issuers.rows), -1)
+        chosen[one.issuer[nth == turn]] = np.flatnonzero(nth == turn)
+        actors = np.flatnonzero(which & (chosen[number] >= 0))
+        if not len(actors):
+            continue
+        index = chosen[number[actors]]
+        flat = (one.at + one.rows * pitch)[index].reshape(len(actors), -1)
+        counts = one.touches[index].reshape(len(actors), -1)
+        flat, width = in_runs(flat, one.width, most) if counts.all() else (flat, one.width)
+        for column in range(flat.shape[1])[::-1]:  # the last first: often of another warp: the wider barrier is told
+            those = actors if counts.all() else actors[counts[:, column]]
+            if not len(those):
+                continue
+            active, full = np.zeros(batch.shape, np.bool_), np.zeros(batch.shape, np.int64)
+            there = tuple(axis[those] for axis in where)
+            active[there] = True
+            full[there] = flat[:, column] if counts.all() else flat[counts[:, column], column]
+            yield Mask(batch.shape, None if active.all() else active), Address(0, Part(full)), width
+
+
+def in_runs(address: Ints, nbytes: int, most: int) -> tuple[Ints, int]:
+    """Reads of ``nbytes`` at (threads, n) addresses, as fewer and wider ones where they are neighbours."""
+    address = np.sort(address, axis=1)
+    while 2 * nbytes <= most and address.shape[1] % 2 == 0:
+        first, then = address[:, ::2], address[:, 1::2]
+        if (first % (2 * nbytes)).any() or (then != first + nbytes).any():
+            break
+        address, nbytes = first, 2 * nbytes
+    return address, nbytes
