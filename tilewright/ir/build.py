@@ -32,6 +32,7 @@ from tilewright.ir.expr import (
 from tilewright.ir.fold import fold, rounded
 from tilewright.ir.narrow import check_number
 from tilewright.ir.operators import OPERATORS, SHIFTS
+from tilewright.ir.tiles import Computed, Tiled
 
 FLOAT32 = dtype("float32")
 
@@ -162,6 +163,8 @@ def _addressed(op: str, left: Value, right: Value) -> tuple[Value, Value]:
 
 def binary(op: str, left: Value, right: Value) -> Expr:
     """``left op right``, typed; folded where both are constants and for the neutral elements of integers."""
+    if isinstance(left, Tiled) or isinstance(right, Tiled):
+        return Computed.of(op, left, right)
     if op in Binary.LOGIC:
         return _logic(op, as_expr(left), as_expr(right))
     if op in SHIFTS:

@@ -83,6 +83,38 @@ class TileFunctions:
     ) -> None:
         """`src` in the dtype of `dst`: floats to nearest even, floats to integers as C does, saturating."""
     @staticmethod
+    def ceil(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The smallest integer not below `src`."""
+    @staticmethod
+    def compute(
+        dst: Tile,
+        a: Tile,
+        b: Tile = None,
+        c: Tile = None,
+        d: Tile = None,
+        e: Tile = None,
+        f: Tile = None,
+        g: Tile = None,
+        h: Tile = None,
+        i: Tile = None,
+        j: Tile = None,
+        k: Tile = None,
+        l: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        formula: str = "",
+        workspace: object = None,
+    ) -> None:
+        """Each element of `dst` gets what `formula`, an expression over the sources `a`, `b`, `c` ..., comes to."""
+    @staticmethod
     def copy(
         dst: Tile,
         src: Tile,
@@ -182,6 +214,16 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """Every element of `dst` gets `value`, converted to its dtype; nothing is stored outside of the buffer."""
+    @staticmethod
+    def floor(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The largest integer not above `src`."""
     @staticmethod
     def fma(
         dst: Tile,
@@ -430,6 +472,16 @@ class TileFunctions:
     ) -> None:
         """`src` where it is positive, else 0; NaN stays."""
     @staticmethod
+    def rint(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The nearest integer, halves to even."""
+    @staticmethod
     def rsqrt(
         dst: Tile,
         src: Tile = None,
@@ -539,6 +591,16 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """The hyperbolic tangent."""
+    @staticmethod
+    def trunc(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`src` without its fraction."""
     @staticmethod
     def zero(
         dst: Tile,

@@ -44,7 +44,8 @@ class Role:
 
     def may_leave(self, keywords: Mapping[str, object]) -> bool:
         """May the region of a call with these keywords leave its buffer?"""
-        return self.clipped or any(keywords.get(key) not in (None, False) for key in self.if_asked)
+        asked = (keywords.get(key) for key in self.if_asked)
+        return self.clipped or any(value is not None and value is not False for value in asked)  # fill=0 asks, too
 
     def admits(self, *, tile: bool) -> bool:
         """May the operand be a tile, or a value?"""
@@ -94,13 +95,14 @@ ShapeRule = Callable[[Mapping[str, Tile], Facts, Mapping[str, object]], "Mapping
 @dataclass(frozen=True, slots=True)
 class Operand:
     """What a primitive is called with. default: the number that stands for it where it is left out; of a tile without
-    one, `dst` stands for it.
+    one, `dst` stands for it, unless it is then absent.
     """
 
     name: str
     role: Role
     optional: bool = False
     default: float | None = None
+    absent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
