@@ -43,7 +43,7 @@ NOWHERE = (1 << 62, -1)  # a span without bytes
 
 @dataclass(eq=False, slots=True)  # not frozen: one is made for each access of a kernel
 class Access:
-    """look, mask: how to look at the tags. at: the bytes. time: of its record. also: the blocks of the clocks' columns that
+    """look, mask: how to look at the tags. at: the bytes. time: of its record. also: blocks of the clocks' columns that
     count as known, beside the first.
     """
 
