@@ -59,14 +59,20 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
 
 
 def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object]) -> tuple[Region | Expr, ...]:
-    """The operands in the order of the declaration; those given by name leave ``config``."""
+    """The operands in the order of the declaration; those given by name leave ``config``.
+
+    Keywords that are given by position go there.
+    """
     names = [operand.name for operand in row.operands]
-    values = dict(zip(names, args, strict=False))
-    values |= {name: config.pop(name) for name in names[len(args) :] if name in config}
+    values = dict(zip(row.positional, args, strict=False))
+    values |= {name: config.pop(name) for name in row.positional[len(args) :] if name in config}
+    config |= {name: values.pop(name) for name in row.positional if name in values and name not in names}
     given = {name: value for name, value in values.items() if value is not None}
     missing = [each.name for each in row.operands if not each.optional and each.name not in given]
-    if missing or len(args) > len(names):
-        raise KernelError(f"Tx.{row.name} takes {' and '.join(names)}", given=f"{len(values)} arguments")
+    if missing or len(args) > len(row.positional):
+        raise KernelError(
+            f"Tx.{row.name} takes {' and '.join(names)}", given=f"{max(len(args), len(values))} arguments"
+        )
     made: list[Region | Expr] = []
     for operand in row.operands[: max(names.index(name) for name in given) + 1]:
         what = f"{row.name}: {operand.name}"

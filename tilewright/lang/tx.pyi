@@ -260,6 +260,21 @@ class TileFunctions:
     ) -> None:
         """src by the normal distribution below it."""
     @staticmethod
+    def gemm(
+        D: Tile,
+        A: Tile,
+        B: Tile,
+        C: Tile = None,
+        transpose_A: bool = False,
+        transpose_B: bool = False,
+        alpha: Value = 1.0,
+        beta: Value = 0.0,
+        *,
+        dispatch: str | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`D` becomes `alpha * A @ B + beta * C`; with `beta` 0 nobody reads `C`, which is `D` if left out."""
+    @staticmethod
     def gt(
         dst: Tile,
         src1: Tile,

@@ -274,7 +274,7 @@ class Order(Check):
             self._arrived(batch.wave, signals, signal, at)
             order.protocol.visited(signals, at, arrives=True)
         else:
-            order.protocol.seen(signals)
+            order.protocol.seen(signals, at)
             for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
                 self._waited(batch.wave, signals.who[those], known, signal)
 
@@ -322,6 +322,9 @@ class Order(Check):
         operations = order.operations
         assert operations is not None
         self._expand(operation.batch.wave)
+        key, unseen = (str(operation.instruction.at), ""), ""
+        if order.stores is not None and key not in self.warned:
+            unseen = next(order.stores.unseen_by(operation, operations, self.program), "")
         if operation.is_commit:
             operations.commit(operation)
         else:
@@ -329,11 +332,9 @@ class Order(Check):
         for one in operation.touched:
             for access in places_of(self, operation, one):
                 self._meet(access)
-        key = (str(operation.instruction.at), "")
-        for words in order.stores.unseen_by(operation, self.program) if order.stores and key not in self.warned else ():
-            if key not in self.warned:
-                self.warned.add(key)
-                operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {words}")
+        if unseen:
+            self.warned.add(key)
+            operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {unseen}")
 
     def completing(self, operation: Operation) -> None:
         """A commit reports, to whoever sees the phase over, what its thread had issued before; a signal its own."""
