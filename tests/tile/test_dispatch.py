@@ -240,6 +240,7 @@ def test_the_error_says_what_the_nearest_variant_allows() -> None:
         "ldstmatrix, ldstmatrix_bits, reg, fallback", "the call is a thread's, a warp's, a warpgroup's or a CTA's",
     )  # fmt: skip
     assert [line.rpartition(": ")[2] for line in str(elsewhere.allowed).splitlines()] == [
+        "the source is in global memory, the destination in shared",
         "the source is in shared memory, the destination in tmem",
         "one side is in local memory, the other in tmem",
     ]

@@ -102,6 +102,9 @@ class TileFunctions:
         dispatch: str | None = None,
         cta_group: Literal[1, 2] = 1,
         fmt: Literal["", "b4x16_p64", "b6x16_p32"] = "",
+        vec_len: int | None = None,
+        clip: bool = False,
+        fill: float | int | None = None,
         workspace: object = None,
     ) -> None:
         """The call begins to move the elements of `src` to `dst`; waiting for its completion is the caller's."""

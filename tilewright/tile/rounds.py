@@ -7,8 +7,9 @@ that is the same in all threads. `round_loops` writes the code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from tilewright.tile.walks import Ints, Offset, Walk, walk_of
 __all__ = ["MOST_LISTED", "Rounds", "by_holders", "by_turns", "in_batches", "numbers_in", "registers_alike"]
 
 MOST_LISTED = 1 << 17  # elements of a region whose addresses are listed
+Also: TypeAlias = Callable[[Ints, int], str | None]
 IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
 
 
@@ -85,14 +87,17 @@ def numbers_in(call: TileCall, side: Side) -> Ints:
 # Who takes which element
 
 
-def by_turns(call: TileCall) -> Rounds:
-    """The threads of the scope take runs in turns, in the order of a memory. Raises Decline."""
+def by_turns(call: TileCall, also: Also = lambda *_: None, least: int = 1) -> Rounds:
+    """The threads of the scope take runs in turns, in the order of a memory. Raises Decline.
+
+    also: what else speaks against runs of so many elements in this order. least: bytes of the shortest run.
+    """
     if int(call["dst"].size or 0) > MOST_LISTED:
         raise Decline(f"{call['dst'].size} elements, too many to lay out one by one")
     order = in_memory_order(_leading(call))
     at_hand = {name: side for name, side in call.sides.items() if side.space == "local"}
     memory = _memory(call)
-    vector, limit = _vector(call, memory, order)
+    vector, limit = _vector(call, memory, order, also, least)
     starts, threads = order[::vector], call.scope.threads
     rounds = -(-len(starts) // threads)
     partial = len(starts) if len(starts) < rounds * threads else 0
@@ -202,9 +207,11 @@ def _single(call: TileCall, order: Ints, vector: int) -> frozenset[str]:
     return frozenset(name for name, side in sides if repeats(numbers_in(call, side)[order], vector))
 
 
-def _vector(call: TileCall, memory: Mapping[str, Side], order: Ints) -> tuple[int, str]:
+def _vector(
+    call: TileCall, memory: Mapping[str, Side], order: Ints, also: Also = lambda *_: None, least: int = 1
+) -> tuple[int, str]:
     sides = [(side, places(side, call.facts), numbers_in(call, side)[order]) for side in memory.values()]
-    return widest_vector(call, sides, lambda length: _crooked(call, order, length))
+    return widest_vector(call, sides, lambda length: _crooked(call, order, length) or also(order, length), least)
 
 
 def _crooked(call: TileCall, order: Ints, length: int) -> str | None:
