@@ -27,7 +27,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.fold import rounded
 from tilewright.isa.arith import ARITHMETIC
-from tilewright.primitives import Mismatch
+from tilewright.primitives import PRIMITIVES, Mismatch
 from tilewright.primitives.elements import arithmetic_dtype
 from tilewright.primitives.elementwise import ROUNDING, Formula
 from tilewright.tile.call import TileCall
@@ -118,6 +118,8 @@ class Computation:
 
     def summary(self) -> str:
         """``in float32``, where that says something."""
+        if self.formula.text == "src":
+            return f", converted to {self.dst}"
         return f", computed in {self.kind}" if self.kind != self.dst else ""
 
 
@@ -154,7 +156,7 @@ def _placed(node: Expr, digits: Sequence[Value]) -> Expr | None:
 
 def computation(call: TileCall) -> Computation | Moving:
     """What is to be computed. Raises DispatchError for types with which it means nothing."""
-    formula = call.row.formula
+    formula = call.row.formula or _conversion(call)
     if formula is None:
         return Moving(call.dtype)
     dst, *tiles = ((operand.name, side.dtype) for operand, side in call.operands)
@@ -171,6 +173,11 @@ def computation(call: TileCall) -> Computation | Moving:
     _check_numbers(call, kind, values)
     _check_rounding(call, made)
     return made
+
+
+def _conversion(call: TileCall) -> Formula | None:
+    """The formula of a copy between different dtypes."""
+    return PRIMITIVES["cast"].formula if len({side.dtype for side in call.tiles}) > 1 else None
 
 
 def _kind(call: TileCall, tiles: list[DType], values: Mapping[str, Expr], dst: DType, formula: Formula) -> DType:

@@ -175,7 +175,7 @@ class Writer:
                 out.store(self.loaded[name], u if single else plus(times(u, plan.vector), e), here)
 
         def filled(e: Value) -> None:
-            out.store(self.loaded["src"], plus(times(u, plan.vector), e), cast(self.fill, call.dtype))  # type: ignore[arg-type]  # asked first
+            out.store(self.loaded["src"], plus(times(u, plan.vector), e), cast(self.fill, call["src"].dtype))  # type: ignore[arg-type]  # asked first
 
         if not asked:
             runs()

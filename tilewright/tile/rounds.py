@@ -23,7 +23,8 @@ from tilewright.tile.partition import element_numbers, places, repeats, tracked,
 from tilewright.tile.shares import LETTERS, in_memory_order
 from tilewright.tile.walks import Ints, Offset, Walk, walk_of
 
-__all__ = ["MOST_LISTED", "Rounds", "by_holders", "by_turns", "in_batches", "numbers_in", "registers_alike"]
+__all__ = ["MOST_LISTED", "Rounds", "by_holders", "by_turns", "held_elsewhere", "in_batches", "numbers_in",
+           "registers_alike"]  # fmt: skip
 
 MOST_LISTED = 1 << 17  # elements of a region whose addresses are listed
 Also: TypeAlias = Callable[[Ints, int], str | None]
@@ -159,6 +160,22 @@ def registers_alike(call: TileCall) -> Side | None:
     held = [(side, owners(call, side, loading=True)) for side in call.tiles if side.space == "local"]
     spread = [side for side, own in held if own.space != "thread"]
     return max(spread, key=lambda side: int(side.size or 0), default=None)
+
+
+def held_elsewhere(call: TileCall, local: Side) -> list[str]:
+    """The sources in registers that the holders of ``local`` do not have, or not all in the same slots."""
+    held, elements = _expanded(call, local, owners(call, local, loading=True))
+    for side in call.tiles:
+        if side.space == "local":
+            held, elements = _within(held, elements, owners(call, side, loading=True))
+    found = []
+    for name, side in call.sides.items():
+        if side.space == "local" and side is not local and name != "dst":
+            try:
+                _slots(call, side, held, elements)
+            except Decline:
+                found.append(name)
+    return found
 
 
 def _finished(call: TileCall, plan: Rounds) -> Rounds:
