@@ -29,7 +29,7 @@ from tilewright.layout.ready import (
 from tilewright.layout.swizzle import SwizzleLayout
 from tilewright.layout.thread_axes import threads
 from tilewright.layout.tile import TileLayout
-from tilewright.layout.tmem import sf_tmem_layout, tcgen05_atom_layout
+from tilewright.layout.tmem import sf_smem_layout, sf_tmem_layout, tcgen05_atom_layout
 
 __all__ = [
     "INTS",
@@ -53,6 +53,7 @@ __all__ = [
     "mma_fragment_layout",
     "mma_shared_layout",
     "parse_layout",
+    "sf_smem_layout",
     "sf_tmem_layout",
     "tcgen05_atom_layout",
     "threads",
