@@ -40,6 +40,7 @@ from tilewright.isa.tcgen05_alloc import *  # noqa: F403
 from tilewright.isa.tcgen05_cp import *  # noqa: F403
 from tilewright.isa.tcgen05_ldst import *  # noqa: F403
 from tilewright.isa.warp import *  # noqa: F403
+from tilewright.isa.wgmma import *  # noqa: F403
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):  # noqa: F405  # Python's own
     importlib.import_module(f"{__name__}.{_module}")

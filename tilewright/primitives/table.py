@@ -203,7 +203,8 @@ def primitive(
                 keywords.append(Keyword(each.name, hints[each.name], each.default))
             else:
                 (role,) = (part for part in get_args(hints[each.name]) if isinstance(part, Role))
-                operands.append(Operand(each.name, role, each.default is None))
+                optional = each.default is not inspect.Parameter.empty
+                operands.append(Operand(each.name, role, optional, each.default if optional else None))
         doc = " ".join((inspect.getdoc(meaning) or "").partition("\n\n")[0].split())
         made = Primitive(meaning.__name__, doc, tuple(operands), tuple(keywords), scopes, meaning, shapes, elements)
         PRIMITIVES[made.name] = made
