@@ -63,7 +63,9 @@ def check_log(assembly: Assembly, kernel: Kernel, entry: str) -> None:
             found = COMPLAINTS[code]
             at = _line_of(assembly.ptx, text, [(bound.mnemonic, at) for bound, at in issues]) or kernel.at
             given = f"ptxas {code}:{text.rstrip()}"
-            raise TargetError(f"{kernel.name}: {found.what}", given=given, allowed=found.allowed, hint=found.hint, at=at)
+            raise TargetError(
+                f"{kernel.name}: {found.what}", given=given, allowed=found.allowed, hint=found.hint, at=at
+            )
     if not issues:
         return
     resources = assembly.resources(entry)

@@ -137,11 +137,19 @@ def product_of_registers(b: Lanes, *registers: Lanes, **mods: object) -> Lanes:
 
 def _into_registers(a: Lanes, b: Lanes, scaled: Lanes, acc: Lanes, mods: Mapping[str, object]) -> Lanes:
     before = gathered(acc, str(mods["out_dtype"]))
-    before = np.where(scaled[:, :1, None], before, before.dtype.type(0))
+    if not scaled.all():
+        before = np.where(scaled[:, :1, None], before, before.dtype.type(0))
     sign = int(str(mods.get("scaleA", 1))) * int(str(mods.get("scaleB", 1)))
     b = _along_k(b, trans=bool(mods.get("transB")))
-    total = multiplied(a, b, sign * before, _kinds(mods), saturate=bool(mods["saturate"]))
-    return spread_out(sign * total)
+    return spread_out(multiplied(a, b, before, _kinds(mods), sign=sign, saturate=bool(mods["saturate"])))
+
+
+def joined(found: Sequence[Sequence[Lanes]], **mods: object) -> list[Lanes] | None:
+    """The matrices of products that follow each other, side by side along K; None where each of them rounds."""
+    if mods["out_dtype"] == "float16" or mods["saturate"] or "float8" in str(mods["in_dtype"]):
+        return None
+    along = [1 if mods[name] else 2 for name in ("transA", "transB")]
+    return [np.concatenate(parts, axis) for parts, axis in zip(zip(*found, strict=True), along, strict=True)]
 
 
 def registers_of_d(mods: Mods) -> int:
@@ -195,6 +203,7 @@ def _forms(operands: str, flags: Sequence[str]) -> Iterator[Form]:
             passes=("transA", *OTHERS) if shared_a else OTHERS,
             registers=registers_of_d,
             addresses=addresses if shared_a else addresses_of_b,
+            joined=joined if shared_a else None,
             takes=(*flags, "scaleD"),
             effects=(
                 *(read if shared_a else read[1:]),
