@@ -12,7 +12,7 @@ SHIFTED = SwizzleLayout(3, 2, 3).over((64, 64))  # the pattern of 64 bytes on ro
 A_FRAGMENT = wgmma_fragment(64, 64, "A", "bfloat16")
 
 
-def product(*wrong: str, threads: int = 128, turns: int = 2, in_registers: bool = False) -> Any:
+def product(*wrong: str, turns: int = 2, in_registers: bool = False) -> Any:  # noqa: C901, PLR0915  # all mistakes
     """C = sum of A[:, turn] * B[:, turn] over the turns; every word of ``wrong`` is a mistake."""
     is_right = {step: step not in wrong for step in MISTAKES}
     layout = SHIFTED if "swizzle of the tile" in wrong else TILE
@@ -22,13 +22,13 @@ def product(*wrong: str, threads: int = 128, turns: int = 2, in_registers: bool 
     pending = 1 if "wait too short" in wrong else 0
 
     @T.prim_func
-    def multiply(
+    def multiply(  # noqa: C901, PLR0915  # as above
         a: T.Buffer((64, turns * 64), "bfloat16"),
         b: T.Buffer((64, turns * 64), "bfloat16"),
         c: T.Buffer((64, 64), "float32"),
     ):
         T.cta_id([1])
-        tid = T.thread_id([threads])
+        tid = T.thread_id([128])
         A = T.alloc_shared((64, 64), "bfloat16", layout=layout)
         B = T.alloc_shared((64, 64), "bfloat16", layout=TILE)
         R = T.alloc_local((64, 64), "bfloat16", layout=A_FRAGMENT)

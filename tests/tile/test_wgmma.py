@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.tile.wgmma_kernels import Case, multiplied
+from tests.tile.wgmma_kernels import Case, drawn, multiplied
 from tilewright import T, Tx
 from tilewright.errors import DispatchError, LayoutError
 from tilewright.layout import S, mma_shared_layout, tid_in_wg, wgmma_fragment
@@ -135,3 +135,15 @@ def test_a_fragment_has_whole_blocks() -> None:
         wgmma_fragment(32, 8)
     with pytest.raises(LayoutError, match="no fragment of wgmma's B"):
         wgmma_fragment(64, 8, "B")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_generated_product_is_right_and_silent(seed: int) -> None:
+    case = drawn(seed)
+    a, b, c = case.inputs(seed)
+    wanted = case.expected(a, b, c)
+
+    run = tw.compile(multiplied(case), target="sm_90a").simulate(a, b, c, check="all")
+
+    assert run.warnings == []
+    assert np.array_equal(c, wanted)

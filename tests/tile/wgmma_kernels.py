@@ -95,3 +95,27 @@ def multiplied(case: Case) -> Kernel:
         Tx.wg.copy(c, D)
 
     return multiply
+
+
+WIDE = {"bfloat16": 16, "float16": 16, "tf32": 8, "float8_e4m3fn": 32, "float8_e5m2": 32, "int8": 32, "uint8": 32}
+
+
+def drawn(seed: int) -> Case:
+    """A product with random types, shapes, swizzles and majornesses."""
+    rng = np.random.default_rng(seed)
+    a = str(rng.choice(list(WIDE)))
+    partners = [b for b in WIDE if (b[:6] == a[:6] == "float8") or (WIDE[a] == 32 and b[-4:] == a[-4:] == "int8")]
+    b = str(rng.choice([a, *partners]))
+    results = {"float16": ("float32", "float16"), "float8_e4m3fn": ("float32", "float16"), "int8": ("int32",),
+               "float8_e5m2": ("float32", "float16"), "uint8": ("int32",)}  # fmt: skip
+    both = WIDE[a] == 16
+    registers = bool(rng.integers(2))
+    trans = (both and not registers and bool(rng.integers(2)), both and bool(rng.integers(2)))
+    modes = tuple(int(mode) for mode in rng.integers(0, 4, 2))
+    size = dtype(a).bits // 8
+    k = 128 // size  # the widest row of a swizzle
+    m = 64 * int(rng.integers(1, 3))
+    n = 64 * int(rng.integers(1, 3)) if trans[1] else int(rng.choice([8, 16, 24, 32, 64, 96, 128]))
+    accum, negate = bool(rng.integers(2)), a not in ("int8", "uint8") and bool(rng.integers(2))
+    d = str(rng.choice(results.get(a, ("float32",))))
+    return Case(m, n, k, a, b, d, (modes[0], modes[1]), trans, registers, accum, negate)

@@ -1,4 +1,4 @@
-"""What ptxas says of kernels whose operations hold registers, though it assembles them: slow, or not what was written."""
+"""What ptxas says of kernels whose operations hold registers, though it assembles them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LINE = r"line (\d+)"
 
 
 def check_log(assembly: Assembly, kernel: Kernel, entry: str) -> None:
-    """Raises TargetError, at the product's line, where ptxas complains of a kernel with fenced operations, or spills."""
+    """Raises TargetError, at the product's line, where ptxas complains of fenced operations, or spills."""
     issues = [(bound, stmt.at) for stmt in statements(kernel.body) for node in expressions(stmt)
               if isinstance(node, Call) and (bound := bind(node)).form.issue and bound.form.issue.fenced]  # fmt: skip
     for code, text in re.findall(CODE, assembly.log):
@@ -72,7 +72,7 @@ def check_log(assembly: Assembly, kernel: Kernel, entry: str) -> None:
     if resources.spill_store_bytes + resources.spill_load_bytes:
         raise TargetError(
             f"{kernel.name}: registers are spilled to memory",
-            given=f"{resources.spill_store_bytes} bytes stored, {resources.spill_load_bytes} bytes loaded by each thread",
+            given=f"{resources.spill_store_bytes} bytes stored, {resources.spill_load_bytes} loaded by each thread",
             allowed="none in a kernel with products that hold registers",
             hint=COMPLAINTS["C7511"].hint,
             at=issues[0][1] or kernel.at,

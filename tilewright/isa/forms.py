@@ -84,11 +84,11 @@ class Form:
     gives the `Addresses` of computed and sized accesses by their operands' names when it is issued. At completion
     ``execute`` gets what the read accesses found, in their order (uint8, an access's bytes along the last axis; cells
     of tensor memory as uint32), then the operands named in ``takes``, then registers that are read and written. It
-    returns what goes to the written accesses, then what goes to the written registers. joined: of several in a row
-    that update the same registers, what `execute` would get of one that does all that they do: from a list of what the
-    read accesses of each found, and the modifiers in ``passes``; None where there is no such operation. The first axis of all tells
+    returns what goes to the written accesses, then what goes to the written registers. The first axis of all tells
     issuers apart: threads, whose operands are (n,) or (n, registers); warps, (n, 32) or (n, registers, 32);
     warpgroups, the same with 128. Without `execute`, the bytes of the one read access go to the one written.
+    joined: of several in a row that update the same registers, what the read accesses of one would find that does all
+    that they do: from a list of what those of each found, and the modifiers in ``passes``; None if there is none.
     source: the section that says so.
     """
 

@@ -1,8 +1,8 @@
 """What wgmma computes: a 64 x K by a K x N matrix, added to a 64 x N one that is spread over a warpgroup's registers.
 
 Thread 32w + 4g + t of the warpgroup holds, of D and of A in registers, rows 16w + g and 16w + g + 8. Registers of D:
-for each 8 columns two rows, of each the columns 2t and 2t + 1. Registers of A: the bytes 4t to 4t + 3 of a row's first 16
-bytes in both rows, then those of the next 16.
+for each 8 columns two rows, of each the columns 2t and 2t + 1. Registers of A: the bytes 4t to 4t + 3 of a row's first
+16 bytes in both rows, then those of the next 16.
 
 Integers are exact. Floats: f16, bf16 and tf32 products are summed exactly (in float64) and rounded once; the hardware's
 order is its own, so that results differ by up to K * 2**-23 * sum(abs(a * b)). float8: see `float8_sum`.

@@ -1,4 +1,4 @@
-"""Matrices in shared memory as products of the tensor cores read them: where a matrix descriptor leads to blocks of one.
+"""Matrices in shared memory as products of the tensor cores read them: where a descriptor leads to blocks of one.
 
 A block has some rows along M or N and as much of K as an instruction takes. In K-major memory the groups of 8 rows are
 a ``stride`` apart; in MN-major memory stripes along the rows are a ``leading`` apart and groups of 8 along K a

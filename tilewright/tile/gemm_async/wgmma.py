@@ -123,7 +123,7 @@ def _blocks(matrix: Ints, rows: int, k: int) -> Ints:
 
 
 def _fragments(matrix: Ints, width: int, operand: str = "D") -> Ints:
-    """The elements that each thread of the warpgroup holds: (blocks of 64 rows, blocks of columns, threads, elements)."""
+    """The elements that each thread of the warpgroup holds: (blocks of 64 rows, of columns, threads, elements)."""
     blocks = _blocks(matrix, ROWS, width)
     element = {8: "float32", 16: "float16", 32: "int8"}.get(width, "int8")
     table = wgmma_fragment(ROWS, width, operand, element).table((ROWS, width))
