@@ -3,7 +3,8 @@
 ``mma_async`` computes D = A * B + D, or A * B where ``scaleD`` is false: 64 rows, N columns, a K of 32 bytes. B is
 found by a matrix descriptor, A by another (``.ss``) or in four registers of each thread (``.rs``); D is in registers.
 The operation reads shared memory as the asynchronous units see it, and its registers until `wait_group`: nobody may
-touch them before, not even to read. `fence` stands between what the threads did to these registers and the first operation.
+touch them before, not even to read. `fence` stands between what the threads did to these registers and the first
+operation.
 
 K-major operands have K contiguous in shared memory; ``transA`` and ``transB`` say that an operand of 16-bit elements is
 MN-major. ``scaleA`` and ``scaleB`` of -1 negate.

@@ -218,6 +218,21 @@ class TileFunctions:
     ) -> None:
         """src by the normal distribution below it."""
     @staticmethod
+    def gemm_async(
+        D: Tile,
+        A: Tile,
+        B: Tile,
+        accum: Value = None,
+        *,
+        dispatch: str | None = None,
+        transA: bool = False,
+        transB: bool = False,
+        negate: bool = False,
+        sync: bool = False,
+        workspace: object = None,
+    ) -> None:
+        """The call begins to compute `D = A @ B.T`, or `D += A @ B.T` where `accum`; waiting for it is the caller's."""
+    @staticmethod
     def gt(
         dst: Tile,
         src1: Tile,

@@ -70,7 +70,7 @@ class Unfenced(Check):
                 return
             words = slice((at.lo - place.start) // WORD, -(-(at.hi + site.width - place.start) // WORD))
             last = pending.uses.of(place)[batch.ctas, batch.warps, words]
-            np.copyto(last, pending.uses.number(site), where=mask.full.any(-1)[..., None])
+            np.copyto(last, pending.uses.number(site), where=np.asarray(mask.full.any(-1))[..., None])
 
         return hook
 
@@ -78,7 +78,7 @@ class Unfenced(Check):
         uses = batch.wave.pending.uses
         if uses is None or not isinstance(fence, RegisterFence):
             return
-        warps = mask.full.any(-1)
+        warps = np.asarray(mask.full.any(-1))
         uses.fenced[batch.ctas, batch.warps] |= warps
         for last in uses.last.values():
             np.copyto(last[batch.ctas, batch.warps], 0, where=warps[..., None])

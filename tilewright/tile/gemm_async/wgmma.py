@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright import isa
 from tilewright.errors import LayoutError
-from tilewright.ir import AddressOf, Expr, Load, Region, Value, as_expr
+from tilewright.ir import AddressOf, Expr, Load, Region, Value, as_expr, const_value
 from tilewright.layout import Layout, wgmma_fragment
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
@@ -45,7 +45,7 @@ class WgmmaPlan:
     def count(self) -> int:
         """Instructions."""
         steps = self.b.starts.shape[1]
-        return len(self.d) * self.d.shape[1] * steps
+        return len(self.d) * int(self.d.shape[1]) * int(steps)
 
     def summary(self) -> str:
         """``m64n128k16, 4 instructions; A 128-byte swizzle, B 128-byte swizzle, MN-major``."""
@@ -95,6 +95,7 @@ def wgmma(call: TileCall) -> WgmmaPlan:
     right = _blocks(b, n, row.k)
     d = _registers(call, call["D"], _fragments(_numbers(call["D"], trans=False), n), "D")
     left: Blocks | Ints
+    a_base: Value
     if call["A"].space == "shared":
         left, a_base = described(call, call["A"], _blocks(a, ROWS, row.k), may_transpose=row.majors), 0
     else:
@@ -104,9 +105,15 @@ def wgmma(call: TileCall) -> WgmmaPlan:
 
 def _numbers(side: Side, *, trans: bool) -> Ints:
     """The numbers of a matrix's elements in its region, rows along M or N first."""
-    shape = [int(extent) for extent in side.extents if extent != 1]  # type: ignore[call-overload]  # constants
+    shape = _extents(side.extents)
     numbers = np.arange(np.prod(shape)).reshape(shape)
     return numbers.T if trans else numbers
+
+
+def _extents(shape: Sequence[Value]) -> tuple[int, ...]:
+    """Constant extents as numbers, those of 1 aside."""
+    known = (int(const_value(extent) or 1) for extent in shape)
+    return tuple(extent for extent in known if extent != 1)
 
 
 def _width(call: TileCall, columns: int) -> int:
@@ -152,7 +159,7 @@ def _registers(call: TileCall, side: Side, wanted: Ints, operand: str) -> tuple[
         fits = fits and not (registers[..., 0] % per_register).any()
         if fits:
             return registers[..., 0], held.base
-    rows, columns = (int(extent) for extent in side.extents if extent != 1)  # type: ignore[call-overload]  # constants
+    rows, columns = _extents(side.extents)
     layout = f'wgmma_fragment({rows}, {columns}, "{operand}", "{side.dtype}")'
     raise Decline(
         f"{side.name} is not dealt out as the instruction has it: {side.buffer.layout}",
@@ -163,10 +170,12 @@ def _registers(call: TileCall, side: Side, wanted: Ints, operand: str) -> tuple[
 
 def _refitted(call: TileCall, side: Side, operand: str, text: str) -> Iterator[Change]:
     """The same registers in the layout that the instruction has."""
-    shape = tuple(int(extent) for extent in side.buffer.shape if extent != 1)  # type: ignore[call-overload]  # constants
+    shape = _extents(side.buffer.shape)
+    if len(shape) != 2:
+        return
     try:
         layout: Layout = wgmma_fragment(*shape, operand, side.dtype)
-    except (LayoutError, TypeError):
+    except LayoutError:
         return
     changed = side_of(Region(replace(side.buffer, layout=layout), side.region.box), call.facts)
     yield Change(f"layout={text} for {side.name}", call.with_side(side, changed))
