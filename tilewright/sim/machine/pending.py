@@ -304,22 +304,17 @@ def _join(operations: list[Operation]) -> None:
 class Pending:
     """The queue of a wave. last: the number of the operation that was issued last. loading: must accesses to registers
     be looked at, since some may be in flight? issuing: the instruction that is looking at its own. commits: by group,
-    (CTAs, threads), how many each thread has made. uses: what else was done to registers, for the check that asks.
+    (CTAs, threads), how many each thread has made. watched: does a check look at all accesses to registers?
     """
 
     def __init__(self, wave: Wave) -> None:
         self.wave = wave
         self.loading = False
-        self.uses: Any = None
+        self.watched = False
         self.issuing: Instruction | None = None
         self.queue: deque[Operation] = deque()
         self.last = 0
         self.commits: dict[str, Ints] = {}
-
-    @property
-    def watched(self) -> bool:
-        """Must accesses to registers be looked at?"""
-        return self.loading or self.uses is not None
 
     def commits_of(self, group: str) -> Ints:
         """(CTAs, threads): how many commits of a group each thread has made."""
