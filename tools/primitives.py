@@ -80,7 +80,7 @@ def _elementwise() -> Iterator[str]:
 
 
 def _section(row: Primitive) -> Iterator[str]:
-    names = [f"{each.name}=None" if each.optional else each.name for each in row.operands]
+    names = [each.name + (f"={each.default!r}" if _is_optional(each) else "") for each in _positional(row)]
     yield from (f"## Tx.{row.name}({', '.join(names)})", "", row.doc, "")
     yield from ("In NumPy:", "", "```text", *_body(row), "```", "")
     yield from (f"Scopes: {', '.join(row.scopes)}.", "", "| operand | role |", "| --- | --- |")
@@ -96,6 +96,15 @@ def _section(row: Primitive) -> Iterator[str]:
     for each in VARIANTS[row.name].variants:
         yield from _variant(each)
     yield ""
+
+
+def _positional(row: Primitive) -> list[inspect.Parameter]:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return [each for each in row.signature.parameters.values() if each.kind is kind]
+
+
+def _is_optional(parameter: inspect.Parameter) -> bool:
+    return parameter.default is not inspect.Parameter.empty
 
 
 def _body(row: Primitive) -> list[str]:
@@ -127,9 +136,11 @@ def stub() -> str:
 
 
 def _function(row: Primitive) -> Iterator[str]:
+    tiles = {each.name for each in row.operands if each.role.tile}
     operands = [
-        f"{each.name}: {'Tile' if each.role.tile else 'Value'}{' = None' if each.optional else ''}"
-        for each in row.operands
+        f"{each.name}: {'Tile' if each.name in tiles else _shown(each.annotation)}"
+        + (f" = {each.default!r}" if _is_optional(each) else "")
+        for each in _positional(row)
     ]
     keywords = [
         f"{each.name}: {_shown(each.annotation)} = {_literal(each.default)}"

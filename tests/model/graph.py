@@ -44,6 +44,7 @@ class Event:
     sources: list[Event] = field(default_factory=list)
     firsts: list[tuple[Event, str]] = field(default_factory=list)
     atomic: bool = False
+    is_copy: bool = False  # by cp.async: of the generic proxy, and outside of its thread's program order
 
     @property
     def bit(self) -> int:
@@ -56,7 +57,8 @@ class Event:
 
 def morally_strong(one: Event, other: Event) -> bool:
     """O6: of the same thread, or both strong, and each scope holds the other's thread; of one proxy and size."""
-    if one.thread == other.thread and one.proxy == other.proxy == "generic":
+    in_order = not (one.is_copy or other.is_copy)
+    if one.thread == other.thread and one.proxy == other.proxy == "generic" and in_order:
         return True
     same = one.proxy == other.proxy and one.op.nbytes == other.op.nbytes
     mutual = holds(one.op.scope, one.thread, other.thread) and holds(other.op.scope, one.thread, other.thread)

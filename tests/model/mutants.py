@@ -32,7 +32,7 @@ SAYS = {
     "U": "found, but not what is missing",
 }
 # (kernel, the oracle's letter) -> why the simulator says something else of such mutants.
-WHY = {("made here", "R"): "a wait that looks before mbarrier.init, as a barrier lets it go that a warp's end releases"}
+WHY: dict[tuple[str, str], str] = {}
 STEPS = (
     "F",
     "fpa",
@@ -40,6 +40,9 @@ STEPS = (
     "wait",
     "commit",
     "init",
+    "cpcom",
+    "cpwait",
+    "cparr",
     *(kind for kind in WHOLE_WARP if kind not in ("shfl", "tld", "tst", "use")),
 )
 WEAKER = {"release": ("relaxed",), "acquire": ("relaxed",), "acq_rel": ("acquire", "release"), "sc": ("acq_rel",)}

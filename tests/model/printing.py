@@ -7,13 +7,16 @@ import warnings
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import tilewright as tw
 from tests.model.program import Op, Program, Warp, home
+from tests.model.unit import PUT
 from tilewright import T, Tx
 from tilewright.errors import SimulationError, TilewrightWarning
+from tilewright.isa import INSTRUCTIONS
 from tilewright.layout import R, S, TCol, TileLayout, TLane
 
 IN_EVERY_QUARTER = TileLayout(S[(32, 16) : (1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane])
@@ -92,6 +95,8 @@ class Printer:
             yield "    if lane == 0:"
             yield from (f"        {line}" for line in first)
             yield "T.ptx.fence.mbarrier_init()"
+        if any(op.kind == "put" for op in self.program.ops):
+            yield "T.ptx.fence.proxy_async()"
         if self.program.has_tmem:
             yield from self._tensor_setup()
         elif first:
@@ -251,6 +256,16 @@ def _tensor(name: str) -> Callable[[Printer, Op], list[str]]:
     return statement
 
 
+def _copy(printer: Printer, op: Op) -> list[str]:
+    pointer, _ = printer.pointer(op)
+    return [f"T.ptx.cp_async({pointer}, {op.source}.ptr_to([0]), 4)"]
+
+
+def _put(printer: Printer, op: Op) -> list[str]:
+    pointer, _ = printer.pointer(op)
+    return [f"T.ptx.toy.put({pointer}, {op.source}.ptr_to([0]), T.uint32({op.value or 1}))"]
+
+
 def _said(*lines: str) -> Callable[[Printer, Op], list[str]]:
     return lambda printer, op: [line.format(op=op) for line in lines]
 
@@ -276,6 +291,11 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
     "initf": _said("T.ptx.fence.mbarrier_init()"),
     "cp": _said("Tx.copy_async(t[:, :], {op.source}[:, :], cta_group=1)"),
     "commit": _said("T.ptx.tcgen05.commit({op.place}.ptr_to([0]), cta_group=1)"),
+    "cpa": _copy,
+    "cpcom": _said("T.ptx.cp_async.commit_group()"),
+    "cpwait": _said("T.ptx.cp_async.wait_group({op.value})"),
+    "cparr": _said("T.ptx.cp_async.mbarrier.arrive({op.place}.ptr_to([0]), noinc=True)"),
+    "put": _put,
     "tld": _tensor("ld"),
     "tst": _tensor("st"),
     "wld": _said("T.ptx.tcgen05.wait.ld()"),
@@ -304,7 +324,7 @@ def simulated(program: Program, text: str = "") -> Run:
     arrays = [np.zeros(printer.length(name), printer.kind(name)) for name in printer.globals]
     out = np.zeros(max(1, printer.results), np.uint32)
     target = "sm_100a" if program.has_tmem else "sm_90a"
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as heard, patch.dict(INSTRUCTIONS, {PUT.name: PUT}):
         warnings.simplefilter("always", TilewrightWarning)
         try:
             run = tw.compile(kernel(text or printer.text(), program.name), target=target).simulate(

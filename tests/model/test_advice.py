@@ -102,7 +102,9 @@ WITHOUT = {  # no order, no fence and no scope would help these
     *(
         row.program.name
         for row in ROWS
-        if row.program.name.startswith(("tc-", "bar", "mb-gap", "mb-init", "mb-remote: after"))
+        if row.program.name.startswith(
+            ("tc-", "bar", "cpa", "px-", "tma-past", "mb-gap", "mb-init", "mb-remote: after")
+        )
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The rows of the memory model that need wgmma: who may overwrite what it reads, and when; what cp.async has brought."""
+"""The rows of the memory model that need wgmma: who may overwrite what it reads; what cp.async has brought."""
 
 from __future__ import annotations
 

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.samples import sampled
 from tests.tile.kernels import BX, LANE, WARP, buffer, by_one_thread, copy, kernel, tensor
 from tests.tile.oracle import holders, placed
 from tests.tile.tmem_machine import REGISTERS, TmemMachine, cell_of
@@ -346,7 +347,7 @@ def warps(draw: st.DrawFn) -> tuple[Buffer, Buffer]:
     return registers(dims, TileLayout(iters)), tensor("tmem", dims, place, "float32")
 
 
-@settings(max_examples=200)
+@sampled(80, of=200)
 @given(warps())
 def test_a_load_fits_exactly_where_registers_are_a_shapes_with_the_largest_number(made: tuple[Buffer, Buffer]) -> None:
     local, tmem = made

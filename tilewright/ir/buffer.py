@@ -5,20 +5,23 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import prod
+from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING
 
-from tilewright.dtypes import INT32, INT64, DType, dtype
+from tilewright.dtypes import INT64, DType, dtype
 from tilewright.errors import KernelError, LayoutError, choices
-from tilewright.ir.build import as_expr, cast
+from tilewright.ir.build import as_expr
 from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Within, const_value
-from tilewright.ir.sums import Sum
+from tilewright.ir.indices import as_index, spread, step_of, whole_indices
+from tilewright.ir.sums import collected, distance
+from tilewright.ir.tiles import Tiled
 from tilewright.layout import Layout, S, SwizzleLayout
 from tilewright.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "reached", "reader", "row_major", "writer"]
+__all__ = ["SPACES", "Buffer", "Region", "Span1D", "reached", "reader", "row_major", "writer"]
 
 reader: ContextVar[Callable[[Load], object] | None] = ContextVar("reader", default=None)
 """What is told of each element that is read: the kernel being parsed."""
@@ -29,6 +32,7 @@ writer: ContextVar[Callable[[Load, Value], None] | None] = ContextVar("writer", 
 SPACES = ("global", "shared", "shared.dyn", "local", "tmem")
 
 Index = "Value | slice"
+_OF_REGIONS = (slice, NoneType, EllipsisType)
 Span1D = tuple[Value, Value]  # start, extent
 
 
@@ -41,7 +45,7 @@ class _Remembered(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer(_Remembered):
+class Buffer(_Remembered, Tiled):
     """Storage that a kernel names. Frozen: a view is another `Buffer` whose ``data`` points into this one.
 
     shape: logical extents, ints or expressions. layout: where the element at a logical coordinate lives; None in the
@@ -92,7 +96,7 @@ class Buffer(_Remembered):
         Of fewer indices than dimensions the rest is whole: ``buf[i]`` of two dimensions is row ``i``.
         """
         indices = index if isinstance(index, tuple) else (index,)
-        if len(indices) < len(self.shape) or any(isinstance(part, slice) for part in indices):
+        if len(indices) < len(self.shape) or any(isinstance(part, _OF_REGIONS) for part in indices):
             return Region.of(self, indices)
         self._check_rank(len(indices))
         element = Load(self, tuple(as_expr(as_index(part)) for part in indices))
@@ -113,7 +117,7 @@ class Buffer(_Remembered):
         if const_value(offset) == 0:
             return AddressOf(self)
         elements, bits = as_expr(as_index(offset)), self.dtype.bits
-        size = self.shape[0] if self.layout is None else _collected(self.layout.storage().cosize("m"))
+        size = self.shape[0] if self.layout is None else collected(self.layout.storage().cosize("m"))
         start = AddressOf(self, owed=(Within(elements, as_expr(size, INT64), self.name, Within.STORAGE),))
         return start + (elements * (bits // 8) if bits % 8 == 0 else elements * bits // 8)
 
@@ -308,7 +312,7 @@ class Buffer(_Remembered):
             return self._flat
 
     def _flattened(self) -> Buffer:
-        size = _collected(self._storage()) if self.space == "global" else self.storage_size()
+        size = collected(self._storage()) if self.space == "global" else self.storage_size()
         return replace(self, shape=(size,), layout=None)
 
     def _check_rank(self, rank: int) -> None:
@@ -318,7 +322,7 @@ class Buffer(_Remembered):
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class Region(Tiled):
     """A box of a buffer: one (start, extent) per dimension, in elements."""
 
     buffer: Buffer
@@ -336,21 +340,21 @@ class Region:
     def of(buffer: Buffer, indices: tuple[object, ...]) -> Region:
         """The region of ``buffer[indices]``; a plain index counts as a slice of one, a missing one as the whole.
 
-        Raises KernelError for a step, or for more indices than dimensions.
+        None is a dimension of 1 that the buffer does not have, ``...`` the dimensions that are left. Both, and steps,
+        make a region of a view. Raises KernelError for more indices than dimensions.
         """
-        indices = (*indices, *[slice(None)] * (len(buffer.shape) - len(indices)))
-        buffer._check_rank(len(indices))
+        indices = whole_indices(indices, len(buffer.shape))
+        buffer._check_rank(sum(part is not None for part in indices))
+        if any(part is None or step_of(part) != 1 for part in indices):
+            buffer, indices = spread(buffer, indices)
         box: list[tuple[Value, Value]] = []
         for part, extent in zip(indices, buffer.shape, strict=True):
             if not isinstance(part, slice):
                 box.append((as_index(part), 1))
                 continue
-            if part.step not in (None, 1):
-                given = f"step {part.step}"
-                raise KernelError(f"a region of {buffer.name} has no steps", given=given, allowed="start:stop")
             start = 0 if part.start is None else part.start
             stop = extent if part.stop is None else part.stop
-            box.append((as_index(start), as_index(_distance(start, stop))))
+            box.append((as_index(start), as_index(distance(start, stop))))
         return Region(buffer, tuple(box))
 
     def __str__(self) -> str:
@@ -360,26 +364,6 @@ class Region:
 
 def _of(kind: str) -> DType:
     return dtype(kind)
-
-
-def as_index(value: object) -> Value:
-    """An index, with at least the bits of an int32: what strides make of it must not wrap where it did not."""
-    if isinstance(value, Expr) and value.dtype.is_integer and value.dtype.bits < 32:
-        return cast(value, INT32)
-    return value  # type: ignore[return-value]  # as_expr refuses what is no value
-
-
-def _distance(start: Value, stop: Value) -> Value:
-    """``stop - start``, with what cancels out gone: from ``k * 16`` to ``(k + 1) * 16`` it is 16."""
-    if not isinstance(start, Expr) and not isinstance(stop, Expr):
-        return stop - start
-    total = Sum.of(as_expr(stop)).minus(Sum.of(as_expr(start)))
-    return total.build((as_expr(stop) - as_expr(start)).dtype) if total.terms else total.const
-
-
-def _collected(value: Value) -> Value:
-    """The same value with its terms collected: ``n - 1 + 1`` is ``n``."""
-    return Sum.of(value).build(value.dtype) if isinstance(value, Expr) else value
 
 
 def reached(name: str, shape: Sequence[Value], layout: Layout) -> Layout:

@@ -15,10 +15,12 @@ from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, VOID, DType, common_dt
 from tilewright.errors import KernelError, described
 from tilewright.ir.expr import (
     Binary,
+    Call,
     Cast,
     Component,
     Const,
     Expr,
+    Load,
     Number,
     Select,
     Unary,
@@ -30,6 +32,7 @@ from tilewright.ir.expr import (
 from tilewright.ir.fold import fold, rounded
 from tilewright.ir.narrow import check_number
 from tilewright.ir.operators import OPERATORS, SHIFTS
+from tilewright.ir.tiles import Computed, Tiled
 
 FLOAT32 = dtype("float32")
 
@@ -110,15 +113,31 @@ def cast(value: Value, kind: DType) -> Expr:
 def _operands(a: Value, b: Value) -> tuple[Expr, Expr]:
     """Bring both to expressions of one dtype; a Python number takes the other side's, beyond an int32 int64."""
     if not isinstance(a, Expr):
-        a = as_expr(a, _like(a, b.dtype if isinstance(b, Expr) else INT32))
+        a = as_expr(a, _like(a, b if isinstance(b, Expr) else None))
     if not isinstance(b, Expr):
-        b = as_expr(b, _like(b, a.dtype))
+        b = as_expr(b, _like(b, a))
     kind = common_dtype(a.dtype, b.dtype)
     return cast(a, kind), cast(b, kind)
 
 
-def _like(value: Number, kind: DType) -> DType:
-    return INT64 if kind is INT32 and type(value) is int and not -(1 << 31) <= value < 1 << 31 else kind
+def _like(value: Number, other: Expr | None) -> DType:
+    """The dtype of a number next to ``other``: its own, but int64 where an int32 index has no room for the number."""
+    if other is None or other.dtype is not INT32 or type(value) is not int or -(1 << 31) <= value < 1 << 31:
+        return INT32 if other is None else other.dtype
+    return INT64 if _is_of_symbols(other) else INT32
+
+
+def _is_of_symbols(value: Expr) -> bool:
+    """Is it made of names alone, without an element or a call in it?"""
+    todo, seen = [value], set[int]()
+    while todo:
+        part = todo.pop()
+        if isinstance(part, (Load, Call)):
+            return False
+        if id(part) not in seen:
+            seen.add(id(part))
+            todo += [each for name in part.__slots__ if isinstance(each := getattr(part, name), Expr)]
+    return True
 
 
 def _counted(*operands: Expr) -> tuple[Expr, ...]:
@@ -144,6 +163,8 @@ def _addressed(op: str, left: Value, right: Value) -> tuple[Value, Value]:
 
 def binary(op: str, left: Value, right: Value) -> Expr:
     """``left op right``, typed; folded where both are constants and for the neutral elements of integers."""
+    if isinstance(left, Tiled) or isinstance(right, Tiled):
+        return Computed.of(op, left, right)
     if op in Binary.LOGIC:
         return _logic(op, as_expr(left), as_expr(right))
     if op in SHIFTS:

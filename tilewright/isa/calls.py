@@ -42,7 +42,7 @@ UINT32 = dtype("uint32")
 ADDRESSES = ("shared", "global", "generic")
 
 
-def call(name: str, *args: object, **kwargs: object) -> Expr:
+def call(name: str, /, *args: object, **kwargs: object) -> Expr:
     """``T.<name>(*args, **kwargs)`` as an expression, checked against the table.
 
     It is a `Call`; where a row widens narrow floats, a `Cast` around one. A vector operand may be a tuple or list of

@@ -19,9 +19,11 @@ from tilewright.ir import (
     Bind,
     Buffer,
     Component,
+    Computed,
     Const,
     Expr,
     Load,
+    Reduced,
     Region,
     Var,
     Vector,
@@ -34,6 +36,7 @@ from tilewright.lang.expressions import BINARY
 from tilewright.lang.memory import new_buffer
 from tilewright.lang.meta import is_meta
 from tilewright.lang.parser import Parser, statement
+from tilewright.lang.tile_assignments import assign_tile, hold, is_single, region_of
 from tilewright.lang.types import ArrayType, LetType, TypeName
 from tilewright.lang.values import MetaValue
 
@@ -138,6 +141,9 @@ def _unpacked(targets: Sequence[ast.expr], value: object) -> list[object]:
 def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False) -> None:
     builder, env = parser.builder, parser.env
     entry = env.find(name)
+    if isinstance(value, (Computed, Reduced)) and not meta:
+        _check_assignable(parser, name, entry)
+        value = hold(value, name).buffer
     if not meta and is_scalar(value) and not _is_fresh(builder, value):
         if entry is not None and entry.kind in ("scalar", "place"):
             _change(builder, name, entry, value)
@@ -230,15 +236,15 @@ def _change_component(parser: Parser, target: ast.Subscript | ast.Attribute, vec
 
 def store(parser: Parser, target: ast.Subscript, value: object) -> None:
     """``buf[i, j] = value``, converted to the buffer's dtype."""
-    place = parser.eval(target)
-    if isinstance(place, Region):
-        raise KernelError(
-            f"a region of {place.buffer.name} cannot be assigned",
-            given=ast.unparse(target),
-            allowed="one element: every index a number",
-            hint=f"Tx.copy({ast.unparse(target)}, ...)",
-            at=parser.source.span(target),
-        )
+    _store(parser, target, parser.eval(target), value)
+
+
+def _store(parser: Parser, target: ast.expr, place: object, value: object) -> None:
+    if isinstance(place, Region) or (isinstance(place, Load) and is_single(value)):
+        region = region_of(place)
+        assert region is not None, "an element is a region of one"
+        assign_tile(region, value)
+        return
     if not isinstance(place, Load):
         raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
     if not is_scalar(value):
@@ -246,10 +252,22 @@ def store(parser: Parser, target: ast.Subscript, value: object) -> None:
     parser.builder.write(place, value)  # type: ignore[arg-type]  # is_scalar says so
 
 
+def _joined(parser: Parser, node: ast.AugAssign, old: object) -> object:
+    """What ``old op= value`` comes to."""
+    value = parser.eval(node.value)
+    try:
+        return BINARY[type(node.op)](old, value)
+    except TypeError as error:  # an operator that the values lack
+        raise parser.failed(node, error) from error
+
+
 @statement(ast.AugAssign)
 def augmented(parser: Parser, node: ast.AugAssign) -> None:
     target = node.target
     old = parser.eval(target)
+    if isinstance(target, ast.Subscript) and isinstance(old, Region):
+        _store(parser, target, old, _joined(parser, node, old))
+        return
     if not is_scalar(old) and not isinstance(target, ast.Name):
         raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
     if isinstance(old, Buffer):
@@ -259,11 +277,7 @@ def augmented(parser: Parser, node: ast.AugAssign) -> None:
             else None
         )
         raise KernelError(f"{old.name} is a buffer, which has no value", given=ast.unparse(node), hint=hint)
-    value = parser.eval(node.value)
-    try:
-        new = BINARY[type(node.op)](old, value)
-    except TypeError as error:  # an operator that the values lack
-        raise parser.failed(node, error) from error
+    new = _joined(parser, node, old)
     if isinstance(target, ast.Subscript) and isinstance(old, Load):
         parser.builder.write(replace(old), new)  # type: ignore[arg-type]  # the same element: its index is evaluated once
         return

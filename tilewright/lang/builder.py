@@ -96,6 +96,7 @@ class Builder:
         self.known: dict[str, Buffer] = {}  # every buffer that is declared, by its name
         self.late: list[Callable[[], Buffer]] = []  # buffers whose size is known at the end only
         self.foreign = False  # a Python helper ran: its values may hold views that nobody declared
+        self.tile_scopes: list[tuple[str, str]] = []  # of the `with Tx.cta:` at work, as the IR has it and as written
         self.branches: list[object] = []  # the T.If at work, innermost last; None inside of their arms
         self._views: list[dict[Buffer, Buffer]] = [{}]  # views without a name, by block
         self._blocks = [Block()]

@@ -6,9 +6,26 @@ Python, C++ compilers and our own passes go into an expression level by level, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial, reduce
+from typing import NamedTuple, TypeAlias
 
-from tilewright.ir import Binary, Call, Expr, Load, Select, expressions, is_small, parts, substituted, walk
+from tilewright.dtypes import HANDLE
+from tilewright.ir import (
+    Binary,
+    Call,
+    Expr,
+    Load,
+    Select,
+    binary,
+    cast,
+    expressions,
+    is_small,
+    parts,
+    select,
+    substituted,
+    unary,
+    walk,
+)
 from tilewright.lang.moments import inside
 
 __all__ = ["in_steps"]
@@ -17,6 +34,7 @@ DEEPEST = 40  # levels; Python takes 200 brackets, and a level may need several
 FEW = 7  # nodes that cannot be nested so deep, however often each is used
 DOUBLED = 15  # nodes of a part that is used twice by one expression
 LARGEST = 250  # nodes, each counted as often as it stands there: what a helper uses twice doubles
+MOST_WAYS = 4  # to one part, each by conditions of its own
 _MAY_FAIL = ("//", "%", "/", "truncdiv", "truncmod")
 
 
@@ -27,7 +45,7 @@ def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[obje
         return node
     names: dict[int, Expr] = {}
     extents: dict[int, Extent] = {}
-    certain: frozenset[int] | None = None  # computed where it is asked for
+    guards: Guards | None = None  # computed where it is asked for
     todo: list[tuple[object, object, bool]] = [(node, None, False)]
     while todo:
         part, choice, complete = todo.pop()
@@ -37,34 +55,115 @@ def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[obje
             todo += [(child, around if choice is None else choice, False) for child, around, _ in inner]
         elif complete:
             extent = Extent.of(part, [(id(child), extents[id(child)]) for child, _, _ in inner if id(child) in extents])
-            may_go_first = choice is None or not extent.may_fail  # even where the choice around it would leave it out
-            if extent.is_large and not may_go_first:
-                certain = _always(node) if certain is None else certain
-                may_go_first = id(part) in certain  # it is in both arms
-            if extent.is_large and isinstance(part, Expr) and part is not node and may_go_first:
-                names[id(part)] = bind(substituted(part, names, renewed))
-                extent = Extent(0, 1, extent.may_fail)
+            if extent.is_large and isinstance(part, Expr) and part is not node:
+                made = substituted(part, names, renewed)
+                value: Expr | None = made
+                if choice is not None and extent.may_fail:  # only where the choice around it would ask for it
+                    guards = Guards(node) if guards is None else guards
+                    value = guards.guarded(part, made, lambda cond: bind(substituted(cond, names, renewed)))
+                if value is not None:
+                    names[id(part)] = bind(value)
+                    extent = Extent(0, 1, extent.may_fail)
             extents[id(part)] = extent
     return substituted(node, names, renewed) if names else node
 
 
-def _always(node: object) -> frozenset[int]:
-    """The ids of what is evaluated whatever the choices in ``node`` are."""
-    known: dict[int, frozenset[int]] = {}
+Way: TypeAlias = tuple[tuple[int, bool], ...]  # ids of conditions, and whether they hold, the outermost first
 
-    def visit(part: object) -> frozenset[int]:
-        found = known.get(id(part))
-        if found is None:
-            if isinstance(part, Select):
-                found = visit(part.cond) | (visit(part.a) & visit(part.b))
-            elif isinstance(part, Binary) and part.op in Binary.LOGIC:
-                found = visit(part.a)
-            else:
-                found = frozenset().union(*map(visit, parts(part)))
-            found = known[id(part)] = found | {id(part)}
-        return found
 
-    return visit(node)
+class Guards:
+    """Where the parts of a node are evaluated: the ways to each, a way by its conditions; None where there are many."""
+
+    def __init__(self, node: object) -> None:
+        self._ways: dict[int, list[Way] | None] = {id(node): [()]}
+        self._conditions: dict[int, Expr] = {}
+        self._holding: dict[Way, Expr] = {}
+        for part in reversed(_inner_first(node)):
+            mine = self._ways[id(part)]
+            for child, condition in _conditional(part):
+                old = self._ways.get(id(child), [])
+                if condition is not None:
+                    self._conditions[id(condition[0])] = condition[0]
+                step = () if condition is None else ((id(condition[0]), condition[1]),)
+                known = old is not None and mine is not None
+                self._ways[id(child)] = _joined([*(old or ()), *(way + step for way in mine or ())]) if known else None
+
+    def guarded(self, part: Expr, value: Expr, bind: Callable[[Expr], Expr]) -> Expr | None:
+        """The value of a part where the node asks for it, 0 elsewhere; None where that cannot be said."""
+        ways = self._ways[id(part)]
+        if ways == [()]:
+            return value
+        if ways is None or part.dtype.lanes > 1 or part.dtype == HANDLE or not all(map(self._may_repeat, ways)):
+            return None
+        asked = [self._all_hold(way, bind) for way in ways]
+        return select(reduce(partial(binary, "or"), asked), value, cast(0, part.dtype))
+
+    def _may_repeat(self, way: Way) -> bool:
+        return not any(isinstance(each, Call) for cond, _ in way for each in walk(self._conditions[cond]))
+
+    def _all_hold(self, way: Way, bind: Callable[[Expr], Expr]) -> Expr:
+        """The conditions of a way, each bound once, and asked only where those before it hold."""
+        made: Expr | None = None
+        for end, (cond, holds) in enumerate(way, 1):
+            if (known := self._holding.get(way[:end])) is None:
+                test = self._conditions[cond] if holds else unary("not", self._conditions[cond])
+                known = self._holding[way[:end]] = bind(test if made is None else binary("and", made, test))
+            made = known
+        assert made is not None
+        return made
+
+
+def _inner_first(node: object) -> list[object]:
+    """Every part once, after those in it."""
+    found: list[object] = []
+    seen: set[int] = set()
+    todo: list[tuple[object, bool]] = [(node, False)]
+    while todo:
+        part, complete = todo.pop()
+        if complete:
+            found.append(part)
+        elif id(part) not in seen:
+            seen.add(id(part))
+            todo.append((part, True))
+            todo += [(child, False) for child, _ in _conditional(part)]
+    return found
+
+
+def _conditional(part: object) -> list[tuple[object, tuple[Expr, bool] | None]]:
+    """The parts of a part, each with the condition under which it is evaluated."""
+    if isinstance(part, Select):
+        return [(part.cond, None), (part.a, (part.cond, True)), (part.b, (part.cond, False))]
+    if isinstance(part, Binary) and part.op in Binary.LOGIC:
+        return [(part.a, None), (part.b, (part.a, part.op == "and"))]
+    return [(child, None) for child in parts(part)]
+
+
+def _joined(ways: list[Way]) -> list[Way] | None:
+    """Ways less those that others hold; two that differ in whether a condition holds are one."""
+    kept: list[Way] = []
+    todo = list(dict.fromkeys(ways))
+    while todo:
+        way = todo.pop()
+        for other in kept:
+            one = _one_of(way, other)
+            if one is not None:
+                kept.remove(other)
+                todo.append(one)
+                break
+        else:
+            kept.append(way)
+    return kept if len(kept) <= MOST_WAYS else None
+
+
+def _one_of(a: Way, b: Way) -> Way | None:
+    """The way that stands for two: the wider one, or what they share where one condition alone tells them apart."""
+    mine, theirs = set(a), set(b)
+    if mine <= theirs or theirs <= mine:
+        return a if mine <= theirs else b
+    apart = mine ^ theirs
+    if len(apart) == 2 and len({cond for cond, _ in apart}) == 1:
+        return tuple(step for step in a if step in theirs)
+    return None
 
 
 class Extent(NamedTuple):

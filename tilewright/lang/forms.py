@@ -6,7 +6,6 @@ of the row. `tilewright.lang.reductions` has what is more than one instruction.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 
 from tilewright.dtypes import BOOL, DType, dtype
@@ -14,7 +13,8 @@ from tilewright.errors import InstructionError, choices
 from tilewright.ir import AddressOf, Buffer, Expr, If, Value, as_expr, cast, const_value, vector
 from tilewright.isa.mma import DTYPES as MMA_TYPES
 from tilewright.lang.builder import current
-from tilewright.lang.instructions import form, row_call
+from tilewright.lang.instructions import call_form, form, row_call
+from tilewright.lang.public import public
 from tilewright.lang.values import reinterpret
 
 __all__ = ["EXPORTS", "where"]
@@ -50,29 +50,20 @@ def ptx_type(kind: str | None, what: str) -> DType | None:
     return dtype(PTX_TYPES[kind.lstrip(".")])
 
 
-def _taken(name: str, function: Callable[..., Expr], *args: object, **keywords: object) -> Expr:
-    """A form that shares its name with the row's own. Raises InstructionError for arguments that it does not take."""
-    signature = inspect.signature(function)
-    try:
-        signature.bind(*args, **keywords)
-    except TypeError as error:
-        raise InstructionError(f"T.{name}: {error}", allowed=", ".join(signature.parameters)) from None
-    return function(*args, **keywords)
-
-
 # Matrix products.
 
 
 @form("ptx.mma")
-def mma(shape: str, layout: str, *rest: object, **keywords: object) -> Expr:
+def mma(shape: str, layout: str, *rest: object, **keywords: object) -> Expr | None:
     """A warp computes D = A * B + C: ``mma("m16n8k16", "row", "col", d_type, a_type, b_type, c_type, d, a, b, c)`` with
     a pointer for each 32-bit register; without ``c`` it is 0. With PTX's types in one word it is the row itself.
     """
     if layout not in ("row", "col"):
         return row_call("ptx.mma", shape, layout, *rest, **keywords)
-    return _taken("ptx.mma", _typed_mma, shape, layout, *rest, **keywords)
+    return call_form("ptx.mma", _typed_mma, shape, layout, *rest, **keywords)
 
 
+@public
 def _typed_mma(
     shape: str, a_layout: str, b_layout: str, d_type: str, a_type: str, b_type: str, c_type: str,
     d_ptrs: Sequence[object], a_ptrs: Sequence[object], b_ptrs: Sequence[object],
@@ -152,13 +143,14 @@ def cluster_wait(acquire: bool = False, aligned: bool = True) -> Expr:
 
 
 @form("ptx.ld")
-def load(ptr: object, *how: object, **keywords: object) -> Expr:
+def load(ptr: object, *how: object, **keywords: object) -> Expr | None:
     """The element that ``ptr`` points to: ``ld(p, "float32", "f32", space="global")`` or, strong, with ``sem=``."""
     if len(how) < 2 and not {"ret", "type"} & keywords.keys():
         return row_call("ptx.ld", ptr, *how, **keywords)
-    return _taken("ptx.ld", _typed_load, ptr, *how, **keywords)
+    return call_form("ptx.ld", _typed_load, ptr, *how, **keywords)
 
 
+@public
 def _typed_load(ptr: object, ret: str, type: str, space: str = "global", **keywords: object) -> Expr:
     kind = ptx_type(type, "T.ptx.ld")
     wanted = dtype(SHORT.get(str(ret), str(ret)))
@@ -178,6 +170,8 @@ def store(ptr: object, *values: object, space: str | None = None, vec: str = "",
     if vec:
         words = [_bits(value, kind) for value in values]
         return row_call(f"ptx.st.{vec.lstrip('.')}", ptr, *words, space=place, **keywords)
+    if len(values) != 1:
+        raise InstructionError("T.ptx.st without vec=", given=f"{len(values)} values", allowed="one")
     (value,) = values
     return row_call("ptx.st", _pointer(ptr, kind), _as(value, kind), space=place, **keywords)
 

@@ -11,18 +11,19 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TypeVar
 
-from tilewright.errors import choices
+from tilewright.errors import InstructionError, choices
 from tilewright.ir import Call, Expr
 from tilewright.isa import INSTRUCTIONS, REQUIRED, bind, call, lookup, usage
 from tilewright.lang.builder import building
 from tilewright.lang.elsewhere import hint_for
+from tilewright.lang.public import public
 from tilewright.lang.types import UnknownInstruction
 
-__all__ = ["FORMS", "Instructions", "form", "instructions", "is_name", "row_call"]
+__all__ = ["FORMS", "Instructions", "call_form", "form", "instructions", "is_name", "row_call"]
 
-Form = TypeVar("Form", bound=Callable[..., object])
+Form = TypeVar("Form", bound=Callable[..., Expr | None])
 
-FORMS: dict[str, Callable[..., object]] = {}
+FORMS: dict[str, Callable[..., Expr | None]] = {}
 """What is called under a name in the place of its row, or without one."""
 
 
@@ -30,13 +31,26 @@ def form(*names: str) -> Callable[[Form], Form]:
     """Registers a function under these names of ``T``."""
 
     def register(function: Form) -> Form:
-        FORMS.update(dict.fromkeys(names, function))
+        FORMS.update(dict.fromkeys(names, public(function)))
         return function
 
     return register
 
 
-def row_call(name: str, *args: object, **kwargs: object) -> Expr:
+def call_form(name: str, function: Callable[..., Expr | None], /, *args: object, **keywords: object) -> Expr | None:
+    """What a form makes. Raises InstructionError for arguments that it has no parameters for."""
+    signature = _signature_of(function)
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        raise InstructionError(f"T.{name}: {error}", allowed=", ".join(signature.parameters)) from None
+    return function(*args, **keywords)
+
+
+_signature_of = cache(inspect.signature)
+
+
+def row_call(name: str, /, *args: object, **kwargs: object) -> Expr:
     """The call of a row as an expression; in a kernel, one without a value is a statement."""
     made = call(name, *args, **kwargs)
     builder = building()
@@ -66,7 +80,10 @@ class Instructions:
     @property
     def __signature__(self) -> inspect.Signature:
         """What `inspect` shows: the parameters of the row, or of the form."""
-        return inspect.signature(FORMS[self._name]) if self._name in FORMS else _signature(self._name)
+        shown = _signature_of(FORMS[self._name]) if self._name in FORMS else None
+        if shown is None or any(each.kind is each.VAR_POSITIONAL for each in shown.parameters.values()):
+            return _signature(self._name)  # a form that takes whatever the row takes
+        return shown
 
     def __getattr__(self, name: str) -> Instructions:
         if name.startswith("_"):  # Python and its tools ask for these
@@ -80,11 +97,11 @@ class Instructions:
     def __repr__(self) -> str:
         return f"T.{self._name}"
 
-    def __call__(self, *args: object, **kwargs: object) -> object:
+    def __call__(self, /, *args: object, **kwargs: object) -> object:
         """The call as an expression; in a kernel, one without a value is a statement."""
         builder = building()
         if self._name in FORMS and not (builder is not None and builder.exact):
-            return FORMS[self._name](*args, **kwargs)
+            return call_form(self._name, FORMS[self._name], *args, **kwargs)
         return row_call(self._name, *args, **kwargs)
 
 

@@ -22,8 +22,8 @@ _DEEPEST = 4  # objects in objects in which a field may hold a buffer
 
 
 def is_meta(value: object) -> bool:
-    """Is it an instance of a meta class?"""
-    return hasattr(type(value), "__meta_fields__")
+    """Is it a meta class, or an instance of one?"""
+    return hasattr(value if isinstance(value, type) else type(value), "__meta_fields__")
 
 
 def meta_class(cls: C) -> C:

@@ -8,6 +8,7 @@ would repeat or move it; one that nobody uses is a statement where it stands.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -246,12 +247,18 @@ class Moments:
             self._kept = True
 
     def _uses(self, node: object) -> Iterator[Use]:
+        """The values in a node, each place of one that stands there more than twice only twice."""
         found = walk(node) if isinstance(node, (Expr, tuple, Region)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
         if self._reads.keys().isdisjoint(map(id, found)):
             return
         todo: list[tuple[object, Expr | None, bool]] = [(node, None, False)]
+        seen: Counter[tuple[int, int, bool]] = Counter()
         while todo:
             node, choice, address = todo.pop()
+            key = (id(node), id(choice), address)
+            seen[key] += isinstance(node, Expr)
+            if seen[key] > 2:
+                continue
             if (read := self._reads.get(id(node))) is not None:
                 yield Use(read, choice, address)
                 if read.kept is not None:

@@ -25,6 +25,7 @@ from tilewright.lang import (
     scalars,
     scopes,
     settings,
+    tile_functions,
     tmem_pool,
     types,
     values,
@@ -36,16 +37,22 @@ from tilewright.lang.types import ALIASES, TypeName, UnknownName
 
 __all__ = ["T"]
 
+
+def _checked(value: object) -> object:
+    """A name of ``T`` whose arguments are looked at."""
+    if isinstance(value, type) and meta.is_meta(value):
+        return public.methods(public.constructor(value))
+    return public(value) if isinstance(value, FunctionType) else value
+
+
 _NAMES: dict[str, object] = {"Axis": layout.Axis}
 _NAMES.update(functions.EXPORTS)  # decorators, which look at what they are called from
 _PARTS = (
     bindings, blocks, forms, fragments, loops, memory, meta, pipelines, pool, reductions, scalars, scopes, settings,
-    tmem_pool, types, values,
+    tmem_pool, types, values, tile_functions,
 )  # fmt: skip
 for _part in _PARTS:
-    _NAMES.update(
-        {name: public(value) if isinstance(value, FunctionType) else value for name, value in _part.EXPORTS.items()}
-    )
+    _NAMES.update({name: _checked(value) for name, value in _part.EXPORTS.items()})
 for _name in ("TileLayout", "SwizzleLayout", "ComposeLayout", "S", "R", "SwizzleMode", "Iter"):
     _NAMES[_name] = getattr(layout, _name)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol, cast
 
 from tilewright.dtypes import INT32, INT64, dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCall, as_expr, special
+from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCall, as_expr, const_value, special
 from tilewright.ir.expr import truth_is_an_error
-from tilewright.lang.builder import current
+from tilewright.lang.builder import building, current
 from tilewright.lang.settings import argument
 from tilewright.lang.types import UnknownName
 from tilewright.primitives import PRIMITIVES, Operand, Primitive
@@ -58,14 +59,20 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
 
 
 def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object]) -> tuple[Region | Expr, ...]:
-    """The operands in the order of the declaration; those given by name leave ``config``."""
+    """The operands in the order of the declaration; those given by name leave ``config``.
+
+    Keywords that are given by position go there.
+    """
     names = [operand.name for operand in row.operands]
-    values = dict(zip(names, args, strict=False))
-    values |= {name: config.pop(name) for name in names[len(args) :] if name in config}
+    values = dict(zip(row.positional, args, strict=False))
+    values |= {name: config.pop(name) for name in row.positional[len(args) :] if name in config}
+    config |= {name: values.pop(name) for name in row.positional if name in values and name not in names}
     given = {name: value for name, value in values.items() if value is not None}
     missing = [each.name for each in row.operands if not each.optional and each.name not in given]
-    if missing or len(args) > len(names):
-        raise KernelError(f"Tx.{row.name} takes {' and '.join(names)}", given=f"{len(values)} arguments")
+    if missing or len(args) > len(row.positional):
+        raise KernelError(
+            f"Tx.{row.name} takes {' and '.join(names)}", given=f"{max(len(args), len(values))} arguments"
+        )
     made: list[Region | Expr] = []
     for operand in row.operands[: max(names.index(name) for name in given) + 1]:
         what = f"{row.name}: {operand.name}"
@@ -88,15 +95,23 @@ def _either(what: str, value: object, before: list[Region | Expr]) -> Region | E
     if isinstance(value, Expr):
         return value
     if callable(value):
-        rank = len(before[0].extents) if isinstance(before[0], Region) else 0
-        if rank > len(ELEMENT):
-            raise KernelError(f"{what} is a function of at most {len(ELEMENT)} places", given=f"{rank} dimensions")
         with truth_is_an_error():
-            value = value(*map(special, ELEMENT[:rank]))
+            value = value(*_places(what, value, before[0]))
         if isinstance(value, Expr):
             return value
     kind = FLOAT64 if isinstance(value, float) else INT64 if _is_long(value) else INT32
     return as_expr(value, kind)  # type: ignore[arg-type]  # it refuses what is no number
+
+
+def _places(what: str, function: Callable[..., object], dst: Region | Expr) -> list[Expr]:
+    """Where an element is in the region that is written; dimensions of 1 in front count if they are asked for."""
+    extents = dst.extents if isinstance(dst, Region) else ()
+    if len(extents) > len(ELEMENT):
+        raise KernelError(f"{what} is a function of at most {len(ELEMENT)} places", given=f"{len(extents)} dimensions")
+    asked, skipped = len(inspect.signature(function).parameters), 0
+    while len(extents) - skipped > asked and const_value(extents[skipped]) == 1:
+        skipped += 1
+    return [special(name) for name in ELEMENT[skipped : len(extents)]]
 
 
 def _is_long(value: object) -> bool:
@@ -124,6 +139,15 @@ def _region(what: str, value: object) -> Region:
     raise KernelError(f"{what} is a tile", given=given, allowed="a buffer or a region of one: A, A[0:8, :]")
 
 
+def _check_not_within(prefix: str, name: str) -> None:
+    """A bare ``Tx`` is one thread's: inside of ``with Tx.cta:`` that is to be said."""
+    builder = building()
+    if prefix == "Tx" and builder is not None and builder.tile_scopes and builder.tile_scopes[-1][0] != "thread":
+        around = builder.tile_scopes[-1][1]
+        raise KernelError(f"Tx.{name} is one thread's, inside of `with {around}:`", given=f"Tx.{name}(...)",
+                          allowed=f"{around}.{name}, or Tx.thread.{name} for each thread by itself")  # fmt: skip
+
+
 class TileNamespace:
     """``Tx`` and its scopes."""
 
@@ -134,11 +158,19 @@ class TileNamespace:
         if name.startswith("__"):  # Python's own protocols ask for these
             raise AttributeError(name)
         if name in PRIMITIVES:
+            _check_not_within(self._prefix, name)
             return tile_function(name, self._scope, self._prefix)
         if name in SCOPES and self._prefix == "Tx":
             return TileNamespace(SCOPES[name], f"Tx.{name}")
         allowed = choices(name, dir(self))
         raise UnknownName(f"{self._prefix}.{name} is not a tile primitive", given=name, allowed=allowed)
+
+    def __enter__(self) -> None:
+        """``with Tx.cta:``: the CTA's threads carry out the assignments to tiles in the block."""
+        current(f"with {self._prefix}").tile_scopes.append((self._scope, self._prefix))
+
+    def __exit__(self, *_: object) -> None:
+        current(f"with {self._prefix}").tile_scopes.pop()
 
     def __dir__(self) -> list[str]:
         return [*PRIMITIVES, *(SCOPES if self._prefix == "Tx" else ())]

@@ -83,6 +83,38 @@ class TileFunctions:
     ) -> None:
         """`src` in the dtype of `dst`: floats to nearest even, floats to integers as C does, saturating."""
     @staticmethod
+    def ceil(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The smallest integer not below `src`."""
+    @staticmethod
+    def compute(
+        dst: Tile,
+        a: Tile,
+        b: Tile = None,
+        c: Tile = None,
+        d: Tile = None,
+        e: Tile = None,
+        f: Tile = None,
+        g: Tile = None,
+        h: Tile = None,
+        i: Tile = None,
+        j: Tile = None,
+        k: Tile = None,
+        l: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        formula: str = "",
+        workspace: object = None,
+    ) -> None:
+        """Each element of `dst` gets what `formula`, an expression over the sources `a`, `b`, `c` ..., comes to."""
+    @staticmethod
     def copy(
         dst: Tile,
         src: Tile,
@@ -183,6 +215,16 @@ class TileFunctions:
     ) -> None:
         """Every element of `dst` gets `value`, converted to its dtype; nothing is stored outside of the buffer."""
     @staticmethod
+    def floor(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The largest integer not above `src`."""
+    @staticmethod
     def fma(
         dst: Tile,
         src: Tile,
@@ -218,11 +260,26 @@ class TileFunctions:
     ) -> None:
         """src by the normal distribution below it."""
     @staticmethod
+    def gemm(
+        D: Tile,
+        A: Tile,
+        B: Tile,
+        C: Tile = None,
+        transpose_A: bool = False,
+        transpose_B: bool = False,
+        alpha: Value = 1.0,
+        beta: Value = 0.0,
+        *,
+        dispatch: str | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`D` becomes `alpha * A @ B + beta * C`; with `beta` 0 nobody reads `C`, which is `D` if left out."""
+    @staticmethod
     def gemm_async(
         D: Tile,
         A: Tile,
         B: Tile,
-        accum: Value = None,
+        accum: Value = False,
         *,
         dispatch: str | None = None,
         transA: bool = False,
@@ -430,6 +487,16 @@ class TileFunctions:
     ) -> None:
         """`src` where it is positive, else 0; NaN stays."""
     @staticmethod
+    def rint(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """The nearest integer, halves to even."""
+    @staticmethod
     def rsqrt(
         dst: Tile,
         src: Tile = None,
@@ -539,6 +606,16 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """The hyperbolic tangent."""
+    @staticmethod
+    def trunc(
+        dst: Tile,
+        src: Tile = None,
+        *,
+        dispatch: str | None = None,
+        vec_len: int | None = None,
+        workspace: object = None,
+    ) -> None:
+        """`src` without its fraction."""
     @staticmethod
     def zero(
         dst: Tile,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.dtypes import HANDLE, DType, dtype
 from tilewright.errors import InstructionError, KernelError, choices
-from tilewright.ir import Expr, cast, const_value, vector
+from tilewright.ir import Computed, Expr, Tiled, cast, const_value, vector
 from tilewright.lang.builder import current
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class TypeName(DType):
             return vector((value, *more), kind)  # type: ignore[arg-type]  # cast refuses what is no value
         if value is _NOTHING:
             return current(f"T.{self}()").symbol(kind)
+        if isinstance(value, Tiled):
+            return Computed("cast", (value,), (), str(kind))  # type: ignore[return-value]  # a tile's elements
         if isinstance(value, str):
             if value not in WRITTEN:
                 raise KernelError(f"T.{self} of a string", given=repr(value), allowed=choices(value, WRITTEN))

@@ -20,6 +20,7 @@ from tilewright.layout.notation import R, S, parse_layout
 from tilewright.layout.ready import (
     SwizzleMode,
     mma_atom_layout,
+    mma_fragment_layout,
     mma_shared_layout,
     tma_shared_layout,
     tmem_datapath_layout,
@@ -50,6 +51,7 @@ __all__ = [
     "cute_shape",
     "from_cute",
     "mma_atom_layout",
+    "mma_fragment_layout",
     "mma_shared_layout",
     "parse_layout",
     "sf_tmem_layout",

@@ -117,6 +117,7 @@ class Axis(metaclass=_ByName):
         """Threads that one step on this thread axis is worth."""
         return THREADS_IN[self.subscope]
 
+    @public
     def of_thread(self, thread: Any) -> Any:
         """The number on this thread axis of a thread of the CTA: of an int, or of each in an array.
 

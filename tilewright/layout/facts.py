@@ -100,7 +100,7 @@ public = Public(
     LayoutError,
     {
         "Value": NUMBER,
-        **dict.fromkeys(("*coord: Value", "value: Value", "**inputs: Value"), INDEX),
+        **dict.fromkeys(("*coord: Value", "value: Value", "**inputs: Value", "thread: Any"), INDEX),
         "coord: Sequence[Value]": sequence_of(INDEX),
         "Table": instances("what `table` made", dict),
         "Facts": Kind(

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError, choices, described
-from tilewright.layout.axes import OnAxis, TCol, TLane, tid_in_wg
+from tilewright.layout.axes import Axis, OnAxis, TCol, TLane, laneid, tid_in_wg, warpid
 from tilewright.layout.base import Layout
 from tilewright.layout.compose import ComposeLayout
 from tilewright.layout.facts import INTS, Facts, Value, listed, product, public
@@ -18,6 +18,7 @@ from tilewright.layout.tile import TileLayout
 __all__ = [
     "SwizzleMode",
     "mma_atom_layout",
+    "mma_fragment_layout",
     "mma_shared_layout",
     "tma_shared_layout",
     "tmem_datapath_layout",
@@ -117,6 +118,72 @@ def tmem_datapath_layout(datapath: str, rows: int, cols: int) -> TileLayout:
     if rows != height:
         raise LayoutError(f"datapath {datapath} with {rows} rows", given=rows, allowed=f"{height} rows")
     return TileLayout([*lanes, Iter(cols, 1, TCol)])
+
+
+@public
+def mma_fragment_layout(
+    operand: str, shape: Sequence[int], element: str, warps: tuple[int, int] = (1, 1), axis: Axis = warpid
+) -> TileLayout:
+    """Who holds what of operand "A" (M x K), "B" (K x N), "C" or "D" (M x N) of ``mma.sync``, for a tile of any size.
+
+    warps: that share D out, along M and along N; each number of ``axis`` holds all of its part of A and B. Lane 4g+t
+    has the rows 8r+g of A, C and D, and the columns 8c+g of B; a register holds neighbours along K.
+
+    >>> mma_fragment_layout("A", (64, 32), "float16")
+    S[(4, 2, 8, 2, 2, 4, 2):(16, 2, 4@laneid, 8, 4, 1@laneid, 1)]
+    >>> mma_fragment_layout("B", (32, 64), "float16", warps=(2, 4))
+    S[(2, 2, 4, 2, 4, 2, 8):(4, 2, 1@laneid, 1, 1@warpid, 8, 4@laneid)] + R[2:4@warpid]
+
+    Raises LayoutError for an unknown operand, and a shape that does not consist of such pieces.
+    """
+    if operand not in FRAGMENTS:
+        raise LayoutError(f"mma has no operand {operand!r}", given=operand, allowed=choices(operand, FRAGMENTS))
+    if len(shape) != 2 or len(warps) != 2 or dtype(element).bits > 32:
+        given = f"shape {listed(shape)} of {element}, warps {listed(warps)}"
+        raise LayoutError(
+            "no fragment of mma", given=given, allowed="two extents, two numbers of warps, at most 32 bits"
+        )
+    rows, columns = shape
+    per_register = 32 // dtype(element).bits
+    unit = 4 * per_register  # along K: what a register of each lane of a group makes up
+    along, across = (Iter(warps[0], warps[1], axis), Iter(warps[1], 1, axis))
+    parts = {"M": (along, 16), "N": (across, 8), "K": (Iter(1, 1), unit)}
+    sizes = dict(zip(FRAGMENTS[operand], (rows, columns), strict=True))
+    for name, extent in sizes.items():
+        share, piece = parts[name]
+        if extent < 1 or extent % (share.extent * piece):
+            spread = f" for each of {share.extent} warps" if share.extent != 1 else ""
+            allowed = f"{name} a multiple of {piece}{spread}"
+            raise LayoutError(
+                f"{operand} of {listed(shape)} is no fragment", given=f"{name} = {extent}", allowed=allowed
+            )
+    return _fragment(operand, sizes, per_register, along, across)
+
+
+FRAGMENTS = {"A": "MK", "B": "KN", "C": "MN", "D": "MN"}
+
+
+def _fragment(operand: str, sizes: dict[str, int], per_register: int, along: Iter, across: Iter) -> TileLayout:
+    """The pieces of the dimensions, each with its stride: what one instruction reads has neighbouring slots."""
+    by_m, by_n = int(along.extent), int(across.extent)
+    g, t = Iter(8, 4, laneid), Iter(4, 1, laneid)
+    if operand in "CD":
+        columns = sizes["N"] // by_n // 8
+        m = [*_several(along, Iter(sizes["M"] // by_m // 16, 4 * columns)), Iter(2, 2), g]
+        return TileLayout([*m, *_several(across, Iter(columns, 4)), t, Iter(2, 1)])
+    halves = 2 if sizes["K"] % (8 * per_register) == 0 else 1
+    steps = sizes["K"] // (4 * per_register * halves)
+    high = 2 * per_register if operand == "A" else per_register  # from the low half of K to the high one
+    k = [*_several(Iter(steps, high * halves)), Iter(halves, high), t, Iter(per_register, 1)]
+    each = steps * high * halves
+    if operand == "A":
+        m = [*_several(along, Iter(sizes["M"] // by_m // 16, each)), Iter(2, per_register), g]
+        return TileLayout([*m, *k], _several(across))
+    return TileLayout([*k, *_several(across, Iter(sizes["N"] // by_n // 8, each)), g], _several(along))
+
+
+def _several(*iters: Iter) -> list[Iter]:
+    return [it for it in iters if it.extent != 1]
 
 
 @public

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.layout.base import Layout, Region
-from tilewright.layout.facts import INTS, Facts, Value
+from tilewright.layout.facts import INTS, Facts, Value, public
 from tilewright.layout.products import find_inner, find_outer
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SwizzledLayout"]
 
 
+@public.methods
 class SwizzledLayout(Layout):
     """A layout that ends with a swizzle, and so does what each of these operations returns."""
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from numpy.typing import NDArray
 
-from tilewright.primitives.elements import one_dtype
+from tilewright.primitives.elements import all_of, one_dtype, whole_vectors
 from tilewright.primitives.shapes import equal_extents
 from tilewright.primitives.table import Role, primitive
 
@@ -18,7 +18,7 @@ To = Annotated[NDArray[Any], Role("out", written=True, if_asked=ASKED)]
 From = Annotated[NDArray[Any], Role("in", if_asked=ASKED)]
 
 
-@primitive(shapes=equal_extents, elements=one_dtype)
+@primitive(shapes=equal_extents, elements=all_of(one_dtype, whole_vectors))
 def copy(
     dst: To, src: From, *, vec_len: int | None = None, clip: bool = False, fill: float | int | None = None
 ) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 
 from tilewright.dtypes import INT32, DType, common_dtype, dtype
-from tilewright.primitives.table import Mismatch, Tile
+from tilewright.primitives.table import ElementRule, Mismatch, Tile
 
-__all__ = ["arithmetic_dtype", "computable", "one_dtype"]
+__all__ = ["VECTOR_BYTES", "all_of", "arithmetic_dtype", "computable", "lengths_of", "one_dtype", "whole_vectors"]
 
 FLOAT32 = dtype("float32")
+VECTOR_BYTES = (16, 8, 4, 2, 1)
+"""The accesses that there are, the widest first."""
 
 
 def one_dtype(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
@@ -57,3 +59,28 @@ def arithmetic_dtype(sources: Iterable[DType], dst: DType, takes: str = "any", *
     if kind.is_integer and to.is_integer and to.bits > kind.bits:
         return dtype(f"{kind.kind}{to.bits}")
     return kind
+
+
+def lengths_of(bits: int) -> list[int]:
+    """Elements of so many bits in the accesses that there are, the widest first."""
+    return [8 * nbytes // bits for nbytes in VECTOR_BYTES if 8 * nbytes >= bits]
+
+
+def whole_vectors(tiles: Mapping[str, Tile], settings: Mapping[str, object]) -> Mismatch | None:
+    """``vec_len=`` is a number of elements that one access may have."""
+    asked, kind = settings.get("vec_len"), max((tile.dtype for tile in tiles.values()), key=lambda kind: kind.bits)
+    lengths = lengths_of(kind.bits)
+    if asked is None or asked in lengths:
+        return None
+    return Mismatch(
+        f"vec_len={asked} is no vector of 8 to 128 bits", f"{asked} elements of {kind}", ", ".join(map(str, lengths))
+    )
+
+
+def all_of(*rules: ElementRule) -> ElementRule:
+    """Each of these rules."""
+
+    def rule(tiles: Mapping[str, Tile], settings: Mapping[str, object]) -> Mismatch | None:
+        return next(filter(None, (each(tiles, settings) for each in rules)), None)
+
+    return rule

@@ -11,7 +11,10 @@ from tilewright.layout.facts import Facts, as_int
 from tilewright.primitives.shapes import equal, shown
 from tilewright.primitives.table import Array, Clipped, Mismatch, Seen, Shape, Tile, primitive
 
-__all__ = ["all", "any", "argmax", "argmin", "axes_of", "max", "min", "prod", "sum"]
+__all__ = ["ACCUMULATES", "all", "any", "argmax", "argmin", "axes_of", "max", "min", "prod", "sum"]
+
+ACCUMULATES = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
+"""The reductions that join two elements by an elementwise primitive, by its name."""
 
 
 def axes_of(keywords: Mapping[str, object], rank: int) -> tuple[int, ...] | None:

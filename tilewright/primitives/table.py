@@ -1,8 +1,8 @@
 """What a tile primitive is: a NumPy function whose signature is the primitive's, with rules for its operands.
 
-The positional parameters are the operands, each annotated with its role; the others are the keywords, each with its
-type and its default. The body is the meaning, and the first line of the docstring tells users. ``Tx``, the dispatcher,
-the reference page and the tests read the same row.
+The parameters with a role are the operands; the others are the keywords, each with its type and its default. Those
+before ``*`` may be given by position. The body is the meaning, and the first line of the docstring tells users. ``Tx``,
+the dispatcher, the reference page and the tests read the same row.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tilewright.layout.facts import Facts, Value
 if TYPE_CHECKING:
     from tilewright.primitives.elementwise import Formula
 
-__all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "In", "InOut", "Keyword", "Mismatch", "Operand", "Out",
-           "Primitive", "Role", "Scalar", "Seen", "Shape", "Tile", "operand_names", "primitive"]  # fmt: skip
+__all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "Factor", "In", "InOut", "Keyword", "Mismatch", "Operand",
+           "Out", "Primitive", "Role", "Scalar", "Seen", "Shape", "Tile", "operand_names", "primitive"]  # fmt: skip
 
 WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 """The scopes whose threads share memory; those of most primitives."""
@@ -44,7 +44,8 @@ class Role:
 
     def may_leave(self, keywords: Mapping[str, object]) -> bool:
         """May the region of a call with these keywords leave its buffer?"""
-        return self.clipped or any(keywords.get(key) not in (None, False) for key in self.if_asked)
+        asked = (keywords.get(key) for key in self.if_asked)
+        return self.clipped or any(value is not None and value is not False for value in asked)  # fill=0 asks, too
 
     def admits(self, *, tile: bool) -> bool:
         """May the operand be a tile, or a value?"""
@@ -58,6 +59,7 @@ InOut = Annotated[Array, Role("in-out", written=True)]
 Clipped = Annotated[Array, Role("out, clipped", written=True, clipped=True)]
 Seen = Annotated[Array, Role("in, clipped", clipped=True)]
 Scalar = Annotated[Any, Role("scalar", tile=False)]
+Factor = Annotated[Any, Role("scalar of any type", tile=False, value=True)]
 
 Shape: TypeAlias = tuple[Value, ...]
 
@@ -93,22 +95,27 @@ ShapeRule = Callable[[Mapping[str, Tile], Facts, Mapping[str, object]], "Mapping
 @dataclass(frozen=True, slots=True)
 class Operand:
     """What a primitive is called with. default: the number that stands for it where it is left out; of a tile without
-    one, `dst` stands for it.
+    one, `dst` stands for it, unless it is then absent.
     """
 
     name: str
     role: Role
     optional: bool = False
     default: float | None = None
+    absent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """A setting that variants read. type: as annotated, None aside."""
+    """A setting that variants read. type: as annotated, None aside; rule: what it must be where that is not all, in
+    words.
+    """
 
     name: str
     type: object
     default: object
+    rule: Callable[[object], bool] | None = None
+    words: str = ""
 
     @property
     def kinds(self) -> tuple[object, ...]:
@@ -119,12 +126,16 @@ class Keyword:
     @property
     def allowed(self) -> str:
         """What it may be, in words."""
+        if self.words:
+            return f"{self.name}= {self.words}"
         if get_origin(self.type) is Literal:
             return f"{self.name}= {', '.join(map(repr, self.kinds))}"
         return f"{self.name}= {' or '.join(f'of type {kind.__name__}' for kind in self.kinds)}"  # type: ignore[attr-defined]  # all types
 
     def admits(self, value: object) -> bool:
         """May it be that value?"""
+        if self.rule is not None:
+            return self.rule(value)
         if get_origin(self.type) is Literal:
             return value in self.kinds
         types = tuple(get_origin(kind) or kind for kind in self.kinds)
@@ -148,6 +159,12 @@ class Primitive:
     shapes: ShapeRule | None = None
     elements: ElementRule | None = None
     formula: Formula | None = None
+    by_position: tuple[str, ...] = ()
+
+    @property
+    def positional(self) -> tuple[str, ...]:
+        """The names of what may be given by position: the operands, and keywords that stand among them."""
+        return self.by_position or tuple(operand.name for operand in self.operands)
 
     @property
     def tiles(self) -> tuple[Operand, ...]:
@@ -167,26 +184,34 @@ class Primitive:
     def signature(self) -> inspect.Signature:
         """The signature with which a kernel calls it."""
         plain, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-        operands = [
-            inspect.Parameter(
+        made = {
+            each.name: inspect.Parameter(
                 each.name,
                 plain,
-                default=None if each.optional else inspect.Parameter.empty,
+                default=(each.default if self.by_position else None) if each.optional else inspect.Parameter.empty,
                 annotation="Tile" if not each.role.admits(tile=False) else "Value",
             )
             for each in self.operands
-        ]
-        keywords = [
-            inspect.Parameter(each.name, named, default=each.default, annotation=each.type)
-            for each in (DISPATCH, *self.keywords, *COMMON)
-        ]
-        return inspect.Signature([*operands, *keywords], return_annotation=None)
+        }
+        for each in (DISPATCH, *self.keywords, *COMMON):
+            how = plain if each.name in self.positional else named
+            made[each.name] = inspect.Parameter(each.name, how, default=each.default, annotation=each.type)
+        ordered = [made.pop(name) for name in self.positional]
+        return inspect.Signature([*ordered, *made.values()], return_annotation=None)
 
 
 PRIMITIVES: dict[str, Primitive] = {}
 
 DISPATCH = Keyword("dispatch", str | None, None)
-COMMON = (Keyword("workspace", object, None),)
+
+
+def _are_buffers(value: object) -> bool:
+    """Is it a dict of buffers, as a call keeps it: pairs of a name and an address?"""
+    pairs = isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+    return pairs and all(hasattr(address, "buffer") for _, address in value)  # type: ignore[attr-defined]  # a tuple
+
+
+COMMON = (Keyword("workspace", object, None, _are_buffers, 'a dict of buffers: {"scratch": buffer}'),)
 """Keywords that every call may have."""
 
 
@@ -197,16 +222,28 @@ def primitive(
 
     def register(meaning: Callable[..., None]) -> Primitive:
         hints = get_type_hints(meaning, include_extras=True)
-        operands, keywords = [], []
+        operands, keywords, by_position = [], [], []
         for each in inspect.signature(meaning).parameters.values():
-            if each.kind is inspect.Parameter.KEYWORD_ONLY:
+            role = next((part for part in get_args(hints[each.name]) if isinstance(part, Role)), None)
+            if each.kind is not inspect.Parameter.KEYWORD_ONLY:
+                by_position.append(each.name)
+            if role is None:
                 keywords.append(Keyword(each.name, hints[each.name], each.default))
             else:
-                (role,) = (part for part in get_args(hints[each.name]) if isinstance(part, Role))
                 optional = each.default is not inspect.Parameter.empty
                 operands.append(Operand(each.name, role, optional, each.default if optional else None))
         doc = " ".join((inspect.getdoc(meaning) or "").partition("\n\n")[0].split())
-        made = Primitive(meaning.__name__, doc, tuple(operands), tuple(keywords), scopes, meaning, shapes, elements)
+        made = Primitive(
+            meaning.__name__,
+            doc,
+            tuple(operands),
+            tuple(keywords),
+            scopes,
+            meaning,
+            shapes,
+            elements,
+            by_position=tuple(by_position),
+        )
         PRIMITIVES[made.name] = made
         return made
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INT32, INT64, DType
 from tilewright.errors import DispatchError, LayoutError, Span
-from tilewright.ir import Argument, Buffer, Expr, Region, Value, as_expr, const_value, same
+from tilewright.ir import Argument, Buffer, Const, Expr, Region, Value, as_expr, const_value, same
 from tilewright.ir.widths import has_wide_strides, widened
 from tilewright.layout import ComposeLayout, Layout, SwizzleLayout, TileLayout
 from tilewright.primitives import PRIMITIVES, Mismatch, Operand, Primitive
@@ -173,7 +173,11 @@ class TileCall:
     @property
     def text(self) -> str:
         """The call as the kernel has it."""
-        return f"{call_name(self.stmt)}({', '.join(map(str, (*self.tiles, *self.scalars.values())))})"
+        named = {operand.name: operand.default for operand in self.row.operands if operand.default is not None}
+        values = {name: part.value if isinstance(part, Const) else part for name, part in self.scalars.items()}
+        parts = [*map(str, self.tiles), *(str(part) for name, part in values.items() if name not in named)]
+        parts += [f"{name}={part}" for name, part in values.items() if name in named and part != named[name]]
+        return f"{call_name(self.stmt)}({', '.join(parts)})"
 
     @property
     def spaces(self) -> tuple[str, ...]:

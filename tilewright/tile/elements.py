@@ -27,7 +27,8 @@ from tilewright.ir import (
 )
 from tilewright.ir.fold import rounded
 from tilewright.isa.arith import ARITHMETIC
-from tilewright.primitives import Mismatch
+from tilewright.primitives import PRIMITIVES, Mismatch
+from tilewright.primitives.compute import COMPUTE, FORMULA, PREDICATE, Step, formula_of
 from tilewright.primitives.elements import arithmetic_dtype
 from tilewright.primitives.elementwise import ROUNDING, Formula
 from tilewright.tile.call import TileCall
@@ -48,7 +49,7 @@ def _chosen(op: str, for_floats: str) -> Callable[[Expr, Expr], Expr]:
     return apply
 
 
-def _fused(a: Expr, b: Expr, c: Expr) -> Expr:
+def _multiplied(a: Expr, b: Expr, c: Expr) -> Expr:
     return isa.call("fma", a, b, c) if a.dtype.is_float else a * b + c
 
 
@@ -58,12 +59,12 @@ def _rounded(name: str) -> Callable[..., Expr]:
 
 NAMES: Mapping[str, Callable[..., Expr]] = {
     **{name: _called(name) for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "pow")},
-    **{name: _called(name) for name in ("sqrt", "rsqrt", "abs")},
+    **{name: _called(name) for name in ("sqrt", "rsqrt", "abs", "rint", "floor", "ceil", "trunc")},
     "maximum": _chosen("max", "maximum"),
     "minimum": _chosen("min", "minimum"),
     "fmax": _chosen("max", "fmax"),
     "fmin": _chosen("min", "fmin"),
-    "fma": _fused,
+    "fma": _multiplied,
     "where": select,
     **{f"rounded_{op}": _rounded(f"rounded_{op}") for op in ("add", "sub", "mul", "div", "fma")},
 }
@@ -112,13 +113,49 @@ class Computation:
 
     def typed(self, name: str, value: Expr) -> Expr:
         """A source in the type of arithmetic."""
-        if name == "pred":
-            return value if value.dtype == BOOL else as_expr(value != 0)
-        return cast(value, self.kind)
+        return _truth(value) if name == PREDICATE else cast(value, self.kind)
 
     def summary(self) -> str:
         """``in float32``, where that says something."""
         return f", computed in {self.kind}" if self.kind != self.dst else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused(Computation):
+    """What the steps of a `compute` come to."""
+
+    step: Step
+
+    def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
+        """The element of dst: each step in its own type of arithmetic."""
+        return cast(self._result(self.step, {**values, **tiles}, self.dst), self.dst)
+
+    def _result(self, step: Step, sources: Mapping[str, Expr], dst: DType) -> Expr:
+        kind = step.kinds({name: value.dtype for name, value in sources.items()}, dst)[0]
+        given: dict[str, Expr] = {}
+        for place, source in step.named():
+            if isinstance(source, Step):
+                value: Value = self._result(source, sources, step.asked(source, place, dst))
+            else:
+                value = sources[source] if isinstance(source, str) else source
+            given[place] = _truth(value) if place == PREDICATE else cast(value, kind)
+        row = PRIMITIVES[step.name]
+        keywords = {**{each.name: each.default for each in row.keywords}, **dict(step.keywords)}
+        defaults = {each.name: as_expr(each.default, kind) for each in row.operands[1:] if each.default is not None}
+        made: Expr = step.formula.of(NAMES, {**defaults, **given}, keywords)
+        return made
+
+    def packs(self, call: TileCall) -> bool:
+        """No instruction computes several steps."""
+        return False
+
+    def typed(self, name: str, value: Expr) -> Expr:
+        """Each step converts its sources."""
+        return value
+
+    def summary(self) -> str:
+        """``: exp(a - b) * 2.0, computed in float32``."""
+        return f": {self.step}{Computation.summary(self)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +176,11 @@ class Moving:
     def summary(self) -> str:
         """Nothing to say."""
         return ""
+
+
+def _truth(value: Value) -> Expr:
+    made = as_expr(value)
+    return made if made.dtype == BOOL else as_expr(made != 0)
 
 
 def indexed(value: Expr) -> bool:
@@ -163,14 +205,34 @@ def computation(call: TileCall) -> Computation | Moving:
         raise call.invalid(
             Mismatch("no source is a tile", given, "at least one tile", f"Tx.fill({call['dst']}, value)")
         )
-    values = {name: value for name, value in call.scalars.items() if name != "pred"}
-    kind = _kind(call, [kind for name, kind in tiles if name != "pred"], values, dst[1], formula)
+    if call.stmt.primitive == COMPUTE:
+        return _fused(call, dst[1], formula)
+    values = {name: value for name, value in call.scalars.items() if name != PREDICATE}
+    kind = _kind(call, [kind for name, kind in tiles if name != PREDICATE], values, dst[1], formula)
     config = dict(call.config)
     keywords = {each.name: config.get(each.name, each.default) for each in call.row.keywords if each.name != "vec_len"}
     made = Computation(formula, kind, dst[1], call.scalars, keywords)
     _check_numbers(call, kind, values)
     _check_rounding(call, made)
     return made
+
+
+def _fused(call: TileCall, dst: DType, formula: Formula) -> Fused:
+    text = str(dict(call.config).get(FORMULA, ""))
+    known = {**{name: side.dtype for name, side in call.sides.items() if name != "dst"},
+             **{name: value.dtype for name, value in call.scalars.items()}}  # fmt: skip
+    try:
+        step = formula_of(text)
+        if missing := sorted(set(step.names()) - set(known)):
+            raise KernelError(f"{text} asks for {', '.join(missing)}", given=f"sources {', '.join(known)}",
+                              allowed="a source for each name of the formula")  # fmt: skip
+        step = step.filled({name: value.value for name, value in call.scalars.items() if isinstance(value, Const)})
+        kind = step.kinds(known, dst)[0]
+    except KernelError as error:
+        raise call.invalid(
+            Mismatch(error.what, str(error.given or text), str(error.allowed or "one common dtype"), error.hint)
+        ) from None
+    return Fused(formula, kind, dst, call.scalars, {FORMULA: text}, step)
 
 
 def _kind(call: TileCall, tiles: list[DType], values: Mapping[str, Expr], dst: DType, formula: Formula) -> DType:

@@ -10,9 +10,10 @@ import numpy as np
 
 from tilewright.ir import Binary, Const, Expr, Region, Var, const_value, walk
 from tilewright.layout import ComposeLayout, Iter, Layout, TileLayout
+from tilewright.primitives.elements import VECTOR_BYTES
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Change, Decline
-from tilewright.tile.partition import VECTOR_BYTES, missing_fact, places, storage_start
+from tilewright.tile.partition import missing_fact, places, storage_start
 
 if TYPE_CHECKING:
     from tilewright.isa import Form

@@ -18,6 +18,7 @@ from tilewright.dtypes import INT64
 from tilewright.ir import AddressOf, Buffer, Expr, as_expr, binary, const_value
 from tilewright.ir.sums import Sum
 from tilewright.layout import ComposeLayout, Iter, Layout, SwizzleLayout, Value
+from tilewright.primitives.elements import lengths_of
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.walks import Ints, Offset, Walk, linear, plus, separated, times, walk_of
 
@@ -35,12 +36,12 @@ __all__ = [
     "one_storage",
     "places",
     "repeats",
+    "root_of",
     "storage_start",
     "tracked",
     "widest_vector",
 ]
 
-VECTOR_BYTES = (16, 8, 4, 2, 1)
 LARGE = 1 << 30  # an offset from which on sums with it are made in 64 bits
 MOST_ELEMENTS = 1 << 20  # of a buffer whose whole table is made
 
@@ -143,8 +144,7 @@ def vector_lengths(call: TileCall) -> list[int]:
 
     The call's ``vec_len=`` leaves only that one.
     """
-    bits = max(side.dtype.bits for side in call.tiles)
-    lengths = [8 * nbytes // bits for nbytes in VECTOR_BYTES if 8 * nbytes >= bits]
+    lengths = lengths_of(max(side.dtype.bits for side in call.tiles))
     asked = call.option("vec_len")
     return lengths if asked is None else [length for length in lengths if length == asked]
 
@@ -257,11 +257,11 @@ def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
 
 def one_storage(call: TileCall) -> bool:
     """May an element be written where others are still read?"""
-    roots = [_root(side.buffer) for side in call.tiles]
+    roots = [root_of(side.buffer) for side in call.tiles]
     return any(root == roots[0] for root in roots[1:])
 
 
-def _root(buffer: Buffer) -> object:
+def root_of(buffer: Buffer) -> object:
     """What tells the storage from others."""
     while isinstance(buffer.data, AddressOf):
         buffer = buffer.data.buffer

@@ -120,6 +120,7 @@ class _Resolver:
         operands |= {
             each.name: stmt.args[0] if each.default is None else as_expr(each.default)
             for each in row.operands[len(stmt.args) :]
+            if not each.absent
         }
         sides = {key: side_of(part, facts) for key, part in operands.items() if isinstance(part, Region)}
         scalars = {key: part for key, part in operands.items() if not isinstance(part, Region)}

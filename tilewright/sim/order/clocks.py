@@ -9,6 +9,7 @@ wave do the same, one row of clocks stands for all of them. Of an operation a fl
     OFFERED   a fence before a meeting has put it in order for others
     HEARD     others have offered it: that travels with any meeting, a relaxed one too
     ORDERED   a fence after a meeting has put it before all that comes now
+    FENCED    a proxy fence in the CTA has come after it; that all knowers of the CTA share
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Known", "Ledger", "Times", "joined", "told"]
+__all__ = ["FENCED", "HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Known", "Ledger", "Times", "joined", "told"]
 
-SEEN, OFFERED, HEARD, ORDERED = 1, 2, 4, 8
+SEEN, OFFERED, HEARD, ORDERED, FENCED = 1, 2, 4, 8, 16
 NUMBERS = 256  # of operations' parts, to begin with
 FOREVER = 1 << 30  # the time up to which threads are known that do not exist
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -17,19 +16,19 @@ from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Fences, Pattern, Phases, Signals, arrivals_of, signals_of, together
-from tilewright.sim.order.clocks import HEARD, SEEN, Clocks, Known, Ledger
+from tilewright.sim.order.channels import Pattern, Signals, arrivals_of, signals_of, together
+from tilewright.sim.order.clocks import HEARD, SEEN, Known
 from tilewright.sim.order.completion import check_freed, check_issue
 from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
 from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.on_behalf import awaited, places_of
-from tilewright.sim.order.operations import Operations, Stretch
+from tilewright.sim.order.operations import Stretch
 from tilewright.sim.order.places import Access, Places
-from tilewright.sim.order.protocol import CLUSTER, Protocol
-from tilewright.sim.order.proxies import Stores, overwrites
+from tilewright.sim.order.protocol import CLUSTER
 from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.reports import report, warning
+from tilewright.sim.order.wave import WaveOrder
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -47,36 +46,10 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.records import Candidates
 
-__all__ = ["Order", "WaveOrder"]
+__all__ = ["Order"]
 
-PITCH = 256  # the shared memories of a cluster follow each other in multiples of so many bytes
 ANYWHERE = 0  # where pointers of run time write
 RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire")  # fences
-
-
-class WaveOrder:
-    """The order of a wave of CTAs. meetings: what barriers hand on, by number; by ~number, to the same CTA alone."""
-
-    def __init__(self, wave: Wave, grain: int) -> None:
-        asynchronous = wave.run.program.has_asynchronous
-        self.clocks = Clocks(wave, has_parts=asynchronous)
-        name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
-        self.shared = Places(name, nbytes, grain, is_global=False)
-        if wave.run.cluster_ctas > 1:
-            pitch = -(-max(nbytes, 1) // PITCH) * PITCH
-            self.shared = Places(f"{name} {wave.first}", ctas * pitch, grain, is_global=True, pitch=pitch)
-        self.meetings: dict[int, Ledger] = defaultdict(lambda: Ledger(self.clocks))
-        self.phases = Phases(self.clocks)
-        self.fences = Fences(self.clocks)
-        self.operations = Operations(self.clocks) if asynchronous else None
-        self.stores = Stores(self.clocks, overwrite=overwrites(wave.run.program)) if asynchronous else None
-        self.protocol = Protocol(self.clocks)
-
-    def located(self, batch: Batch, at: Address) -> Address:
-        """Addresses of the own CTA's shared memory as `Places` has them."""
-        if not self.shared.is_global:
-            return at
-        return Address(at.start, *at.parts, Part(batch.rows(self.shared.pitch)))
 
 
 class Order(Check):
@@ -299,7 +272,7 @@ class Order(Check):
             self._arrived(batch.wave, signals, signal, at)
             order.protocol.visited(signals, at, arrives=True)
         else:
-            order.protocol.seen(signals)
+            order.protocol.seen(signals, at)
             for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
                 self._waited(batch.wave, signals.who[those], known, signal)
 
@@ -347,6 +320,9 @@ class Order(Check):
         operations = order.operations
         assert operations is not None
         self._expand(operation.batch.wave)
+        key, unseen = (str(operation.instruction.at), ""), ""
+        if order.stores is not None and key not in self.warned:
+            unseen = next(order.stores.unseen_by(operation, operations, self.program), "")
         if operation.is_commit:
             operations.commit(operation)
         else:
@@ -354,11 +330,9 @@ class Order(Check):
         for one in operation.touched:
             for access in places_of(self, operation, one):
                 self._meet(access)
-        key = (str(operation.instruction.at), "")
-        for words in order.stores.unseen_by(operation, self.program) if order.stores and key not in self.warned else ():
-            if key not in self.warned:
-                self.warned.add(key)
-                operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {words}")
+        if unseen:
+            self.warned.add(key)
+            operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {unseen}")
 
     def completing(self, operation: Operation) -> None:
         """A commit reports, to whoever sees the phase over, what its thread had issued before; a signal its own."""

@@ -51,6 +51,11 @@ class Part:
         return self.operation.issuers.lanes == 1
 
     @property
+    def writes_shared_as_threads_do(self) -> bool:
+        """Does it write shared memory through the generic proxy?"""
+        return any(one.space == "shared" and one.proxy == "generic" for one in self.operation.writes)
+
+    @property
     def warp(self) -> int:
         """The warp of the thread."""
         return self.thread // 32

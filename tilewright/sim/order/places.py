@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 
-__all__ = ["CTA", "MANY", "THREAD", "Access", "Places"]
+__all__ = ["CTA", "CTA_BITS", "MANY", "THREAD", "Access", "Places", "bound_of"]
 
 THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; did several; bits below the CTA
 CTA_BITS = 23
@@ -276,7 +276,7 @@ class Places:
 
     def _candidates(self, access: Access, block: Block) -> Candidates | None:
         tags = access.load(block)
-        late = tags >> self.shift > _bound(access.known())
+        late = tags >> self.shift > bound_of(access.known())
         if self.is_global:
             ctas = access.batch.rows(1) + access.batch.wave.first
             late = (tags != 0) & (late | (tags >> CTA & (1 << CTA_BITS) - 1 != ctas[..., None]))
@@ -364,7 +364,7 @@ class Places:
         late, self._late = self._late, []
         for access, known in late:
             if self.is_global or access.time > access.clocks.floor:
-                self._read(access, _bound(known))
+                self._read(access, bound_of(known))
 
     def _read(self, access: Access, bound: Ints) -> None:
         """Where a reader does not know of the last one, or two read at once, the tag says that there are many."""
@@ -381,7 +381,7 @@ class Places:
             self._store_many(access, self.readers, tags, lanes)
 
 
-def _bound(known: Times) -> Ints:
+def bound_of(known: Times) -> Ints:
     """Up to when each warp knows everyone of its CTA, (CTAs or 1, warps, 1, 1)."""
     return np.asarray(known.min(-1)[..., None, None], np.int64)
 

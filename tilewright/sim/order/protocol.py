@@ -5,7 +5,7 @@ Source: PTX ISA, "bar, barrier", "barrier.cluster", "mbarrier.init", "Cluster: d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,13 +30,16 @@ INIT = Fence("release", "cluster", "mbarrier.init")
 
 @dataclass(eq=False, slots=True)
 class Made:
-    """An m-barrier that is alive: who made it and when. fenced: for the cluster; shown: at a barrier of the cluster."""
+    """An m-barrier that is alive: who made it and when. fenced: for the cluster; shown: at a barrier of the cluster;
+    known: warps and their lanes that surely came after.
+    """
 
     thread: int
     time: int
     fenced: bool = False
     told: bool = False
     shown: bool = False
+    known: set[tuple[int, bytes]] = field(default_factory=set)
 
 
 @dataclass(eq=False, slots=True)
@@ -142,7 +145,7 @@ class Protocol:
         for k, row, thread in signals.who[far].each() if len(far) else ():
             home, offset = int(signals.home[far[k]]), int(signals.offset[far[k]])
             made = self.made.get((home, offset))
-            if made is not None and not (made.shown or self._knows(row, thread, home, made)):
+            if made is not None and not self._knows(row, thread, home, made):
                 raise SimulationError(
                     f"an arrival at {self._name(offset)} of another CTA, which may not have initialised it",
                     given=f"{self._who(row, thread)}, at that of CTA {self.wave.cta_name(home)}",
@@ -152,6 +155,9 @@ class Protocol:
                 )
 
     def _knows(self, row: int, thread: int, home: int, made: Made) -> bool:
+        """Does a thread come after mbarrier.init in the CTA ``home``?"""
+        if made.shown or (row, thread) == (home, made.thread):
+            return True
         rows, knowers = np.array([row]), self.clocks.knower[[thread]]
         ctas = np.array([home + self.wave.first])
         return bool(self.clocks.knows(rows, knowers, ctas, np.array([made.thread]), np.array([made.time]))[0])
@@ -167,8 +173,9 @@ class Protocol:
             home, offset = int(signals.home[k]), int(signals.offset[k])
             self.visits.append(Visit(home, row, thread, self.clocks.now, offset, phase, at))
 
-    def seen(self, signals: Signals) -> None:
-        """Threads have seen the phase of arrivals over: they are still there."""
+    def seen(self, signals: Signals, at: Span | None) -> None:
+        """Threads have seen the phase of arrivals over: they are still there, and so was the m-barrier."""
+        self._looked(signals, at)
         now = {
             (home, offset): phase
             for home, offset, phase in zip(
@@ -181,6 +188,25 @@ class Protocol:
                 for visit in self.visits
                 if visit.phase < 0 or now.get((visit.home, visit.offset), visit.phase) == visit.phase
             ]
+
+    def _looked(self, signals: Signals, at: Span | None) -> None:
+        """Threads wait at m-barriers of their own CTA, which they know to be made."""
+        who = signals.who
+        for k, (home, offset) in enumerate(zip(signals.home.tolist(), signals.offset.tolist(), strict=True)):
+            made = self.made.get((home, offset))
+            key = (int(who.warps[k]), who.lanes[k].tobytes())
+            if made is None or key in made.known:
+                continue
+            for _, row, thread in who[np.array([k])].each():
+                if not self._knows(row, thread, home, made):
+                    raise SimulationError(
+                        f"a wait at {self._name(offset)}, which may not have been initialised",
+                        given=self._who(row, thread),
+                        allowed="a wait after a meeting with the thread of mbarrier.init",
+                        hint="T.cuda.cta_sync() by all warps between mbarrier.init and the wait",
+                        at=at,
+                    )
+            made.known.add(key)
 
     def closed(self) -> None:
         """All CTAs of the wave have ended: has everyone waited, and was who was visited surely there still?"""

@@ -19,6 +19,7 @@ import numpy as np
 from tilewright.isa import Fence, ProxyFence
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.masks import spread
+from tilewright.sim.order.clocks import FENCED, SEEN
 from tilewright.sim.order.missing import fence_name
 
 if TYPE_CHECKING:
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.pending import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.actors import Actors
     from tilewright.sim.order.channels import Signals
     from tilewright.sim.order.clocks import Clocks, Times
+    from tilewright.sim.order.operations import Operations
 
 __all__ = ["Stores", "overwrites"]
 
@@ -46,12 +49,15 @@ UNIT = 16  # bytes of shared memory that are remembered together
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Half:
-    """A fence that releases: of the thread of a CTA, at a time. until: up to when each warp's stores are covered."""
+    """A fence that releases: of the thread of a CTA, at a time. until: up to when each warp is covered; parts:
+    numbers of operations' parts that are.
+    """
 
     row: int
     thread: int
     time: int
     until: Times
+    parts: Ints
 
 
 def overwrites(program: Subject) -> bool:
@@ -120,13 +126,15 @@ class Stores:
             return
         until = self.clocks.published(who).threads.reshape(len(who), -1, 32).min(-1)[:, : self.since.shape[1]]
         until[np.arange(len(who)), self._warp(who.rows, who.warps)] = self.clocks.now
+        seen = self.clocks.flags_of(who.rows, 32 * who.warps + who.lanes.argmax(1)) & SEEN
+        parts = [np.flatnonzero(each) for each in seen]
         if fence.side == "release":
             self.clocks.now += 1
-            self.halves += [_Half(row, thread, self.clocks.now, until[k]) for k, row, thread in who.each()]
+            self.halves += [_Half(row, thread, self.clocks.now, until[k], parts[k]) for k, row, thread in who.each()]
             return
         self.made[who.rows] = False
-        for row, covered in zip(who.rows.tolist() if fence.space != "global" else (), until, strict=False):
-            self._cover(row, covered)
+        for k, row in enumerate(who.rows.tolist() if fence.space != "global" else ()):
+            self._cover(row, until[k], parts[k])
 
     def _acquired(self, who: Actors) -> None:
         """Whoever comes after a half that released completes it."""
@@ -135,19 +143,21 @@ class Stores:
         for half in self.halves:
             cta, thread, time = (np.full(count, of) for of in (half.row + clocks.wave.first, half.thread, half.time))
             if clocks.knows(who.rows, knowers, cta, thread, time).any():
-                self._cover(half.row, half.until)
+                self._cover(half.row, half.until, half.parts)
 
-    def _cover(self, row: int, until: Times) -> None:
+    def _cover(self, row: int, until: Times, parts: Ints) -> None:
+        self.clocks.parts[self.clocks.at(np.array([row])), :, parts[:, None]] |= FENCED
         for table in (self.since, self.loaded):
             if table is not None:
                 since = table[row]
                 since[since <= until[:, None]] = 0
 
-    def unseen_by(self, operation: Operation, program: Subject) -> Iterator[str]:
-        """What an operation may not see, in words, and the fence that it lacks."""
+    def unseen_by(self, operation: Operation, operations: Operations, program: Subject) -> Iterator[str]:
+        """What an operation that begins now may not see, in words, and the fence that it lacks."""
         for one in operation.touched:
             if one.proxy != "async" or one.space != "shared":
                 continue
+            yield from self._unseen_copies(one, operations, program)
             for table, did, after in (
                 (self.since, "stored", "stores"),
                 (self.loaded if one.writes else None, "loaded", "loads"),
@@ -168,6 +178,21 @@ class Stores:
                 yield (
                     f"arrives at {what}, made without a fence after it; "
                     f"{fence_name(INIT)}() belongs between mbarrier.init and the barrier"
+                )
+
+    def _unseen_copies(self, one: Touched, operations: Operations, program: Subject) -> Iterator[str]:
+        """What operations that are no asynchronous unit's have written, and an m-barrier has told of."""
+        copies = [part.number for part in operations.parts.values() if part.writes_shared_as_threads_do]
+        for rows, units in operations.units_of(one) if copies else ():
+            number = np.where(one.touches, operations.filling[rows, units], 0)
+            unfenced = np.isin(number, copies) & (self.clocks.parts[self.clocks.at(rows), 0, number] & FENCED == 0)
+            if unfenced.any():
+                place = tuple(np.argwhere(unfenced)[0].tolist())
+                part, verb = operations.parts[int(number[place])], "overwrites" if one.writes else "reads"
+                source = program.places.shared_at(int(one.at[place])).name
+                yield (
+                    f"{verb} {source}, written by {part.operation.name} of warp {part.warp} without a proxy fence; "
+                    f"{fence_name(ASYNC)}() belongs after the wait for it"
                 )
 
     def _lacks(self, row: int, writer: int, after: str) -> str:

@@ -36,9 +36,9 @@ class Record:
         self.mask = mask
         self.at = Address(at.start, *at.parts)
 
-    def is_of(self, cta: int) -> bool:
-        """Is a CTA of the grid in the wave that did this?"""
-        return self.first <= cta < self.first + self.whole
+    def is_of(self, ctas: Ints) -> Bools:
+        """Which CTAs of the grid are in the wave that did this?"""
+        return (ctas >= self.first) & (ctas < self.first + self.whole)
 
     def threads(self) -> tuple[Ints, Ints, Ints]:
         """The CTA of the grid, the thread and the address of each that took part."""
@@ -96,9 +96,13 @@ class Log:
             if not of_that_time:
                 del self._by_time[oldest.time]
 
+    def at(self, time: int) -> list[Record]:
+        """Those of all waves at a time that are remembered."""
+        return self._by_time.get(time, [])
+
     def find(self, cta: int, time: int) -> Record | None:
         """Of a CTA of the grid at a time, if it is remembered."""
-        return next((each for each in self._by_time.get(time, ()) if each.is_of(cta)), None)
+        return next((each for each in self.at(time) if each.first <= cta < each.first + each.whole), None)
 
     def newest_first(self) -> list[Record]:
         """All of them."""
