@@ -13,7 +13,7 @@ __all__ = ["COMPUTE", "EXAMPLES", "kernels", "module"]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COMPUTE = (
     "elementwise", "bias_gelu", "row_sum", "softmax", "layer_norm", "layer_norm_backward", "rms_norm", "cross_entropy",
-    "quantize", "scan", "histogram", "stencil", "embedding",
+    "quantize", "scan", "histogram", "stencil", "embedding", "matmul_ring", "flash_attention",
 )  # fmt: skip
 
 

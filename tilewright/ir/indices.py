@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INT32
 from tilewright.errors import KernelError
-from tilewright.ir.build import as_expr, cast
+from tilewright.ir.build import cast
 from tilewright.ir.expr import Expr, Value, const_value
 from tilewright.ir.sums import distance
 from tilewright.layout import TileLayout

@@ -82,8 +82,13 @@ class _NoTruth(Tiled):
             f"`{self}` has an answer for each element",
             given="a condition on tiles",
             allowed="one value",
-            hint="T.select(a < b, a, b)",
+            hint="T.select(a < b, a, b); of a tile of one element t[0]",
         )
+
+
+def _shown(value: object) -> str:
+    """A whole buffer by its name."""
+    return str(getattr(value, "name", value))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,9 +113,10 @@ class Computed(_NoTruth):
         return Computed(_PRIMITIVES[op], (left, right))
 
     def __str__(self) -> str:
+        shown = [_shown(source) for source in self.sources]
         if self.primitive in OPERATORS:
-            return f"({self.sources[0]} {OPERATORS[self.primitive]} {self.sources[1]})"
-        return f"{self.primitive}({', '.join(map(str, self.sources))})"
+            return f"({shown[0]} {OPERATORS[self.primitive]} {shown[1]})"
+        return f"{self.primitive}({', '.join(shown)})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,4 +130,4 @@ class Reduced(_NoTruth):
     keepdims: bool = False
 
     def __str__(self) -> str:
-        return f"{self.primitive}({self.source}{'' if self.axes is None else f', axis={self.axes}'})"
+        return f"{self.primitive}({_shown(self.source)}{'' if self.axes is None else f', axis={self.axes}'})"

@@ -25,6 +25,7 @@ from tilewright.ir import (
     Load,
     Reduced,
     Region,
+    Tiled,
     Var,
     Vector,
     as_expr,
@@ -142,7 +143,7 @@ def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False
     builder, env = parser.builder, parser.env
     entry = env.find(name)
     if isinstance(value, (Computed, Reduced)) and not meta:
-        _check_assignable(parser, name, entry)
+        _check_place(parser, name, entry, value)
         value = hold(value, name).buffer
     if not meta and is_scalar(value) and not _is_fresh(builder, value):
         if entry is not None and entry.kind in ("scalar", "place"):
@@ -156,6 +157,14 @@ def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False
         return
     _check_assignable(parser, name, entry)
     env.define(name, value, _kind(builder, value, meta=meta))
+
+
+def _check_place(parser: Parser, name: str, entry: Entry | None, value: object) -> None:
+    """A name from outside of the block keeps its tile: what is computed is stored to that."""
+    if entry is not None and isinstance(entry.value, Tiled) and parser.env.is_outside(name):
+        raise KernelError(f"{name} is a tile from outside of this block", given=f"{name} = {value}",
+                          allowed="another name, or its elements", hint=f"{name}[:] = ...")  # fmt: skip
+    _check_assignable(parser, name, entry)
 
 
 def _is_fresh(builder: Builder, value: object) -> bool:
@@ -272,8 +281,8 @@ def augmented(parser: Parser, node: ast.AugAssign) -> None:
         raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
     if isinstance(old, Buffer):
         hint = (
-            f"{target.id}[0] {ast.unparse(node).partition(' ')[2]}"
-            if isinstance(target, ast.Name) and old.shape == (1,)
+            f"{target.id}[{'0' if old.shape == (1,) else ':'}] {ast.unparse(node).partition(' ')[2]}"
+            if isinstance(target, ast.Name)
             else None
         )
         raise KernelError(f"{old.name} is a buffer, which has no value", given=ast.unparse(node), hint=hint)

@@ -33,6 +33,7 @@ from tilewright.lang.elsewhere import hint_for
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.tile_assignments import hold
 from tilewright.lang.values import MetaValue
+from tilewright.primitives.compute import OPERATORS
 
 __all__ = ["BINARY", "compared", "define", "known_truth"]
 
@@ -83,6 +84,8 @@ def known_truth(parser: Parser, value: object) -> bool | None:
         return None
     try:
         return bool(value)
+    except TilewrightError:
+        raise
     except Exception as error:  # an array of several elements, or an object of the user's own
         raise KernelError(
             "this value is neither true nor false", given=f"{type(value).__name__}: {error}", allowed="one condition"
@@ -152,20 +155,20 @@ def arithmetic(parser: Parser, node: ast.BinOp) -> object:
         except TilewrightError as error:
             raise error.located(parser.source.span(step)) from None
         except Exception as error:  # an operator that the values lack
-            raise _region_refused(parser, step, value, right) or parser.failed(step, error) from error
+            raise _tiles_refused(parser, step, value, right) or parser.failed(step, error) from error
     return value
 
 
-def _region_refused(parser: Parser, node: ast.BinOp, *values: object) -> KernelError | None:
-    """A tile where a number is asked for: it has fewer indices than dimensions."""
-    found = next((value for value in values if isinstance(value, Region)), None)
+def _tiles_refused(parser: Parser, node: ast.BinOp, *values: object) -> KernelError | None:
+    """An operator that tiles do not have."""
+    found = next((value for value in values if isinstance(value, Tiled)), None)
     if found is None:
         return None
-    shape = ", ".join(map(str, found.buffer.shape))
+    symbol = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[1:-1].strip()
     return KernelError(
-        f"{found} is a region, no number",
+        f"tiles have no operator {symbol}",
         given=ast.unparse(node),
-        allowed=f"one element of {found.buffer.name}: an index for each dimension of ({shape})",
+        allowed=f"{' '.join(OPERATORS.values())}, the functions of T, or one element: an index for each dimension",
         at=parser.source.span(node),
     )
 

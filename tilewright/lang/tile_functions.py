@@ -106,7 +106,7 @@ def _larger(name: str, *values: object) -> object:
 
 for _name, _row in PRIMITIVES.items():
     if _row.formula is not None and _name not in (*OPERATORS, CAST, SELECT, COMPUTE):
-        form(_name)(_elementwise(_name))
+        form(_name)(_elementwise(_name))  # type: ignore[type-var]  # of tiles it is no Expr
 
 _OF_VALUES: dict[str, Callable[..., object]] = {name: public(OF_VALUES[name]) for name in ("select", "cast", *LARGER)}  # type: ignore[type-var, misc]  # functions
 EXPORTS: dict[str, object] = {

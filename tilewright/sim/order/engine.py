@@ -243,11 +243,11 @@ class Order(Check):
                 return
         self.locations.awake |= bool(sem)
         if sem in ACQUIRES:
-            self.locations.fenced(order.clocks, who, str(fence.scope))
+            self.locations.fenced(order.clocks, who, str(fence.scope), of_shared=fence.is_of_shared)
         if order.stores is not None:
             order.stores.fenced(who, fence)
         if sem in RELEASES:
-            order.fences.passed(who, str(fence.scope))
+            order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared)
 
     # m-barriers
 
