@@ -278,6 +278,21 @@ class TileFunctions:
     ) -> None:
         """`D` becomes `alpha * A @ B + beta * C`; with `beta` 0 nobody reads `C`, which is `D` if left out."""
     @staticmethod
+    def gemm_async(
+        D: Tile,
+        A: Tile,
+        B: Tile,
+        accum: Value = False,
+        *,
+        dispatch: str | None = None,
+        transA: bool = False,
+        transB: bool = False,
+        negate: bool = False,
+        sync: bool = False,
+        workspace: object = None,
+    ) -> None:
+        """The call begins to compute `D = A @ B.T`, or `D += A @ B.T` where `accum`; waiting for it is the caller's."""
+    @staticmethod
     def gt(
         dst: Tile,
         src1: Tile,

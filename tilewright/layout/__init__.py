@@ -25,6 +25,7 @@ from tilewright.layout.ready import (
     tma_shared_layout,
     tmem_datapath_layout,
     wg_local_layout,
+    wgmma_fragment,
 )
 from tilewright.layout.swizzle import SwizzleLayout
 from tilewright.layout.thread_axes import threads
@@ -61,5 +62,6 @@ __all__ = [
     "tmem_datapath_layout",
     "to_cute",
     "wg_local_layout",
+    "wgmma_fragment",
 ]
 __all__ += axes.__all__

@@ -23,6 +23,7 @@ __all__ = [
     "tma_shared_layout",
     "tmem_datapath_layout",
     "wg_local_layout",
+    "wgmma_fragment",
 ]
 
 
@@ -61,6 +62,36 @@ def wg_local_layout(cols: int, rows: int = 128) -> TileLayout:
     lanes = min(rows, 128)
     turns = [Iter(rows // 128, cols)] if rows > 128 else []
     return TileLayout([*turns, Iter(lanes, 1, tid_in_wg), Iter(cols, 1)])
+
+
+@public
+def wgmma_fragment(rows: int, columns: int, operand: str = "D", element: str = "float32") -> TileLayout:
+    """Who of a warpgroup holds which element of D, or of A in registers, of ``wgmma``: 64 rows, or several times that.
+
+    Of each 64 rows, warp w holds 16w and the 15 after it. Slots count elements, the low bits of the first register
+    first. A has elements of ``element``, D of 32 or 16 bits alike.
+
+    >>> wgmma_fragment(64, 128)
+    S[(4, 2, 8, 16, 4, 2):(32@tid_in_wg, 2, 4@tid_in_wg, 4, 1@tid_in_wg, 1)]
+    >>> wgmma_fragment(64, 16, "A", "bfloat16")
+    S[(4, 2, 8, 2, 4, 2):(32@tid_in_wg, 2, 4@tid_in_wg, 4, 1@tid_in_wg, 1)]
+
+    Source: PTX ISA, "Register Fragments" of wgmma.mma_async.
+    """
+    if operand not in ("A", "D"):
+        raise LayoutError(f"no fragment of wgmma's {operand}", given=operand, allowed=choices(operand, "AD"))
+    held = 2 if operand == "D" else 32 // dtype(element).bits  # neighbours of a row that a thread has
+    across = 4 * held * (1 if operand == "D" else 2)  # columns that the fragment comes in
+    if rows < 1 or columns < 1 or rows % 64 or columns % across:
+        raise LayoutError(
+            f"a fragment of {rows} x {columns} of wgmma's {operand}",
+            given=f"{rows} rows, {columns} columns",
+            allowed=f"multiples of 64 rows and {across} columns",
+        )
+    blocks = [Iter(rows // 64, columns // 2)] if rows > 64 else []
+    height = [Iter(4, 32, tid_in_wg), Iter(2, held), Iter(8, 4, tid_in_wg)]
+    width = [Iter(columns // (4 * held), 2 * held), Iter(4, 1, tid_in_wg), Iter(held, 1)]
+    return TileLayout([*blocks, *height, *(width if held > 1 else width[:-1])])
 
 
 DATAPATHS: dict[str, tuple[tuple[int, OnAxis], ...]] = {
