@@ -33,11 +33,10 @@ def is_far(buffer: Buffer, facts: RangeFacts) -> bool:
 
 
 def has_wide_strides(buffer: Buffer, facts: RangeFacts) -> bool:
-    """May an index inside of the buffer times its stride, a number, be beyond 32 bits?"""
+    """May an index inside of the buffer times its stride be beyond 32 bits?"""
     if not isinstance(buffer.layout, TileLayout):
         return False
-    known = [(it.extent, const_value(it.stride)) for it in buffer.layout.shard]
-    return sum(_most(extent, facts) * abs(int(stride or 0)) for extent, stride in known) > MOST_NEAR
+    return sum(_most(it.extent, facts) * abs(_most(it.stride, facts)) for it in buffer.layout.shard) > MOST_NEAR
 
 
 def _most(value: Value, facts: RangeFacts) -> int:

@@ -44,7 +44,8 @@ class Role:
 
     def may_leave(self, keywords: Mapping[str, object]) -> bool:
         """May the region of a call with these keywords leave its buffer?"""
-        return self.clipped or any(keywords.get(key) not in (None, False) for key in self.if_asked)
+        given = (keywords.get(key) for key in self.if_asked)
+        return self.clipped or any(value is not None and value is not False for value in given)  # 0 is given
 
     def admits(self, *, tile: bool) -> bool:
         """May the operand be a tile, or a value?"""

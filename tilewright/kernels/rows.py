@@ -1,0 +1,149 @@
+"""How the rows of a matrix are dealt out to threads: the class of shapes that a kernel is compiled for.
+
+A row of up to `MOST_KEPT` elements stays in the registers of a CTA, or of some lanes of a warp: it is read once and
+written once, by accesses of up to 16 bytes, several of them on their way at a time. A longer row is gone through part by
+part, and read again where it is needed again. What is outside of a row is neither read nor written, so that one kernel
+serves all rows of nearly one length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tilewright.dtypes import dtype
+from tilewright.kernels.arrays import Array, info_of
+from tilewright.lang import T, Tx
+from tilewright.layout import R, S, TileLayout, laneid, tx
+
+__all__ = ["MOST_KEPT", "Rows", "chosen", "dealt"]
+
+ACCESS_BYTES = 16
+MOST_KEPT = 32768  # elements of a row that stays in registers
+LANES = ((32, 4), (64, 8), (256, 16), (1024, 32))  # (elements of a row at most, lanes of a warp that share it)
+THREADS = ((2048, 128), (4096, 256), (8192, 512))  # (elements at most, threads that share it)
+MOST_THREADS = 1024
+WARPS = 4  # of a CTA, where each has rows of its own
+PART = 16  # elements that a thread has of a part
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """threads: that share a row. runs: accesses of each of them to a row, or to a part of it. vector: elements of an
+    access. whole: are rows whole vectors? long: does a row have several parts?
+    """
+
+    threads: int
+    runs: int
+    vector: int
+    whole: bool
+    long: bool = False
+
+    @property
+    def by_warps(self) -> bool:
+        """Each warp has rows of its own."""
+        return self.threads <= 32
+
+    @property
+    def at_once(self) -> int:
+        """Rows that a warp, or a CTA, has at a time."""
+        return max(1, 32 // self.threads)
+
+    @property
+    def of_a_cta(self) -> int:
+        """Rows that a CTA has at a time."""
+        return WARPS * self.at_once if self.by_warps else 1
+
+    @property
+    def part(self) -> int:
+        """Elements of a row, or of a part of it, that its threads hold."""
+        return self.threads * self.runs * self.vector
+
+    @property
+    def scope(self) -> Any:
+        """Whose tile calls they are. `Any`: a namespace of the language."""
+        return Tx.warp if self.by_warps else Tx.cta
+
+    # For kernels, while they are parsed
+
+    def matrix(self, pointer: Any, shape: Sequence[Any], kind: str, pitch: Any) -> Any:
+        """An argument whose rows are ``pitch`` elements apart."""
+        align = self.vector * dtype(kind).bits // 8
+        found = T.match_buffer(pointer, tuple(shape), kind, strides=(pitch, 1), align=align)
+        T.assume(pitch % self.vector == 0)
+        return found
+
+    def line(self, pointer: Any, columns: Any, kind: str) -> Any:
+        """An argument with one element for each column."""
+        return T.match_buffer(pointer, (columns,), kind, align=self.vector * dtype(kind).bits // 8)
+
+    def first(self, ctas: Any, columns: Any) -> Any:
+        """The first row of the calling warp or CTA, of so many CTAs."""
+        if self.whole:
+            T.assume(columns % self.vector == 0)
+        if not self.long:
+            T.assume(columns <= self.part)
+        cta = T.cta_id([ctas])
+        warp = T.warp_id([WARPS if self.by_warps else self.threads // 32])
+        T.lane_id([32])
+        return cta * self.of_a_cta + warp * self.at_once if self.by_warps else cta
+
+    def ctas(self, rows: Any) -> Any:
+        """CTAs that have all rows at once."""
+        return T.ceildiv(rows, self.of_a_cta)
+
+    def at(self, row: Any) -> slice:
+        """The rows that the calling warp or CTA has at a time."""
+        return slice(row, row + self.at_once)
+
+    def parts(self, columns: Any) -> Any:
+        """The numbers of a row's parts, to go through."""
+        return T.serial(T.ceildiv(columns, self.part)) if self.long else (0,)
+
+    def columns(self, part: Any) -> slice:
+        """The columns of a part."""
+        return slice(part * self.part, part * self.part + self.part)
+
+    def tile(self, kind: str = "float32") -> Any:
+        """A part of the rows that a warp or a CTA has at a time, in registers."""
+        return self._tile((self.runs, self.threads, self.vector), kind)
+
+    def own(self, kind: str = "float32") -> Any:
+        """One element of each thread."""
+        return self._tile((1, self.threads, 1), kind)
+
+    def each(self, kind: str = "float32") -> Any:
+        """One element for each row, in the registers of all threads that share the row."""
+        if self.at_once == 1:
+            return T.alloc_local((1,), kind)
+        layout = TileLayout(S[(self.at_once,) : (self.threads @ laneid,)] + R[self.threads : 1 @ laneid])
+        return T.alloc_buffer((self.at_once,), kind, scope="local", layout=layout)
+
+    def _tile(self, shape: tuple[int, int, int], kind: str) -> Any:
+        lane = laneid if self.by_warps else tx
+        runs, threads, vector = shape
+        layout = S[(self.at_once, runs, threads, vector) : (threads @ lane, vector, 1 @ lane, 1)]
+        return T.alloc_buffer((self.at_once, runs * threads * vector), kind, scope="local", layout=TileLayout(layout))
+
+
+def dealt(*arrays: Array) -> Rows:
+    """How the rows of these arrays are dealt out, in accesses that all of them allow. One dimension: for all rows."""
+    found = [info_of(array) for array in arrays]
+    vector = ACCESS_BYTES // max(dtype(info.dtype).bits // 8 for info in found)
+    for info in found:
+        nbytes = dtype(info.dtype).bits // 8
+        places = ((info.address or 0) // nbytes, *(int(step) for step in info.steps[:-1]))
+        vector = math.gcd(vector, *places)
+    return chosen(arrays[0].shape[-1], vector)
+
+
+@cache
+def chosen(columns: int, vector: int) -> Rows:
+    """The table, for rows of so many elements."""
+    threads = next((number for most, number in (*LANES, *THREADS) if columns <= most), MOST_THREADS)
+    kept = columns <= MOST_KEPT
+    runs = -(-columns // (threads * vector)) if kept else PART // vector
+    return Rows(threads, runs, vector, whole=columns % vector == 0, long=not kept)
