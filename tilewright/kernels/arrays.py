@@ -59,6 +59,8 @@ def matrix(array: Array) -> Array:
 
 def contiguous(array: Array) -> Array:
     """A copy, row major and without gaps; the array itself if it is so already."""
+    if info_of(array).is_contiguous:
+        return array
     if not host.is_torch(array):
         return array.copy(order="C")
     return array.clone(memory_format=sys.modules["torch"].contiguous_format)

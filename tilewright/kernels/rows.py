@@ -33,7 +33,8 @@ PART = 16  # elements that a thread has of a part
 @dataclass(frozen=True, slots=True)
 class Rows:
     """threads: that share a row. runs: accesses of each of them to a row, or to a part of it. vector: elements of an
-    access. whole: are rows whole vectors? long: does a row have several parts?
+    access. whole: are rows whole vectors? long: does a row have several parts? resident: CTAs that a multiprocessor must
+    have room for, 0: any number.
     """
 
     threads: int
@@ -41,6 +42,7 @@ class Rows:
     vector: int
     whole: bool
     long: bool = False
+    resident: int = 0
 
     @property
     def by_warps(self) -> bool:
@@ -86,6 +88,8 @@ class Rows:
             T.assume(columns % self.vector == 0)
         if not self.long:
             T.assume(columns <= self.part)
+        if self.resident:
+            T.func_attr({"min_blocks": self.resident})
         cta = T.cta_id([ctas])
         warp = T.warp_id([WARPS if self.by_warps else self.threads // 32])
         T.lane_id([32])
@@ -107,9 +111,22 @@ class Rows:
         """The columns of a part."""
         return slice(part * self.part, part * self.part + self.part)
 
+    def clear_outside(self, tile: Any, part: Any, columns: Any) -> None:
+        """Make the elements 0 that are beyond the end of their rows."""
+        with T.If(columns < part * self.part + self.part), T.Then():
+            self.scope.select(tile, tile, 0.0, lambda i, j: part * self.part + j < columns)
+
     def tile(self, kind: str = "float32") -> Any:
         """A part of the rows that a warp or a CTA has at a time, in registers."""
         return self._tile((self.runs, self.threads, self.vector), kind)
+
+    def line_tile(self, kind: str) -> Any:
+        """A part of an argument with one element for each column: each thread has what belongs to its part of a row."""
+        lane = laneid if self.by_warps else tx
+        spec = S[(self.runs, self.threads, self.vector) : (self.vector, 1 @ lane, 1)]
+        again = R[self.at_once : self.threads @ lane]
+        layout = TileLayout(spec + again) if self.at_once > 1 else TileLayout(spec)
+        return T.alloc_buffer((self.part,), kind, scope="local", layout=layout)
 
     def own(self, kind: str = "float32") -> Any:
         """One element of each thread."""

@@ -141,9 +141,9 @@ def _whole_table(layout: Layout, shape: tuple[int, ...]) -> dict[str, Ints]:
 def vector_lengths(call: TileCall) -> list[int]:
     """Elements of the vectors to try, the widest first: 128 bits down to 8, whole elements and whole bytes.
 
-    The call's ``vec_len=`` leaves only that one.
+    Elements of tiles in registers, which no access moves, may be wider. The call's ``vec_len=`` leaves only that one.
     """
-    bits = max(side.dtype.bits for side in call.tiles)
+    bits = max((side.dtype.bits for side in call.tiles if side.space != "local"), default=8)
     lengths = [8 * nbytes // bits for nbytes in VECTOR_BYTES if 8 * nbytes >= bits]
     asked = call.option("vec_len")
     return lengths if asked is None else [length for length in lengths if length == asked]

@@ -1,0 +1,259 @@
+"""Kernels at the speed of memory: ours, torch's, torch.compile's and Triton's, beside `copy_` of the same bytes.
+
+    python -m benchmarks.gpu memory_bound              # everything, as RESULTS.md has it
+    python -m benchmarks.gpu.memory_bound rows tune    # parts: blocks, rows, reductions, small, tune
+
+Each call is captured in a CUDA graph, so that no host counts; calls take turns; before each one other memory is read, so
+that the second-level cache has nothing of its arrays.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from benchmarks.gpu.measure import Claim, Table
+
+ROUNDS = 20
+BYTES = 2**28  # of an input
+LENGTHS = (1024, 4096, 16384)
+KINDS = ("float32", "bfloat16")
+FLUSH_BYTES = 2**27
+OURS, COPY, TORCH, COMPILED, TRITON = "tilewright", "copy_", "torch", "torch.compile", "Triton"
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One thing to compute on tensors. arguments: made for (rows, columns, dtype). moved: bytes read and written of each
+    byte of the first argument. near: how far results may be apart. `Any`: torch's types.
+    """
+
+    name: str
+    arguments: Callable[[int, int, Any], tuple[Any, ...]]
+    torch: Callable[..., Any]
+    of_copy: float
+    peers: float = 0.99
+
+
+def normal(rows: int, columns: int, kind: Any) -> Any:
+    import torch
+
+    return torch.randn(rows, columns, device="cuda", dtype=kind)
+
+
+def works() -> dict[str, Work]:
+    """What is measured over rows."""
+    import torch
+    from torch.nn import functional
+
+    def weighted(rows: int, columns: int, kind: Any) -> tuple[Any, ...]:
+        return normal(rows, columns, kind), normal(1, columns, kind)[0]
+
+    def biased(rows: int, columns: int, kind: Any) -> tuple[Any, ...]:
+        return *weighted(rows, columns, kind), normal(1, columns, kind)[0]
+
+    def rms(x: Any, w: Any) -> Any:
+        wide = x.float()
+        return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6) * w.float()).to(x.dtype)
+
+    found = [
+        Work("softmax", lambda *shape: (normal(*shape),), lambda x: torch.softmax(x, -1), 0.95),
+        Work("rms_norm", weighted, rms, 0.95),
+        Work("layer_norm", biased, lambda x, w, b: functional.layer_norm(x, x.shape[-1:], w, b), 0.95),
+    ]
+    return {work.name: work for work in found}
+
+
+# Measuring
+
+
+class Captured:
+    """A call as a CUDA graph."""
+
+    def __init__(self, call: Call, launches: int = 1) -> None:
+        import torch
+
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):  # what is compiled or allocated once is so before the capture
+            for _ in range(2):
+                call()
+        torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            for _ in range(launches):
+                self.result = call()
+
+    def __call__(self) -> None:
+        self.graph.replay()
+
+
+def cold(calls: Mapping[str, Call], rounds: int = ROUNDS) -> dict[str, float]:
+    """Seconds of one call, by name: the median of rounds in which the calls take turns, nothing in the cache."""
+    import torch
+
+    other = torch.ones(FLUSH_BYTES // 4, device="cuda")
+    flush = Captured(lambda: other.sum())
+    events: dict[str, list[tuple[Any, Any]]] = {name: [] for name in calls}
+    for _ in range(rounds + 2):
+        for name, call in calls.items():
+            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            flush()
+            start.record()
+            call()
+            stop.record()
+            events[name].append((start, stop))
+    torch.cuda.synchronize()
+    return {
+        name: statistics.median(start.elapsed_time(stop) / 1000 for start, stop in pairs[2:])
+        for name, pairs in events.items()
+    }
+
+
+def moved_bytes(tensors: Any) -> int:
+    """Of a tensor, or of some."""
+    return sum(one.nbytes for one in tensors) if isinstance(tensors, (tuple, list)) else int(tensors.nbytes)
+
+
+def copying(nbytes: int) -> Call:
+    """`copy_` that moves so many bytes, read and written together."""
+    import torch
+
+    source = torch.ones(nbytes // 8, device="cuda")
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+
+
+def ways(name: str, by_torch: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """Who computes it."""
+    import torch
+
+    from benchmarks.gpu import memory_bound_triton
+    from tilewright import kernels
+
+    torch._dynamo.reset()
+    return {OURS: getattr(kernels, name), TORCH: by_torch, COMPILED: torch.compile(by_torch, dynamic=False),
+            TRITON: getattr(memory_bound_triton, name)}  # fmt: skip
+
+
+def compared(name: str, by_torch: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, float]:
+    """Seconds by who computed it, and of `copy_`; the results are compared first."""
+    import torch
+
+    calls = {}
+    wanted = by_torch(*args)
+    for who, way in ways(name, by_torch).items():
+        graph = Captured(lambda way=way: way(*args))
+        graph()
+        torch.cuda.synchronize()
+        check(f"{name} by {who}", graph.result, wanted)
+        calls[who] = graph
+    nbytes = moved_bytes(args) + moved_bytes(wanted)
+    return cold({COPY: Captured(copying(nbytes)), **calls})
+
+
+def check(what: str, found: Any, wanted: Any) -> None:
+    """Raises AssertionError where results are apart."""
+    import torch
+
+    found, wanted = (value if isinstance(value, tuple) else (value,) for value in (found, wanted))
+    for mine, theirs in zip(found, wanted, strict=True):
+        gap = 0.02 if theirs.dtype == torch.bfloat16 else 1e-3
+        close = torch.isclose(mine[:64].float(), theirs[:64].float(), rtol=gap, atol=gap)
+        assert close.float().mean() > 0.999, f"{what}: {(mine[:64].float() - theirs[:64].float()).abs().max()} apart"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One comparison. least: of the rate of `copy_`; beside: of the best peer's."""
+
+    what: str
+    seconds: Mapping[str, float]
+    least: float
+    beside: float = 0.99
+
+    @property
+    def best(self) -> float:
+        return min(time for who, time in self.seconds.items() if who in (COMPILED, TRITON))
+
+    def cells(self) -> tuple[str, ...]:
+        copied = self.seconds[COPY]
+        rates = (f"{copied / self.seconds[who]:.3f}" if who in self.seconds else "-"
+                 for who in (OURS, TORCH, COMPILED, TRITON))  # fmt: skip
+        return self.what, f"{copied * 1e6:.1f}", *rates
+
+    def claims(self) -> Iterator[Claim]:
+        mine = self.seconds[OURS]
+        yield Claim(f"{self.what}: of copy_'s rate", self.seconds[COPY] / mine, self.least)
+        yield Claim(f"{self.what}: of the best of torch.compile and Triton", self.best / mine, self.beside)
+
+
+def rows() -> Iterator[Row]:
+    """Whole rows, 256 MiB of them."""
+    import torch
+
+    for work in works().values():
+        for kind in KINDS:
+            dtype = getattr(torch, kind)
+            for columns in LENGTHS:
+                args = work.arguments(BYTES // dtype.itemsize // columns, columns, dtype)
+                what = f"{work.name}, rows of {columns}, {kind}"
+                yield Row(what, compared(work.name, work.torch, args), work.of_copy)
+
+
+def tune() -> Iterator[Row]:
+    """Other ways to deal out rows, so that the choice can be seen: columns of the table are not the usual ones."""
+    import torch
+
+    from tilewright.kernels.rows import Rows
+
+    softmax, rms_norm = (import_module(f"tilewright.kernels.{name}") for name in ("softmax", "rms_norm"))
+    for kind in KINDS:
+        dtype = getattr(torch, kind)
+        for columns in LENGTHS:
+            x = normal(BYTES // dtype.itemsize // columns, columns, dtype)
+            w, y = normal(1, columns, dtype)[0], torch.empty_like(x)
+            calls: dict[str, Call] = {COPY: Captured(copying(2 * x.nbytes))}
+            vector = 16 // dtype.itemsize
+            for threads in (32, 64, 128, 256, 512, 1024):
+                runs = columns // (threads * vector)
+                if not 8 <= runs * vector <= 32:
+                    continue
+                for resident in (0, 2048 // max(threads, 128)):
+                    deal = Rows(threads, runs, vector, True, resident=resident)
+                    tried = {"softmax": (softmax.forward(deal, kind), (x, y)),
+                             "rms_norm": (rms_norm.forward(deal, kind, kind), (x, w, y, 1e-6))}  # fmt: skip
+                    for name, (exe, args) in tried.items():
+                        used = exe.resources
+                        label = f"{name}, {threads} threads, {runs} x {vector}, {used.registers} registers"
+                        if used.local_bytes == 0:
+                            calls[label] = Captured(lambda exe=exe, args=args: exe(*args))
+            found = cold(calls)
+            print(f"\n{kind}, rows of {columns}: of copy_'s rate", flush=True)
+            for name, time in sorted(found.items(), key=lambda item: item[1]):
+                print(f"  {found[COPY] / time:.3f}  {name}")
+    return iter(())
+
+
+PARTS: dict[str, Callable[[], Iterator[Row]]] = {"rows": rows, "tune": tune}
+SHOWN = ("rows",)
+
+
+def run(parts: tuple[str, ...] = SHOWN) -> Table:
+    found = []
+    for part in parts:
+        for row in PARTS[part]():
+            print(" | ".join(row.cells()), flush=True)
+            found.append(row)
+    head = ("what", "copy_ us", *(f"{who}, of copy_" for who in (OURS, TORCH, COMPILED, TRITON)))
+    claims = tuple(claim for row in found for claim in row.claims())
+    return Table("Kernels at the speed of memory", head, tuple(row.cells() for row in found), claims)
+
+
+if __name__ == "__main__":
+    print(run(tuple(sys.argv[1:]) or SHOWN).markdown())

@@ -1,0 +1,75 @@
+"""RMS norm: each row over the root of the mean of its squares, times a weight for each column.
+
+The gradient of the weight is a sum over all rows. Each warp or CTA takes rows in turns, keeps its own sums, and writes
+them to a row of its own; `column_sum` adds those up.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import tilewright as tw
+from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
+from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.rows import Rows, dealt
+from tilewright.lang import T, Tx
+
+__all__ = ["rms_norm"]
+
+
+@cache
+def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
+    """y = x / sqrt(mean(x * x) + eps) * w"""
+    scope = rows.scope
+
+    @T.prim_func
+    def rms_norm(x: T.handle, w: T.handle, y: T.handle, eps: T.float32):  # type: ignore[no-untyped-def]
+        m, n, x_pitch, y_pitch = T.int32(), T.int32(), T.int32(), T.int32()
+        X = rows.matrix(x, (m, n), kind, x_pitch)
+        Y = rows.matrix(y, (m, n), kind, y_pitch)
+        W = rows.line(w, n, weight_kind)
+        row = rows.first(rows.ctas(m), n)
+        read, tile, square, weight = rows.tile(kind), rows.tile(), rows.tile(), rows.line_tile(weight_kind)
+        total, row_total = rows.own(), rows.each()
+        if row < m:
+            total.local()[0] = 0.0
+            for p in rows.parts(n):
+                scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
+                if not rows.long:
+                    scope.copy(weight, W[rows.columns(p)], fill=0)
+                scope.cast(tile, read)
+                scope.mul(square, tile, tile)
+                Tx.sum(total.local(), square.local(), accum=True)
+            scope.sum(row_total, total)
+            scale: T.let = T.rsqrt(row_total.local()[0] / T.cast(n, "float32") + eps)
+            for p in rows.parts(n):
+                if rows.long:
+                    scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
+                    scope.copy(weight, W[rows.columns(p)], fill=0)
+                    scope.cast(tile, read)
+                scope.mul(tile, tile, scale)
+                scope.mul(Y[rows.at(row), rows.columns(p)], tile, weight)
+
+    return tw.compile(rms_norm)
+
+
+def outputs(x: Array, weight: Array, eps: float) -> Arrays:
+    expect("x", x)
+    expect("weight", weight, shape=x.shape[-1:])
+    return (like(x),)
+
+
+def run(results: Arrays, args: Arrays) -> None:
+    x, y, weight = matrix(args[0]), matrix(results[0]), contiguous(args[1])
+    forward(dealt(x, y, weight), kind_of(x), kind_of(weight))(x, weight, y, args[2])
+
+
+FORWARD = Operator("rms_norm", "(Tensor x, Tensor weight, float eps) -> Tensor", outputs, run)
+
+
+def rms_norm(x: Array, weight: Array, eps: float = 1e-6) -> Array:
+    """x / sqrt(mean(x * x) + eps) * weight along the last dimension, computed in float32; differentiable in torch.
+
+    x: float32, float16 or bfloat16, of any shape and strides. weight: one for each column, of any of these dtypes.
+    """
+    return FORWARD(x, weight, eps)
