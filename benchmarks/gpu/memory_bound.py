@@ -3,8 +3,8 @@
     python -m benchmarks.gpu memory_bound              # everything, as RESULTS.md has it
     python -m benchmarks.gpu.memory_bound rows tune    # parts: blocks, rows, reductions, small, tune
 
-Each call is captured in a CUDA graph, so that no host counts; calls take turns; before each one other memory is read, so
-that the second-level cache has nothing of its arrays.
+Each call is captured in a CUDA graph, so that no host counts; calls take turns; before each one other memory is read,
+so that the second-level cache has nothing of its arrays.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One thing to compute on tensors. arguments: made for (rows, columns, dtype). moved: bytes read and written of each
-    byte of the first argument. near: how far results may be apart. `Any`: torch's types.
+    """One thing to compute on tensors. arguments: made for (rows, columns, dtype). of_copy: the rate to reach, of
+    `copy_`'s. `Any`: torch's types.
     """
 
     name: str
     arguments: Callable[[int, int, Any], tuple[Any, ...]]
     torch: Callable[..., Any]
     of_copy: float
-    peers: float = 0.99
 
 
 def normal(rows: int, columns: int, kind: Any) -> Any:

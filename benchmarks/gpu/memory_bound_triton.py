@@ -1,4 +1,4 @@
-"""Memory-bound kernels in Triton's language, in the manner of its tutorials: a program has a row, and all of it at once."""
+"""Memory-bound kernels in Triton's language, in the manner of its tutorials: a program has all of a row at once."""
 
 import torch
 import triton

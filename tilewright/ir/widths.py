@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INT32, INT64
 from tilewright.ir.build import as_expr, binary, cast, unary
-from tilewright.ir.expr import Binary, Cast, Expr, Unary, Value, const_value
+from tilewright.ir.expr import Binary, Cast, Expr, Unary, Value
 from tilewright.ir.intervals import limits
 from tilewright.ir.sums import is_ring
 from tilewright.layout import TileLayout

@@ -22,7 +22,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
     scope = rows.scope
 
     @T.prim_func
-    def layer_norm(x: T.handle, w: T.handle, b: T.handle, y: T.handle, eps: T.float32):  # type: ignore[no-untyped-def]
+    def layer_norm(x: T.handle, w: T.handle, b: T.handle, y: T.handle, eps: T.float32):
         m, n, x_pitch, y_pitch = T.int32(), T.int32(), T.int32(), T.int32()
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Y = rows.matrix(y, (m, n), kind, y_pitch)
@@ -83,6 +83,7 @@ FORWARD = Operator("layer_norm", "(Tensor x, Tensor weight, Tensor bias, float e
 def layer_norm(x: Array, weight: Array, bias: Array, eps: float = 1e-5) -> Array:
     """(x - mean(x)) / sqrt(var(x) + eps) * weight + bias along the last dimension; differentiable in torch.
 
-    x: float32, float16 or bfloat16, of any shape and strides. weight, bias: one for each column, of any of these dtypes.
+    x: float32, float16 or bfloat16, of any shape and strides. weight, bias: one for each column, both of one of these
+    dtypes.
     """
     return FORWARD(x, weight, bias, eps)

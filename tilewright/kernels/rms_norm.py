@@ -23,7 +23,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
     scope = rows.scope
 
     @T.prim_func
-    def rms_norm(x: T.handle, w: T.handle, y: T.handle, eps: T.float32):  # type: ignore[no-untyped-def]
+    def rms_norm(x: T.handle, w: T.handle, y: T.handle, eps: T.float32):
         m, n, x_pitch, y_pitch = T.int32(), T.int32(), T.int32(), T.int32()
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Y = rows.matrix(y, (m, n), kind, y_pitch)

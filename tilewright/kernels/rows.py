@@ -1,9 +1,9 @@
 """How the rows of a matrix are dealt out to threads: the class of shapes that a kernel is compiled for.
 
 A row of up to `MOST_KEPT` elements stays in the registers of a CTA, or of some lanes of a warp: it is read once and
-written once, by accesses of up to 16 bytes, several of them on their way at a time. A longer row is gone through part by
-part, and read again where it is needed again. What is outside of a row is neither read nor written, so that one kernel
-serves all rows of nearly one length.
+written once, by accesses of up to 16 bytes, several of them on their way at a time. A longer row is gone through part
+by part, and read again where it is needed again. What is outside of a row is neither read nor written, so that one
+kernel serves all rows of nearly one length.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ PART = 16  # elements that a thread has of a part
 @dataclass(frozen=True, slots=True)
 class Rows:
     """threads: that share a row. runs: accesses of each of them to a row, or to a part of it. vector: elements of an
-    access. whole: are rows whole vectors? long: does a row have several parts? resident: CTAs that a multiprocessor must
-    have room for, 0: any number.
+    access. whole: are rows whole vectors? long: does a row have several parts? resident: CTAs that a multiprocessor
+    must have room for, 0: any number.
     """
 
     threads: int

@@ -27,7 +27,7 @@ def forward(rows: Rows, kind: str) -> tw.Executable:
     scope, nothing = rows.scope, -T.infinity(kind)
 
     @T.prim_func
-    def softmax(x: T.handle, y: T.handle):  # type: ignore[no-untyped-def]
+    def softmax(x: T.handle, y: T.handle):
         m, n, x_pitch, y_pitch = T.int32(), T.int32(), T.int32(), T.int32()
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Y = rows.matrix(y, (m, n), kind, y_pitch)
@@ -65,7 +65,7 @@ def backward(rows: Rows, kind: str) -> tw.Executable:
     scope = rows.scope
 
     @T.prim_func
-    def softmax_backward(y: T.handle, dy: T.handle, dx: T.handle):  # type: ignore[no-untyped-def]
+    def softmax_backward(y: T.handle, dy: T.handle, dx: T.handle):
         m, n, y_pitch, dy_pitch, dx_pitch = T.int32(), T.int32(), T.int32(), T.int32(), T.int32()
         Y = rows.matrix(y, (m, n), kind, y_pitch)
         DY = rows.matrix(dy, (m, n), kind, dy_pitch)
