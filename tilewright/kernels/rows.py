@@ -15,11 +15,12 @@ from functools import cache
 from typing import Any
 
 from tilewright.dtypes import dtype
-from tilewright.kernels.arrays import Array, info_of
+from tilewright.kernels.arrays import Array, info_of, matrix
+from tilewright.ir.special import special
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid, tx
 
-__all__ = ["MOST_KEPT", "Rows", "chosen", "dealt"]
+__all__ = ["MOST_KEPT", "Rows", "blocks", "chosen", "dealt"]
 
 ACCESS_BYTES = 16
 MOST_KEPT = 32768  # elements of a row that stays in registers
@@ -28,6 +29,7 @@ THREADS = ((2048, 128), (4096, 256), (8192, 512))  # (elements at most, threads 
 MOST_THREADS = 1024
 WARPS = 4  # of a CTA, where each has rows of its own
 PART = 16  # elements that a thread has of a part
+BLOCK_THREADS, BLOCK_RUNS = 256, 2  # of an elementwise kernel: threads of a CTA, and accesses of each to each array
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,10 @@ class Rows:
         """An argument with one element for each column."""
         return T.match_buffer(pointer, (columns,), kind, align=self.vector * dtype(kind).bits // 8)
 
+    def numbers(self, pointer: Any, rows: Any, kind: str) -> Any:
+        """An argument with one element for each row."""
+        return T.match_buffer(pointer, (rows,), kind, align=dtype(kind).bits // 8)
+
     def first(self, ctas: Any, columns: Any) -> Any:
         """The first row of the calling warp or CTA, of so many CTAs."""
         if self.whole:
@@ -95,6 +101,12 @@ class Rows:
         T.lane_id([32])
         return cta * self.of_a_cta + warp * self.at_once if self.by_warps else cta
 
+    def block(self, rows: Any, columns: Any) -> tuple[Any, Any]:
+        """The row and the part of it that are the calling CTA's, where each CTA has one part of one row."""
+        parts = T.ceildiv(columns, self.part)
+        cta = self.first(rows * parts, columns)
+        return cta // parts, cta % parts
+
     def ctas(self, rows: Any) -> Any:
         """CTAs that have all rows at once."""
         return T.ceildiv(rows, self.of_a_cta)
@@ -102,6 +114,10 @@ class Rows:
     def at(self, row: Any) -> slice:
         """The rows that the calling warp or CTA has at a time."""
         return slice(row, row + self.at_once)
+
+    def mine(self, row: Any) -> Any:
+        """Of the rows that the calling warp or CTA has at a time, the one that the thread shares."""
+        return row + special("laneid") // self.threads if self.at_once > 1 else row
 
     def parts(self, columns: Any) -> Any:
         """The numbers of a row's parts, to go through."""
@@ -146,21 +162,41 @@ class Rows:
         return T.alloc_buffer((self.at_once, runs * threads * vector), kind, scope="local", layout=TileLayout(layout))
 
 
-def dealt(*arrays: Array) -> Rows:
-    """How the rows of these arrays are dealt out, in accesses that all of them allow. One dimension: for all rows."""
+def dealt(*arrays: Array, most: int = MOST_KEPT) -> Rows:
+    """How the rows of these arrays are dealt out, in accesses that all of them allow. One dimension: for all rows.
+
+    most: elements of a row that stays in registers.
+    """
+    return chosen(arrays[0].shape[-1], common_vector(arrays), most)
+
+
+def common_vector(arrays: Sequence[Array]) -> int:
+    """Elements of the widest access that the addresses and the pitches of all arrays allow."""
     found = [info_of(array) for array in arrays]
     vector = ACCESS_BYTES // max(dtype(info.dtype).bits // 8 for info in found)
     for info in found:
         nbytes = dtype(info.dtype).bits // 8
         places = ((info.address or 0) // nbytes, *(int(step) for step in info.steps[:-1]))
         vector = math.gcd(vector, *places)
-    return chosen(arrays[0].shape[-1], vector)
+    return vector
 
 
 @cache
-def chosen(columns: int, vector: int) -> Rows:
+def chosen(columns: int, vector: int, most: int = MOST_KEPT) -> Rows:
     """The table, for rows of so many elements."""
-    threads = next((number for most, number in (*LANES, *THREADS) if columns <= most), MOST_THREADS)
-    kept = columns <= MOST_KEPT
+    threads = next((number for limit, number in (*LANES, *THREADS) if columns <= limit), MOST_THREADS)
+    kept = columns <= most
     runs = -(-columns // (threads * vector)) if kept else PART // vector
     return Rows(threads, runs, vector, whole=columns % vector == 0, long=not kept)
+
+
+def blocks(*arrays: Array) -> tuple[Rows, list[Array]]:
+    """For elementwise kernels: how parts of rows are dealt out, and the arrays as matrices; as one row, where each
+    is without gaps.
+    """
+    views = [matrix(array) for array in arrays]
+    infos = [info_of(view) for view in views]
+    if all(info.is_contiguous for info in infos) and infos[0].size < 1 << 31:
+        views = [view.reshape(1, -1) for view in views]
+    vector = common_vector(views)
+    return Rows(BLOCK_THREADS, BLOCK_RUNS, vector, whole=views[0].shape[-1] % vector == 0, long=True), views
