@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels import rms_norm  # TODO
+from tilewright.kernels import rms_norm
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, same_shape
 from tilewright.kernels.operators import Arrays, Operator
 from tilewright.kernels.rows import Rows, dealt

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
+from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
 from tilewright.kernels.operators import Arrays, Operator
 from tilewright.kernels.rows import Rows, dealt
@@ -77,7 +78,26 @@ def run(results: Arrays, args: Arrays) -> None:
     forward(dealt(x, y, weight, bias), kind_of(x), kind_of(weight))(x, weight, bias, y, args[3])
 
 
-FORWARD = Operator("layer_norm", "(Tensor x, Tensor weight, Tensor bias, float eps) -> Tensor", outputs, run)
+def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
+    x, weight, _, eps = args
+    return (*BACKWARD(x, weight, gradients[0], eps), None)
+
+
+def outputs_backward(x: Array, weight: Array, dy: Array, eps: float) -> Arrays:
+    return like(x), like(weight), like(weight)
+
+
+def run_backward(results: Arrays, args: Arrays) -> None:
+    results[1][:], results[2][:] = norm_gradient.run(*args, results[0], centred=True)
+
+
+BACKWARD = Operator(
+    "layer_norm_backward",
+    "(Tensor x, Tensor weight, Tensor dy, float eps) -> (Tensor, Tensor, Tensor)",
+    outputs_backward,
+    run_backward,
+)
+FORWARD = Operator("layer_norm", "(Tensor x, Tensor weight, Tensor bias, float eps) -> Tensor", outputs, run, gradient)
 
 
 def layer_norm(x: Array, weight: Array, bias: Array, eps: float = 1e-5) -> Array:

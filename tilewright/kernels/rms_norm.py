@@ -1,7 +1,6 @@
 """RMS norm: each row over the root of the mean of its squares, times a weight for each column.
 
-The gradient of the weight is a sum over all rows. Each warp or CTA takes rows in turns, keeps its own sums, and writes
-them to a row of its own; `column_sum` adds those up.
+The squares are summed while the row is read; `norm_gradient` has the way back.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
+from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
 from tilewright.kernels.operators import Arrays, Operator
 from tilewright.kernels.rows import Rows, dealt
@@ -64,8 +64,25 @@ def run(results: Arrays, args: Arrays) -> None:
     forward(dealt(x, y, weight), kind_of(x), kind_of(weight))(x, weight, y, args[2])
 
 
-BACKWARD = None
-FORWARD = Operator("rms_norm", "(Tensor x, Tensor weight, float eps) -> Tensor", outputs, run)
+def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
+    return (*BACKWARD(args[0], args[1], gradients[0], args[2]), None)
+
+
+def outputs_backward(x: Array, weight: Array, dy: Array, eps: float) -> Arrays:
+    return like(x), like(weight)
+
+
+def run_backward(results: Arrays, args: Arrays) -> None:
+    results[1][:] = norm_gradient.run(*args, results[0], centred=False)[0]
+
+
+BACKWARD = Operator(
+    "rms_norm_backward",
+    "(Tensor x, Tensor weight, Tensor dy, float eps) -> (Tensor, Tensor)",
+    outputs_backward,
+    run_backward,
+)
+FORWARD = Operator("rms_norm", "(Tensor x, Tensor weight, float eps) -> Tensor", outputs, run, gradient)
 
 
 def rms_norm(x: Array, weight: Array, eps: float = 1e-6) -> Array:

@@ -75,14 +75,14 @@ class Rows:
 
     def matrix(self, pointer: Any, shape: Sequence[Any], kind: str, pitch: Any) -> Any:
         """An argument whose rows are ``pitch`` elements apart."""
-        align = self.vector * dtype(kind).bits // 8
+        align = min(ACCESS_BYTES, self.vector * dtype(kind).bits // 8)
         found = T.match_buffer(pointer, tuple(shape), kind, strides=(pitch, 1), align=align)
         T.assume(pitch % self.vector == 0)
         return found
 
     def line(self, pointer: Any, columns: Any, kind: str) -> Any:
         """An argument with one element for each column."""
-        return T.match_buffer(pointer, (columns,), kind, align=self.vector * dtype(kind).bits // 8)
+        return T.match_buffer(pointer, (columns,), kind, align=min(ACCESS_BYTES, self.vector * dtype(kind).bits // 8))
 
     def numbers(self, pointer: Any, rows: Any, kind: str) -> Any:
         """An argument with one element for each row."""
