@@ -23,6 +23,7 @@ BYTES = 2**28  # of an input
 LENGTHS = (1024, 4096, 16384)
 KINDS = ("float32", "bfloat16")
 FLUSH_BYTES = 2**27
+LAUNCHES = 20  # of one graph, where the work is small
 OURS, COPY, TORCH, COMPILED, TRITON = "tilewright", "copy_", "torch", "torch.compile", "Triton"
 
 Call = Callable[[], object]
@@ -57,6 +58,9 @@ def works() -> dict[str, Work]:
     def biased(rows: int, columns: int, kind: Any) -> tuple[Any, ...]:
         return *weighted(rows, columns, kind), normal(1, columns, kind)[0]
 
+    def targeted(rows: int, columns: int, kind: Any) -> tuple[Any, ...]:
+        return normal(rows, columns, kind), torch.randint(columns, (rows,), device="cuda")
+
     def rms(x: Any, w: Any) -> Any:
         wide = x.float()
         return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6) * w.float()).to(x.dtype)
@@ -65,6 +69,31 @@ def works() -> dict[str, Work]:
         Work("softmax", lambda *shape: (normal(*shape),), lambda x: torch.softmax(x, -1), 0.95),
         Work("rms_norm", weighted, rms, 0.95),
         Work("layer_norm", biased, lambda x, w, b: functional.layer_norm(x, x.shape[-1:], w, b), 0.95),
+        Work("cross_entropy", targeted, lambda x, t: functional.cross_entropy(x.float(), t, reduction="none"), 0.95),
+    ]
+    return {work.name: work for work in found}
+
+
+def passes() -> dict[str, Work]:
+    """What is measured at one shape: a block of rows in, a block out."""
+    import torch
+    from torch.nn import functional
+
+    def added(x: Any, r: Any, w: Any) -> Any:
+        total = x + r
+        wide = total.float()
+        return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6) * w.float()).to(x.dtype), total
+
+    def quantized(x: Any) -> Any:
+        wide = x.float()
+        scale = wide.abs().amax(-1) / 127
+        return torch.round(wide / scale[:, None]).to(torch.int8), scale
+
+    found = [
+        Work("add", lambda *shape: (normal(*shape), normal(*shape)), lambda a, b: a + b, 0.98),
+        Work("silu_mul", lambda *shape: (normal(*shape), normal(*shape)), lambda g, u: functional.silu(g) * u, 0.98),
+        Work("add_rms_norm", lambda *shape: (normal(*shape), normal(*shape), normal(1, *shape[1:])[0]), added, 0.98),
+        Work("quantize", lambda *shape: (normal(*shape),), quantized, 0.98),
     ]
     return {work.name: work for work in found}
 
@@ -78,6 +107,7 @@ class Captured:
     def __init__(self, call: Call, launches: int = 1) -> None:
         import torch
 
+        self.call = call  # and with it what it works on
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):  # what is compiled or allocated once is so before the capture
             for _ in range(2):
@@ -99,7 +129,7 @@ def cold(calls: Mapping[str, Call], rounds: int = ROUNDS) -> dict[str, float]:
     other = torch.ones(FLUSH_BYTES // 4, device="cuda")
     flush = Captured(lambda: other.sum())
     events: dict[str, list[tuple[Any, Any]]] = {name: [] for name in calls}
-    for _ in range(rounds + 2):
+    for _ in range(rounds + 2):  # the first ones warm up
         for name, call in calls.items():
             start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             flush()
@@ -120,10 +150,10 @@ def moved_bytes(tensors: Any) -> int:
 
 
 def copying(nbytes: int) -> Call:
-    """`copy_` that moves so many bytes, read and written together."""
+    """`copy_` that moves so many bytes, read and written together, to the next MiB."""
     import torch
 
-    source = torch.ones(nbytes // 8, device="cuda")
+    source = torch.ones((nbytes + (1 << 20)) // (1 << 21) * (1 << 18), device="cuda")
     target = torch.empty_like(source)
     return lambda: target.copy_(source)
 
@@ -132,11 +162,12 @@ def ways(name: str, by_torch: Callable[..., Any]) -> dict[str, Callable[..., Any
     """Who computes it."""
     import torch
 
-    from benchmarks.gpu import memory_bound_triton
+    from benchmarks.gpu import memory_bound_kernels, memory_bound_triton
     from tilewright import kernels
 
     torch._dynamo.reset()
-    return {OURS: getattr(kernels, name), TORCH: by_torch, COMPILED: torch.compile(by_torch, dynamic=False),
+    ours = memory_bound_kernels.add if name == "add" else getattr(kernels, name)
+    return {OURS: ours, TORCH: by_torch, COMPILED: torch.compile(by_torch, dynamic=False),
             TRITON: getattr(memory_bound_triton, name)}  # fmt: skip
 
 
@@ -162,7 +193,7 @@ def check(what: str, found: Any, wanted: Any) -> None:
 
     found, wanted = (value if isinstance(value, tuple) else (value,) for value in (found, wanted))
     for mine, theirs in zip(found, wanted, strict=True):
-        gap = 0.02 if theirs.dtype == torch.bfloat16 else 1e-3
+        gap = {torch.bfloat16: 0.02, torch.int8: 1.01}.get(theirs.dtype, 1e-3)
         close = torch.isclose(mine[:64].float(), theirs[:64].float(), rtol=gap, atol=gap)
         assert close.float().mean() > 0.999, f"{what}: {(mine[:64].float() - theirs[:64].float()).abs().max()} apart"
 
@@ -177,8 +208,8 @@ class Row:
     beside: float = 0.99
 
     @property
-    def best(self) -> float:
-        return min(time for who, time in self.seconds.items() if who in (COMPILED, TRITON))
+    def best(self) -> float | None:
+        return min((time for who, time in self.seconds.items() if who in (COMPILED, TRITON)), default=None)
 
     def cells(self) -> tuple[str, ...]:
         copied = self.seconds[COPY]
@@ -188,8 +219,10 @@ class Row:
 
     def claims(self) -> Iterator[Claim]:
         mine = self.seconds[OURS]
-        yield Claim(f"{self.what}: of copy_'s rate", self.seconds[COPY] / mine, self.least)
-        yield Claim(f"{self.what}: of the best of torch.compile and Triton", self.best / mine, self.beside)
+        if self.least:
+            yield Claim(f"{self.what}: of copy_'s rate", self.seconds[COPY] / mine, self.least)
+        if self.best is not None:
+            yield Claim(f"{self.what}: of the best of torch.compile and Triton", self.best / mine, self.beside)
 
 
 def rows() -> Iterator[Row]:
@@ -203,6 +236,56 @@ def rows() -> Iterator[Row]:
                 args = work.arguments(BYTES // dtype.itemsize // columns, columns, dtype)
                 what = f"{work.name}, rows of {columns}, {kind}"
                 yield Row(what, compared(work.name, work.torch, args), work.of_copy)
+
+
+def blocks() -> Iterator[Row]:
+    """One shape of each of the others, 256 MiB of an input."""
+    import torch
+
+    for work in passes().values():
+        for kind in KINDS:
+            dtype = getattr(torch, kind)
+            args = work.arguments(BYTES // dtype.itemsize // 4096, 4096, dtype)
+            yield Row(f"{work.name}, {kind}", compared(work.name, work.torch, args), work.of_copy)
+
+
+def reductions() -> Iterator[Row]:
+    """1 GiB that is only read, against a kernel by hand that does nothing else."""
+    import torch
+
+    from benchmarks.gpu import memory_bound_kernels
+    from tilewright import kernels
+
+    x = normal(1 << 14, 1 << 14, torch.float32)
+    reader = Captured(memory_bound_kernels.reading(x))
+    wanted = {"row_sum": x.sum(-1), "column_sum": x.sum(0), "row_argmax": x.argmax(-1).int()}
+    calls: dict[str, Captured] = {}
+    for name in wanted:
+        calls[name] = Captured(lambda name=name: getattr(kernels, name)(x))  # type: ignore[misc]
+        calls[name]()
+        torch.cuda.synchronize()
+        check(name, calls[name].result, wanted[name])
+    peers = {"row_sum": lambda: x.sum(-1), "column_sum": lambda: x.sum(0), "row_argmax": lambda: x.argmax(-1)}
+    graphs = {f"torch {name}": Captured(call) for name, call in peers.items()}
+    found = cold({COPY: reader, **calls, **graphs})
+    for name in wanted:
+        times = {COPY: found[COPY], OURS: found[name], TORCH: found[f"torch {name}"]}
+        yield Row(f"{name}, 1 GiB of float32, of reading by hand", times, 0.97)
+
+
+def small() -> Iterator[Row]:
+    """Little work, again and again in one graph: what a launch and a short kernel cost."""
+    import torch
+
+    for name, columns in (("add", 1024), ("silu_mul", 1024), ("softmax", 1024), ("rms_norm", 1024)):
+        work = (works() | passes())[name]
+        for nbytes in (1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24):
+            args = work.arguments(nbytes // 2 // columns, columns, torch.bfloat16)
+            graphs = {who: Captured(lambda way=way: way(*args), launches=LAUNCHES)  # type: ignore[misc]
+                      for who, way in ways(name, work.torch).items()}  # fmt: skip
+            graphs[COPY] = Captured(copying(moved_bytes(args)), launches=LAUNCHES)
+            times = {who: time / LAUNCHES for who, time in cold(graphs).items()}
+            yield Row(f"{name}, {nbytes >> 10} KiB, bfloat16, replayed", times, 0, 0.97)
 
 
 def tune() -> Iterator[Row]:
@@ -224,7 +307,7 @@ def tune() -> Iterator[Row]:
                 if not 8 <= runs * vector <= 32:
                     continue
                 for resident in (0, 2048 // max(threads, 128)):
-                    deal = Rows(threads, runs, vector, True, resident=resident)
+                    deal = Rows(threads, runs, vector, whole=True, resident=resident)
                     tried = {"softmax": (softmax.forward(deal, kind), (x, y)),
                              "rms_norm": (rms_norm.forward(deal, kind, kind), (x, w, y, 1e-6))}  # fmt: skip
                     for name, (exe, args) in tried.items():
@@ -239,8 +322,10 @@ def tune() -> Iterator[Row]:
     return iter(())
 
 
-PARTS: dict[str, Callable[[], Iterator[Row]]] = {"rows": rows, "tune": tune}
-SHOWN = ("rows",)
+PARTS: dict[str, Callable[[], Iterator[Row]]] = {
+    "blocks": blocks, "rows": rows, "reductions": reductions, "small": small, "tune": tune,
+}  # fmt: skip
+SHOWN = ("blocks", "rows", "reductions", "small")
 
 
 def run(parts: tuple[str, ...] = SHOWN) -> Table:

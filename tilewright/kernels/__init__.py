@@ -2,14 +2,32 @@
 
     from tilewright import kernels
 
-    y = kernels.softmax(x)  # on the GPU of x; for NumPy on the simulator
+    y = kernels.softmax(x)  # on the GPU of x; of NumPy on the simulator
 
-Read `rows.py` (how rows are dealt out to threads), `softmax.py` (the smallest whole kernel), then any other;
-`operators.py` makes a kernel known to torch, `arrays.py` knows the libraries' arrays.
+Read `rows` (how rows are dealt out to threads), `softmax` (the smallest kernel with a gradient), then any other;
+`operators` makes a kernel known to torch, `arrays` knows the arrays of the libraries.
 """
 
+from tilewright.kernels.add_rms_norm import add_rms_norm
+from tilewright.kernels.cross_entropy import cross_entropy
 from tilewright.kernels.layer_norm import layer_norm
+from tilewright.kernels.quantize import quantize
 from tilewright.kernels.rms_norm import rms_norm
+from tilewright.kernels.silu_mul import silu_mul
 from tilewright.kernels.softmax import softmax
+from tilewright.kernels.sums import column_sum, row_argmax, row_sum
+from tilewright.kernels.transpose import transpose
 
-__all__ = ["layer_norm", "rms_norm", "softmax"]
+__all__ = [
+    "add_rms_norm",
+    "column_sum",
+    "cross_entropy",
+    "layer_norm",
+    "quantize",
+    "rms_norm",
+    "row_argmax",
+    "row_sum",
+    "silu_mul",
+    "softmax",
+    "transpose",
+]

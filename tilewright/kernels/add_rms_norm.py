@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels import rms_norm
+from tilewright.kernels.rms_norm import BACKWARD
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, same_shape
 from tilewright.kernels.operators import Arrays, Operator
 from tilewright.kernels.rows import Rows, dealt
@@ -28,32 +28,26 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         Y = rows.matrix(y, (m, n), kind, y_pitch)
         Sum = rows.matrix(s, (m, n), kind, s_pitch)
         row = rows.first(rows.ctas(m), n)
-        read, added, weight = rows.tile(kind), rows.tile(kind), rows.line_tile(weight_kind)
-        tile, square = rows.tile(), rows.tile()
+        read, added, tile = rows.tile(kind), rows.tile(kind), rows.tile()
         total, row_total = rows.own(), rows.each()
         if row < m:
             total.local()[0] = 0.0
             for p in rows.parts(n):
                 scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
                 scope.copy(added, Added[rows.at(row), rows.columns(p)], fill=0)
-                if not rows.long:
-                    scope.copy(weight, W[rows.columns(p)], fill=0)
                 scope.add(read, read, added)
                 scope.copy(Sum[rows.at(row), rows.columns(p)], read, clip=True)
-                scope.cast(tile, read)
-                scope.mul(square, tile, tile)
-                Tx.sum(total.local(), square.local(), accum=True)
+                scope.mul(tile, read, read)
+                Tx.sum(total.local(), tile.local(), accum=True)
             scope.sum(row_total, total)
             scale: T.let = T.rsqrt(row_total.local()[0] / T.cast(n, "float32") + eps)
             for p in rows.parts(n):
                 if rows.long:  # each thread reads what it has written
                     scope.copy(read, Sum[rows.at(row), rows.columns(p)], fill=0)
-                    scope.copy(weight, W[rows.columns(p)], fill=0)
-                    scope.cast(tile, read)
-                scope.mul(tile, tile, scale)
-                scope.mul(Y[rows.at(row), rows.columns(p)], tile, weight)
+                scope.mul(tile, read, scale)
+                scope.mul(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)])
 
-    return tw.compile(add_rms_norm)
+    return tw.compile(add_rms_norm, fast_math=True)
 
 
 def outputs(x: Array, residual: Array, weight: Array, eps: float) -> Arrays:
@@ -70,7 +64,7 @@ def run(results: Arrays, args: Arrays) -> None:
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
-    dx, dw = rms_norm.BACKWARD(results[1], args[2], gradients[0], args[3])
+    dx, dw = BACKWARD(results[1], args[2], gradients[0], args[3])
     both = dx + gradients[1]
     return both, both, dw, None
 

@@ -39,10 +39,9 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
             own_most[0], own_total[0] = LOWEST, 0.0
             for p in rows.parts(n):
                 scope.copy(read, X[rows.at(row), rows.columns(p)], fill=nothing)
-                scope.cast(tile, read)
                 before: T.let = own_most[0]
-                Tx.max(own_most, tile.local(), nan="number", accum=True)  # a NaN comes back in the sum
-                Tx.exp(tile.local(), bias=-own_most[0])
+                Tx.max(own_most, read.local(), nan="number", accum=True)  # a NaN comes back in the sum
+                scope.exp(tile, read, bias=-own_most[0])
                 own_total[0] = own_total[0] * T.exp(before - own_most[0])
                 Tx.sum(own_total, tile.local(), accum=True)
             scope.max(row_most, most)
@@ -54,7 +53,7 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
                 out.local()[0] = T.log(row_total.local()[0]) + row_most.local()[0] - mine
             scope.copy(Loss[rows.at(row)], out, clip=True)
 
-    return tw.compile(cross_entropy)
+    return tw.compile(cross_entropy, fast_math=True)
 
 
 @cache
@@ -81,10 +80,9 @@ def backward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
             own_most[0], own_total[0] = LOWEST, 0.0
             for p in rows.parts(n):
                 scope.copy(read, X[rows.at(row), rows.columns(p)], fill=nothing)
-                scope.cast(tile, read)
                 before: T.let = own_most[0]
-                Tx.max(own_most, tile.local(), nan="number", accum=True)
-                Tx.exp(tile.local(), bias=-own_most[0])
+                Tx.max(own_most, read.local(), nan="number", accum=True)
+                scope.exp(tile, read, bias=-own_most[0])
                 own_total[0] = own_total[0] * T.exp(before - own_most[0])
                 Tx.sum(own_total, tile.local(), accum=True)
             scope.max(row_most, most)
@@ -95,12 +93,12 @@ def backward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
             for p in rows.parts(n):
                 if rows.long:
                     scope.copy(read, X[rows.at(row), rows.columns(p)], fill=nothing)
-                    scope.exp(tile, read, bias=-own_most[0])
+                scope.exp(tile, read, bias=-own_most[0])
                 scope.mul(tile, tile, scale)
                 scope.sub(tile, tile, lambda i, j: T.select(p * rows.part + j == at, 1.0, 0.0))
                 scope.mul(DX[rows.at(row), rows.columns(p)], tile, slope)
 
-    return tw.compile(cross_entropy_backward)
+    return tw.compile(cross_entropy_backward, fast_math=True)
 
 
 def outputs(x: Array, target: Array) -> Arrays:

@@ -29,41 +29,33 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         Y = rows.matrix(y, (m, n), kind, y_pitch)
         W, B = rows.line(w, n, weight_kind), rows.line(b, n, weight_kind)
         row = rows.first(rows.ctas(m), n)
-        read, tile, square = rows.tile(kind), rows.tile(), rows.tile()
-        weight, bias = rows.line_tile(weight_kind), rows.line_tile(weight_kind)
+        read, tile = rows.tile(kind), rows.tile()
         total, mean, variance = rows.own(), rows.each(), rows.each()
         if row < m:
             total.local()[0] = 0.0
             for p in rows.parts(n):
                 scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                if not rows.long:
-                    scope.copy(weight, W[rows.columns(p)], fill=0)
-                    scope.copy(bias, B[rows.columns(p)], fill=0)
-                scope.cast(tile, read)
-                Tx.sum(total.local(), tile.local(), accum=True)
+                Tx.sum(total.local(), read.local(), accum=True)
             scope.sum(mean, total)
             middle: T.let = mean.local()[0] / T.cast(n, "float32")
             total.local()[0] = 0.0
             for p in rows.parts(n):
                 if rows.long:
                     scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                    scope.cast(tile, read)
-                scope.sub(tile, tile, middle)
+                scope.sub(tile, read, middle)
                 rows.clear_outside(tile, p, n)
-                scope.mul(square, tile, tile)
-                Tx.sum(total.local(), square.local(), accum=True)
+                scope.mul(tile, tile, tile)
+                Tx.sum(total.local(), tile.local(), accum=True)
             scope.sum(variance, total)
             scale: T.let = T.rsqrt(variance.local()[0] / T.cast(n, "float32") + eps)
             for p in rows.parts(n):
                 if rows.long:
                     scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                    scope.copy(weight, W[rows.columns(p)], fill=0)
-                    scope.copy(bias, B[rows.columns(p)], fill=0)
-                    scope.sub(tile, read, middle)
+                scope.sub(tile, read, middle)
                 scope.mul(tile, tile, scale)
-                scope.fma(Y[rows.at(row), rows.columns(p)], tile, weight, bias)
+                scope.fma(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)], B[rows.columns(p)])
 
-    return tw.compile(layer_norm)
+    return tw.compile(layer_norm, fast_math=True)
 
 
 def outputs(x: Array, weight: Array, bias: Array, eps: float) -> Arrays:

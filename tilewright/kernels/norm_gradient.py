@@ -123,7 +123,7 @@ def backward(rows: Rows, kind: str, weight_kind: str, centred: bool) -> tw.Execu
             scope.copy(DW[rows.at(slot), rows.columns(0)], sums, clip=True)
             scope.copy(DB[rows.at(slot), rows.columns(0)], biases, clip=True)
 
-    return tw.compile(norm_backward)
+    return tw.compile(norm_backward, fast_math=True)
 
 
 def run(x: Array, weight: Array, dy: Array, eps: float, dx: Array, *, centred: bool) -> tuple[Array, Array]:

@@ -29,23 +29,21 @@ def forward(rows: Rows, kind: str, to: str) -> tw.Executable:
         Q = rows.matrix(q, (m, n), to, q_pitch)
         Scales = rows.numbers(scales, m, "float32")
         row = rows.first(rows.ctas(m), n)
-        read, tile, size = rows.tile(kind), rows.tile(), rows.tile()
+        read, tile = rows.tile(kind), rows.tile()
         most, row_most = rows.own(), rows.each()
         if row < m:
             most.local()[0] = 0.0
             for p in rows.parts(n):
                 scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                scope.cast(tile, read)
-                scope.abs(size, tile)
-                Tx.max(most.local(), size.local(), accum=True)
+                scope.abs(tile, read)
+                Tx.max(most.local(), tile.local(), nan="number", accum=True)
             scope.max(row_most, most)
             scope.mul(Scales[rows.at(row)], row_most, 1.0 / largest)
             inverse: T.let = T.select(row_most.local()[0] > 0.0, largest / row_most.local()[0], 0.0)
             for p in rows.parts(n):
                 if rows.long:
                     scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                    scope.cast(tile, read)
-                scope.mul(tile, tile, inverse)
+                scope.mul(tile, read, inverse)
                 if to == "int8":
                     scope.add(tile, tile, ROUND)
                     scope.sub(tile, tile, ROUND)

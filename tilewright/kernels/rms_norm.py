@@ -29,28 +29,23 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         Y = rows.matrix(y, (m, n), kind, y_pitch)
         W = rows.line(w, n, weight_kind)
         row = rows.first(rows.ctas(m), n)
-        read, tile, square, weight = rows.tile(kind), rows.tile(), rows.tile(), rows.line_tile(weight_kind)
+        read, tile = rows.tile(kind), rows.tile()
         total, row_total = rows.own(), rows.each()
         if row < m:
             total.local()[0] = 0.0
             for p in rows.parts(n):
                 scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                if not rows.long:
-                    scope.copy(weight, W[rows.columns(p)], fill=0)
-                scope.cast(tile, read)
-                scope.mul(square, tile, tile)
-                Tx.sum(total.local(), square.local(), accum=True)
+                scope.mul(tile, read, read)
+                Tx.sum(total.local(), tile.local(), accum=True)
             scope.sum(row_total, total)
             scale: T.let = T.rsqrt(row_total.local()[0] / T.cast(n, "float32") + eps)
             for p in rows.parts(n):
                 if rows.long:
                     scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                    scope.copy(weight, W[rows.columns(p)], fill=0)
-                    scope.cast(tile, read)
-                scope.mul(tile, tile, scale)
-                scope.mul(Y[rows.at(row), rows.columns(p)], tile, weight)
+                scope.mul(tile, read, scale)
+                scope.mul(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)])
 
-    return tw.compile(rms_norm)
+    return tw.compile(rms_norm, fast_math=True)
 
 
 def outputs(x: Array, weight: Array, eps: float) -> Arrays:

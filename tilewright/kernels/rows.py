@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from tilewright.dtypes import dtype
-from tilewright.kernels.arrays import Array, info_of, matrix
+from tilewright.kernels.arrays import Array, info_of, kind_of, matrix
 from tilewright.ir.special import special
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid, tx
@@ -24,9 +24,10 @@ __all__ = ["MOST_KEPT", "Rows", "blocks", "chosen", "dealt"]
 
 ACCESS_BYTES = 16
 MOST_KEPT = 32768  # elements of a row that stays in registers
-LANES = ((32, 4), (64, 8), (256, 16), (1024, 32))  # (elements of a row at most, lanes of a warp that share it)
-THREADS = ((2048, 128), (4096, 256), (8192, 512))  # (elements at most, threads that share it)
-MOST_THREADS = 1024
+# (elements of a row at most, threads that share it, CTAs that a multiprocessor must have room for if an element has two
+# bytes, or four). A multiprocessor is to have 64 KB of rows on their way and more: as many CTAs as that takes.
+TABLE = ((32, 4, 0, 0), (64, 8, 0, 0), (256, 16, 0, 0), (1024, 32, 0, 0), (2048, 128, 16, 0), (4096, 256, 8, 0),
+         (8192, 512, 4, 0), (16384, 512, 2, 2), (MOST_KEPT, 1024, 1, 1))  # fmt: skip
 WARPS = 4  # of a CTA, where each has rows of its own
 PART = 16  # elements that a thread has of a part
 BLOCK_THREADS, BLOCK_RUNS = 256, 2  # of an elementwise kernel: threads of a CTA, and accesses of each to each array
@@ -167,7 +168,7 @@ def dealt(*arrays: Array, most: int = MOST_KEPT) -> Rows:
 
     most: elements of a row that stays in registers.
     """
-    return chosen(arrays[0].shape[-1], common_vector(arrays), most)
+    return chosen(arrays[0].shape[-1], common_vector(arrays), dtype(kind_of(arrays[0])).bits // 8, most)
 
 
 def common_vector(arrays: Sequence[Array]) -> int:
@@ -182,12 +183,13 @@ def common_vector(arrays: Sequence[Array]) -> int:
 
 
 @cache
-def chosen(columns: int, vector: int, most: int = MOST_KEPT) -> Rows:
-    """The table, for rows of so many elements."""
-    threads = next((number for limit, number in (*LANES, *THREADS) if columns <= limit), MOST_THREADS)
-    kept = columns <= most
-    runs = -(-columns // (threads * vector)) if kept else PART // vector
-    return Rows(threads, runs, vector, whole=columns % vector == 0, long=not kept)
+def chosen(columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT) -> Rows:
+    """What the table says of rows of so many elements."""
+    whole = columns % vector == 0
+    if columns > most:
+        return Rows(TABLE[-1][1], PART // vector, vector, whole, long=True)
+    threads, *resident = next(row for limit, *row in TABLE if columns <= limit)
+    return Rows(threads, -(-columns // (threads * vector)), vector, whole, resident=resident[item_bytes > 2])
 
 
 def blocks(*arrays: Array) -> tuple[Rows, list[Array]]:

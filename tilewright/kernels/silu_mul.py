@@ -31,7 +31,7 @@ def forward(rows: Rows, kind: str) -> tw.Executable:
         scope.silu(tile, opened)
         scope.mul(Y[rows.at(row), rows.columns(part)], tile, read)
 
-    return tw.compile(silu_mul)
+    return tw.compile(silu_mul, fast_math=True)
 
 
 @cache
@@ -63,7 +63,7 @@ def backward(rows: Rows, kind: str) -> tw.Executable:
         scope.mul(slope, slope, arrived)
         scope.mul(DGate[rows.at(row), rows.columns(part)], slope, read)
 
-    return tw.compile(silu_mul_backward)
+    return tw.compile(silu_mul_backward, fast_math=True)
 
 
 def outputs(gate: Array, up: Array) -> Arrays:

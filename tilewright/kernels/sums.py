@@ -97,7 +97,9 @@ def place_outputs(x: Array) -> Arrays:
 
 COLUMNS = Operator("column_sum", "(Tensor x, str dtype) -> Tensor", column_outputs, run_columns)
 ROWS = Operator("row_sum", "(Tensor x) -> Tensor", row_outputs, lambda made, args: run_lines(made, args, find=False))
-PLACES = Operator("row_argmax", "(Tensor x) -> Tensor", place_outputs, lambda made, args: run_lines(made, args, find=True))
+PLACES = Operator(
+    "row_argmax", "(Tensor x) -> Tensor", place_outputs, lambda made, args: run_lines(made, args, find=True)
+)
 
 
 def column_sum(x: Array, dtype: str | None = None) -> Array:
