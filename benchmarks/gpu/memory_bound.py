@@ -13,6 +13,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -178,7 +179,7 @@ def compared(name: str, by_torch: Callable[..., Any], args: tuple[Any, ...]) -> 
     calls = {}
     wanted = by_torch(*args)
     for who, way in ways(name, by_torch).items():
-        graph = Captured(lambda way=way: way(*args))
+        graph = Captured(partial(way, *args))
         graph()
         torch.cuda.synchronize()
         check(f"{name} by {who}", graph.result, wanted)
@@ -261,7 +262,7 @@ def reductions() -> Iterator[Row]:
     wanted = {"row_sum": x.sum(-1), "column_sum": x.sum(0), "row_argmax": x.argmax(-1).int()}
     calls: dict[str, Captured] = {}
     for name in wanted:
-        calls[name] = Captured(lambda name=name: getattr(kernels, name)(x))  # type: ignore[misc]
+        calls[name] = Captured(partial(getattr(kernels, name), x))
         calls[name]()
         torch.cuda.synchronize()
         check(name, calls[name].result, wanted[name])
@@ -281,8 +282,7 @@ def small() -> Iterator[Row]:
         work = (works() | passes())[name]
         for nbytes in (1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24):
             args = work.arguments(nbytes // 2 // columns, columns, torch.bfloat16)
-            graphs = {who: Captured(lambda way=way: way(*args), launches=LAUNCHES)  # type: ignore[misc]
-                      for who, way in ways(name, work.torch).items()}  # fmt: skip
+            graphs = {who: Captured(partial(way, *args), LAUNCHES) for who, way in ways(name, work.torch).items()}
             graphs[COPY] = Captured(copying(moved_bytes(args)), launches=LAUNCHES)
             times = {who: time / LAUNCHES for who, time in cold(graphs).items()}
             yield Row(f"{name}, {nbytes >> 10} KiB, bfloat16, replayed", times, 0, 0.97)
@@ -314,7 +314,7 @@ def tune() -> Iterator[Row]:
                         used = exe.resources
                         label = f"{name}, {threads} threads, {runs} x {vector}, {used.registers} registers"
                         if used.local_bytes == 0:
-                            calls[label] = Captured(lambda exe=exe, args=args: exe(*args))
+                            calls[label] = Captured(partial(exe, *args))
             found = cold(calls)
             print(f"\n{kind}, rows of {columns}: of copy_'s rate", flush=True)
             for name, time in sorted(found.items(), key=lambda item: item[1]):

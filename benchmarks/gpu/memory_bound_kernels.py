@@ -1,5 +1,6 @@
 """What `memory_bound` measures beside `tilewright.kernels`: a sum of two arrays, and a reader in CUDA."""
 
+from collections.abc import Callable
 from functools import cache
 
 import tilewright as tw
@@ -47,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(256) reader(const float4* __restric
 """
 
 
-def reading(x):
+def reading(x: object) -> Callable[[], None]:
     """A call that reads all of x."""
     y = like(x, (1,))
     reader = HandWritten(READER, "reader", 256)

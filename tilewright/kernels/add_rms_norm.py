@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.rms_norm import BACKWARD
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, same_shape
 from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.rms_norm import BACKWARD
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 

@@ -11,7 +11,6 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.arrays import Array, contiguous, kind_of, like, matrix
-from tilewright.kernels.operators import Arrays
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.kernels.sums import column_sum
 from tilewright.lang import T, Tx
@@ -22,13 +21,105 @@ MOST_KEPT = 8192  # elements of a row: several arrays of it are in registers
 CTAS = 264  # two on each multiprocessor of an H100
 
 
+class Tiles:
+    """What a thread has of a row, in registers."""
+
+    def __init__(self, rows: Rows, kind: str, weight_kind: str) -> None:
+        self.read, self.arrived, self.weight = rows.tile(kind), rows.tile(kind), rows.line_tile(weight_kind)
+        self.z, self.slope, self.product = rows.tile(), rows.tile(), rows.tile()
+        self.sums, self.biases = rows.tile(), rows.tile()
+        self.total, self.row_total = rows.own(), rows.each()
+        # Of the row: its mean, what its deviations are multiplied by, and the means of slope * z and of slope.
+        self.middle, self.scale, self.along, self.mean = (T.alloc_local((1,), "float32") for _ in range(4))
+
+
+@T.inline
+def moments(rows, tiles, X, row, n, eps, centred):
+    """The mean of the row and the root of its variance; without ``centred`` its mean counts as 0."""
+    total = tiles.total.local()
+    tiles.middle[0] = 0.0
+    if centred:
+        total[0] = 0.0
+        for p in rows.parts(n):
+            rows.scope.copy(tiles.read, X[rows.at(row), rows.columns(p)], fill=0)
+            Tx.sum(total, tiles.read.local(), accum=True)
+        rows.scope.sum(tiles.row_total, tiles.total)
+        tiles.middle[0] = tiles.row_total.local()[0] / T.cast(n, "float32")
+    total[0] = 0.0
+    for p in rows.parts(n):
+        rows.scope.copy(tiles.read, X[rows.at(row), rows.columns(p)], fill=0)
+        rows.scope.sub(tiles.z, tiles.read, tiles.middle[0])
+        if centred:
+            rows.clear_outside(tiles.z, p, n)
+        rows.scope.mul(tiles.product, tiles.z, tiles.z)
+        Tx.sum(total, tiles.product.local(), accum=True)
+    rows.scope.sum(tiles.row_total, tiles.total)
+    tiles.scale[0] = T.rsqrt(tiles.row_total.local()[0] / T.cast(n, "float32") + eps)
+
+
+@T.inline
+def fetch(rows, tiles, X, DY, W, row, p):
+    """z = (x - mean) * scale, and slope = dy * w."""
+    rows.scope.copy(tiles.read, X[rows.at(row), rows.columns(p)], fill=0)
+    rows.scope.copy(tiles.arrived, DY[rows.at(row), rows.columns(p)], fill=0)
+    rows.scope.copy(tiles.weight, W[rows.columns(p)], fill=0)
+    rows.scope.sub(tiles.z, tiles.read, tiles.middle[0])
+    rows.scope.mul(tiles.z, tiles.z, tiles.scale[0])
+    rows.scope.mul(tiles.slope, tiles.arrived, tiles.weight)
+
+
+@T.inline
+def averages(rows, tiles, X, DY, W, row, n, centred):
+    """The means of slope * z, and of slope; without ``centred`` the second counts as 0."""
+    total, slopes = tiles.total.local(), tiles.mean
+    total[0], slopes[0] = 0.0, 0.0
+    for p in rows.parts(n):
+        fetch(rows, tiles, X, DY, W, row, p)
+        rows.scope.mul(tiles.product, tiles.slope, tiles.z)
+        Tx.sum(total, tiles.product.local(), accum=True)
+        if centred:
+            Tx.sum(slopes, tiles.slope.local(), accum=True)
+    rows.scope.sum(tiles.row_total, tiles.total)
+    tiles.along[0] = tiles.row_total.local()[0] / T.cast(n, "float32")
+    if centred:
+        total[0] = slopes[0]
+        rows.scope.sum(tiles.row_total, tiles.total)
+        slopes[0] = tiles.row_total.local()[0] / T.cast(n, "float32")
+
+
+@T.inline
+def slopes(rows, tiles, X, DY, W, DX, DW, DB, row, slot, n):
+    """dx, and what the row adds to dw and db."""
+    for p in rows.parts(n):
+        if rows.long:
+            fetch(rows, tiles, X, DY, W, row, p)
+        rows.scope.mul(tiles.product, tiles.arrived, tiles.z)
+        if rows.long:
+            here, there = rows.at(slot), rows.columns(p)
+            rows.scope.add(DW[here, there], tiles.product, DW[here, there])
+            rows.scope.add(DB[here, there], tiles.arrived, DB[here, there])
+        else:
+            rows.scope.add(tiles.sums, tiles.sums, tiles.product)
+            rows.scope.add(tiles.biases, tiles.biases, tiles.arrived)
+        rows.scope.fma(tiles.slope, tiles.z, -tiles.along[0], tiles.slope)
+        rows.scope.sub(tiles.slope, tiles.slope, tiles.mean[0])
+        rows.scope.mul(DX[rows.at(row), rows.columns(p)], tiles.slope, tiles.scale[0])
+
+
+@T.inline
+def keep(rows, tiles, DW, DB, slot, n):
+    """Store the sums, each thread those that it has."""
+    for p in rows.parts(n):
+        rows.scope.copy(DW[rows.at(slot), rows.columns(p)], tiles.sums, clip=True)
+        rows.scope.copy(DB[rows.at(slot), rows.columns(p)], tiles.biases, clip=True)
+
+
 @cache
 def backward(rows: Rows, kind: str, weight_kind: str, centred: bool) -> tw.Executable:
-    """dx = scale * (g - mean(g * z) * z - mean(g)), dw = sum(dy * z), db = sum(dy)
+    """dx = scale * (slope - mean(slope * z) * z - mean(slope)), dw = sum(dy * z), db = sum(dy)
 
-    where z = (x - mean(x)) * scale and g = dy * w; without the means of x and of g, and db, unless ``centred``.
+    where z = (x - mean(x)) * scale and slope = dy * w; the means of x and of slope are 0 unless ``centred``.
     """
-    scope = rows.scope
 
     @T.prim_func
     def norm_backward(x: T.handle, w: T.handle, dy: T.handle, dx: T.handle, dw: T.handle, db: T.handle, eps: T.float32):
@@ -41,87 +132,18 @@ def backward(rows: Rows, kind: str, weight_kind: str, centred: bool) -> tw.Execu
         DW = rows.matrix(dw, (slots, n), "float32", dw_pitch)
         DB = rows.matrix(db, (slots, n), "float32", db_pitch)
         slot = rows.first(rows.ctas(slots), n)
-        read, arrived, weight = rows.tile(kind), rows.tile(kind), rows.line_tile(weight_kind)
-        tile, slope, product, sums, biases = (rows.tile() for _ in range(5))
-        total, row_total = rows.own(), rows.each()
-        mine, count = total.local(), T.cast(n, "float32")
-        scope.fill(sums, 0.0)
-        scope.fill(biases, 0.0)
+        tiles = T.meta_var(Tiles(rows, kind, weight_kind))
+        rows.scope.fill(tiles.sums, 0.0)
+        rows.scope.fill(tiles.biases, 0.0)
         if rows.long:
-            for p in rows.parts(n):
-                scope.copy(DW[rows.at(slot), rows.columns(p)], sums, clip=True)
-                scope.copy(DB[rows.at(slot), rows.columns(p)], biases, clip=True)
-        else:
-            scope.copy(weight, W[rows.columns(0)], fill=0)
+            keep(rows, tiles, DW, DB, slot, n)
         for turn in range(T.ceildiv(m, slots)):
             row: T.let = turn * slots + slot
-            middle: T.float32 = 0.0
-            scale: T.float32 = 0.0
-            if centred:
-                mine[0] = 0.0
-                for p in rows.parts(n):
-                    scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                    scope.cast(tile, read)
-                    Tx.sum(mine, tile.local(), accum=True)
-                scope.sum(row_total, total)
-                middle = row_total.local()[0] / count
-            mine[0] = 0.0
-            for p in rows.parts(n):
-                if rows.long or not centred:
-                    scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                scope.sub(tile, read, middle)
-                if centred:
-                    rows.clear_outside(tile, p, n)
-                scope.mul(product, tile, tile)
-                Tx.sum(mine, product.local(), accum=True)
-            scope.sum(row_total, total)
-            scale = T.rsqrt(row_total.local()[0] / count + eps)
-            along: T.float32 = 0.0
-            mean: T.float32 = 0.0
-            mine[0] = 0.0
-            for p in rows.parts(n):
-                if rows.long:
-                    scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                    scope.copy(weight, W[rows.columns(p)], fill=0)
-                    scope.sub(tile, read, middle)
-                scope.copy(arrived, DY[rows.at(row), rows.columns(p)], fill=0)
-                scope.mul(tile, tile, scale)
-                scope.mul(slope, arrived, weight)
-                scope.mul(product, slope, tile)
-                Tx.sum(mine, product.local(), accum=True)
-            scope.sum(row_total, total)
-            along = row_total.local()[0] / count
-            if centred:
-                mine[0] = 0.0
-                for p in rows.parts(n):
-                    if rows.long:
-                        scope.copy(arrived, DY[rows.at(row), rows.columns(p)], fill=0)
-                        scope.copy(weight, W[rows.columns(p)], fill=0)
-                        scope.mul(slope, arrived, weight)
-                    Tx.sum(mine, slope.local(), accum=True)
-                scope.sum(row_total, total)
-                mean = row_total.local()[0] / count
-            for p in rows.parts(n):
-                if rows.long:
-                    scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                    scope.copy(arrived, DY[rows.at(row), rows.columns(p)], fill=0)
-                    scope.copy(weight, W[rows.columns(p)], fill=0)
-                    scope.sub(tile, read, middle)
-                    scope.mul(tile, tile, scale)
-                    scope.mul(slope, arrived, weight)
-                scope.mul(product, arrived, tile)
-                if rows.long:
-                    scope.add(DW[rows.at(slot), rows.columns(p)], product, DW[rows.at(slot), rows.columns(p)])
-                    scope.add(DB[rows.at(slot), rows.columns(p)], arrived, DB[rows.at(slot), rows.columns(p)])
-                else:
-                    scope.add(sums, sums, product)
-                    scope.add(biases, biases, arrived)
-                scope.fma(slope, tile, -along, slope)
-                scope.sub(slope, slope, mean)
-                scope.mul(DX[rows.at(row), rows.columns(p)], slope, scale)
+            moments(rows, tiles, X, row, n, eps, centred)
+            averages(rows, tiles, X, DY, W, row, n, centred)
+            slopes(rows, tiles, X, DY, W, DX, DW, DB, row, slot, n)
         if not rows.long:
-            scope.copy(DW[rows.at(slot), rows.columns(0)], sums, clip=True)
-            scope.copy(DB[rows.at(slot), rows.columns(0)], biases, clip=True)
+            keep(rows, tiles, DW, DB, slot, n)
 
     return tw.compile(norm_backward, fast_math=True)
 

@@ -15,8 +15,8 @@ from functools import cache
 from typing import Any
 
 from tilewright.dtypes import dtype
-from tilewright.kernels.arrays import Array, info_of, kind_of, matrix
 from tilewright.ir.special import special
+from tilewright.kernels.arrays import Array, info_of, kind_of, matrix
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid, tx
 
