@@ -142,9 +142,9 @@ def _whole_table(layout: Layout, shape: tuple[int, ...]) -> dict[str, Ints]:
 def vector_lengths(call: TileCall, least: int = 1) -> list[int]:
     """Elements of the vectors to try, the widest first: 16 bytes down to ``least``, whole elements and whole bytes.
 
-    The call's ``vec_len=`` leaves only that one.
+    Elements of tiles in registers, which no access moves, may be wider. The call's ``vec_len=`` leaves only that one.
     """
-    bits = max(side.dtype.bits for side in call.tiles)
+    bits = max((side.dtype.bits for side in call.tiles if side.space != "local"), default=8)
     lengths = [length for length in lengths_of(bits) if length * bits >= 8 * least]
     asked = call.option("vec_len")
     return lengths if asked is None else [length for length in lengths if length == asked]

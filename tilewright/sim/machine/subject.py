@@ -6,7 +6,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from tilewright.ir import Call, Kernel, Launch, expressions, statements
-from tilewright.isa import bind
+from tilewright.isa import Fence, ProxyFence, bind
 from tilewright.sim.machine.places import Place, Places
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class Subject:
         calls = (expr for stmt in statements(kernel.body) for expr in expressions(stmt) if isinstance(expr, Call))
         bounds = list(map(bind, calls))
         self.operations = [bound for bound in bounds if bound.form.asynchronous]
-        self.fences_shared = any(bound.form.fence is not None and bound.form.fence.is_of_shared for bound in bounds)
+        fences = (bound.form.fence for bound in bounds)
+        self.fences_shared = any(isinstance(one, Fence | ProxyFence) and one.is_of_shared for one in fences)
 
     @property
     def has_asynchronous(self) -> bool:
