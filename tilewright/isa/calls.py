@@ -237,6 +237,8 @@ def _is_plain(value: object) -> bool:
 def _expression(row: Instruction, operand: Operand, value: object, typed: DType | None) -> Argument:
     """The value of one operand, converted as its kind asks."""
     what = f"T.{row.name}: {operand.name}"
+    if operand.optional and (value is None or const_value(value) == 0):  # type: ignore[arg-type]  # None for no number
+        return None
     if isinstance(value, (Buffer, Region)):  # its first element
         region = value.region() if isinstance(value, Buffer) else value
         value = region.buffer.ptr_to([start for start, _ in region.box])
@@ -346,7 +348,9 @@ def bind(made: Call) -> Bound:
     operands: dict[str, tuple[Expr, ...]] = {
         operand.name: () for operand in row.operands if operand.many or operand.name in optional
     }
-    mods.update((name, None if keywords[name] is None else "given") for name in optional)
+    given = dict(positional) | keywords
+    optional += [operand.name for operand in row.operands if operand.optional]
+    mods.update((name, None if given[name] is None else "given") for name in optional)
     for param, value in [*positional, *((key, value) for key, value in keywords.items() if key not in row.folds)]:
         name = param.lstrip("*")
         kind = _kind(row, name)

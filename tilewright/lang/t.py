@@ -13,11 +13,11 @@ from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import functions, loops, memory, pool, scopes, settings, values
 from tilewright.lang.instructions import instructions
 from tilewright.lang.public import public
-from tilewright.lang.types import TypeName, UnknownName, constexpr, let
+from tilewright.lang.types import TensorMap, TypeName, UnknownName, constexpr, let
 
 __all__ = ["T"]
 
-_NAMES: dict[str, object] = {"let": let, "constexpr": constexpr, "Axis": layout.Axis}
+_NAMES: dict[str, object] = {"let": let, "constexpr": constexpr, "TensorMap": TensorMap, "Axis": layout.Axis}
 _NAMES.update(functions.EXPORTS)  # decorators, which look at what they are called from
 for _part in (loops, memory, pool, scopes, settings, values):
     _NAMES.update(

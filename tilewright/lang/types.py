@@ -17,7 +17,9 @@ __all__ = [
     "ArrayType",
     "BufferType",
     "LetType",
+    "MapType",
     "Marker",
+    "TensorMap",
     "TypeName",
     "UnknownInstruction",
     "UnknownName",
@@ -89,6 +91,15 @@ class Marker:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """``m: T.TensorMap``, also called without arguments: a parameter that is a tensor map."""
+
+    def __call__(self) -> MapType:
+        return self
+
+
+TensorMap = MapType()
 let = LetType()
 constexpr = Marker("T.constexpr")
 

@@ -82,6 +82,7 @@ class Operation:
         form, bound = self.form, self.instruction.bound
         given = list(self.arguments.values())
         found = dict(form.addresses(self.issuers, *given, **self.instruction.keywords)) if form.addresses else {}
+        self.arguments |= {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
         barriers = {signal.barrier for signal in form.signals}
         spaces = {operand.name: operand.kind for operand in bound.given}
 
@@ -141,6 +142,9 @@ class Operation:
             if effect.at_issue == at_issue and effect.change is not None:
                 amount = effect.amount
                 given = self.arguments[amount] if isinstance(amount, str) else self.form.count(amount, self._mods)
+                if one.nbytes is not None:
+                    given = np.zeros(len(self.issuers.rows))
+                    given[one.issuer] = one.nbytes
                 one.change(self.batch.wave, (np.broadcast_to(given, len(self.issuers.rows)).astype(np.uint64),))
 
     @cached_property
@@ -206,7 +210,7 @@ class Operation:
     def _mark(self, flags: list[NDArray[Any]], which: slice, writes: list[Touched]) -> None:
         """The flags go where the bits went; what is computed needs initialised bits, and is initialised."""
         wave, form, shape = self.batch.wave, self.form, self.batch.shape
-        given = [self.flags[name][which] for name in form.takes]
+        given = [self.flags[name][which] for name in form.takes if name in self.flags]
         kept = [register.flags(self.batch, self.mask, at) for register, at in self._kept]
         registers = [self.issuers.taken(value, shape)[which] for value in kept]
         if form.moves:

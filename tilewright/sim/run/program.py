@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.dtypes import HANDLE, dtype
 from tilewright.host import Limits
 from tilewright.ir import (
     AllocBuffer,
@@ -30,6 +31,7 @@ from tilewright.ir import (
     walk,
 )
 from tilewright.ir.evaluate import evaluate
+from tilewright.ir.tensor_map import MapFields, mapped
 from tilewright.isa import bind
 from tilewright.sim.checks import checks_of
 from tilewright.sim.checks.bounds import Bounds
@@ -63,10 +65,13 @@ class Program:
         assert kernel.stage == "lowered", "the simulator runs lowered kernels"
         assert kernel.launch is not None, "a lowered kernel has a launch"
         self.launch: Launch = kernel.launch
+        arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
+        hidden = (Buffer(name, dtype("uint8"), (1,), "global", None, data=Var(name, HANDLE)) for name in arrays)
         self.groups = groups
         self._overlapping = {groups: self}
         self._lowered = kernel
-        self.kernel = kernel = replace(kernel, body=prepared(kernel.body))
+        buffers = (*kernel.buffers, *hidden)
+        self.kernel = kernel = replace(kernel, body=prepared(kernel.body), buffers=buffers)
         self.checks = checks
         self.axes = Axes(kernel)
         self.places = Places(kernel, groups)
@@ -105,6 +110,7 @@ class Program:
         self,
         arrays: Mapping[str, np.ndarray[Any, Any]],
         scalars: Mapping[str, Any],
+        maps: Mapping[str, MapFields] = {},
         *,
         progress: Callable[[int, int], None] | None = None,
         limits: Limits | None = None,
@@ -112,14 +118,24 @@ class Program:
         """Execute the whole grid; arrays are changed in place.
 
         arrays: by the name of the handle parameter, C-contiguous, with the buffer's bytes. scalars: parameters and
-        symbols by name. progress: called with CTAs done and CTAs in all. limits: what the run may take.
+        symbols by name. maps: the tensor maps that are arguments, whose arrays are `mapped`. progress: called with CTAs done and CTAs in all. limits: what the run may take.
         Raises SimulationError for what a check finds, and at a limit.
         """
-        named = {buffer.name: arrays[handle.name] for buffer, handle in self._handles()}
+        own = {each.name for each in self.kernel.maps}
+        named = {buffer.name: arrays[handle.name] for buffer, handle in self._handles() if buffer.name not in own}
         groups = groups_of(named)
         if groups not in self._overlapping:
             self._overlapping[groups] = Program(self._lowered, self.checks, groups)
-        return self._overlapping[groups]._run(named, scalars, progress, limits or Limits())
+        program = self._overlapping[groups]
+        named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in program._encoded(maps, scalars)}
+        return program._run(named, scalars, progress, limits or Limits())
+
+    def _encoded(self, maps: Mapping[str, MapFields], scalars: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
+        """The 128 bytes of each tensor map, with the address that its array has here."""
+        for each in self.kernel.maps:
+            fields = each.fields(scalars) if each.is_made else maps[each.name]
+            base = self.places.by_name[each.of if each.is_made else mapped(each.name)].base
+            yield each.name, fields.at(base + (each.start(scalars) if each.is_made else 0)).encode()
 
     def _run(
         self,
