@@ -14,7 +14,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Executable", "T", "TensorMap", "TilewrightError", "TilewrightWarning", "Tx", "compile", "simulate", "torch_op"]
+__all__ = [
+    "Executable",
+    "T",
+    "TensorMap",
+    "TilewrightError",
+    "TilewrightWarning",
+    "Tx",
+    "compile",
+    "simulate",
+    "torch_op",
+]
 
 # The rooms, and NumPy with them, are imported when they are first asked for: `import tilewright` alone is quick.
 _COMPILER = ("Executable", "compile", "simulate", "torch_op")

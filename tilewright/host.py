@@ -18,8 +18,8 @@ from tilewright.dtypes import DType
 from tilewright.dtypes import dtype as row
 from tilewright.errors import ArgumentError, TilewrightError, described
 from tilewright.ir.arguments import ArrayInfo
-from tilewright.ir.tensor_map import ELEMENTS, MapFields, element_of
 from tilewright.ir.subbyte import pack_subbyte, unpack_subbyte
+from tilewright.ir.tensor_map import ELEMENTS, MapFields, element_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +91,9 @@ def _fields_of(
         )
     address = info.address or 0
     inner_first = [tuple(int(each) for each in part)[::-1] for part in (box, steps)]
-    return MapFields(kind, info.shape[::-1], tuple(strides[-2::-1]), inner_first[0], swizzle, inner_first[1], fill, address)
+    return MapFields(
+        kind, info.shape[::-1], tuple(strides[-2::-1]), inner_first[0], swizzle, inner_first[1], fill, address
+    )
 
 
 def is_array(value: object) -> bool:
@@ -107,7 +109,7 @@ def behind(value: Any) -> Any:
 
 
 def descriptor(value: Any) -> Any:
-    """An argument of the host without its data: an `ArrayInfo`, the fields of a tensor map, or the number that it is."""
+    """An argument of the host without its data: an `ArrayInfo`, the fields of a tensor map, or a number."""
     if isinstance(value, TensorMap):
         return value.fields
     return array_info(value) if is_array(value) else value

@@ -25,8 +25,8 @@ from tilewright.ir.launch import launch_of
 from tilewright.ir.narrow import fits, range_of
 from tilewright.ir.pitches import differing, steps_of, strides_of, symbolic_strides
 from tilewright.ir.ranges import RangeFacts
-from tilewright.ir.tensor_map import MapFields, MapOf
 from tilewright.ir.stmt import Assume, Kernel, Stmt, Store, TileCall
+from tilewright.ir.tensor_map import MapFields, MapOf
 from tilewright.ir.walk import statements, walk
 
 __all__ = ["ArrayInfo", "Bindings", "Signature"]
@@ -355,8 +355,10 @@ def _holds(cond: Expr, values: Mapping[str, Number]) -> bool:
         return False
 
 
-def _as_float(value: Number) -> Number | None:
+def _as_float(value: Descriptor) -> Number | None:
     """None for what is no number; an integer beyond every float stays one."""
+    if isinstance(value, (ArrayInfo, MapFields)):
+        return None
     try:
         return float(value) if hasattr(type(value), "__float__") else None
     except OverflowError:

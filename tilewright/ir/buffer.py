@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.dtypes import INT32, INT64, DType, dtype
+from tilewright.dtypes import HANDLE, INT32, INT64, DType, dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir.build import as_expr, cast
-from tilewright.ir.expr import AddressOf, Expr, Load, Value, Within, const_value
+from tilewright.ir.expr import AddressOf, Expr, Load, Value, Var, Within, const_value
 from tilewright.ir.sums import Sum
+from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.layout import Layout, S, SwizzleLayout
 
 if TYPE_CHECKING:
@@ -297,3 +298,10 @@ def _collected(value: Value) -> Value:
 def row_major(shape: Sequence[Value]) -> Layout:
     """The layout of a buffer without ``layout=``."""
     return S[tuple(shape)]
+
+
+def map_buffer(name: str, *, flat: bool = False) -> Buffer:
+    """The 128 bytes of a tensor map that a kernel gets, under this name."""
+    shape = (MAP_BYTES,)
+    layout = None if flat else row_major(shape)
+    return Buffer(name, dtype("uint8"), shape, "global", layout, data=Var(name, HANDLE), align=MAP_ALIGNMENT)

@@ -21,7 +21,18 @@ from tilewright.ir.evaluate import evaluate
 from tilewright.ir.expr import Number, Value
 from tilewright.layout import SwizzleMode
 
-__all__ = ["ELEMENTS", "FILLS", "MAP_ALIGNMENT", "MAP_BYTES", "MOST_BOX", "Element", "MapFields", "MapOf", "element_of", "mapped"]
+__all__ = [
+    "ELEMENTS",
+    "FILLS",
+    "MAP_ALIGNMENT",
+    "MAP_BYTES",
+    "MOST_BOX",
+    "Element",
+    "MapFields",
+    "MapOf",
+    "element_of",
+    "mapped",
+]
 
 MAP_BYTES = 128
 MAP_ALIGNMENT = 64

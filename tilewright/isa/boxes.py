@@ -44,7 +44,7 @@ def swizzled(address: Lanes, swizzle: int) -> Lanes:
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """A box of each of n issuers. maps: theirs. starts: (n, dimensions). nbytes: (n,). shared: (n, units), offsets of 16-byte units.
+    """A box of each of n issuers. maps: theirs. starts: (n, dimensions). shared: (n, units), where 16-byte units are.
 
     array: (n, units, pieces) generic addresses of the pieces that a unit consists of, in global memory. inside: which
     of them are in the array, and belong to a box at all. width: bytes of a piece. fill: (n, width) bytes.
@@ -72,7 +72,10 @@ class Boxes:
         """(n, units): the places of boxes from these (n,) shared addresses on."""
         start = address.astype(np.int64)[:, None]
         return np.stack(
-            [swizzled(at + where, int(one.swizzle)) for at, where, one in zip(start, self.shared, self.maps, strict=True)]
+            [
+                swizzled(at + where, int(one.swizzle))
+                for at, where, one in zip(start, self.shared, self.maps, strict=True)
+            ]
         )
 
     def check_tile(self, unit: Unit, address: Lanes, name: str) -> None:
@@ -122,7 +125,9 @@ def _decoded(unit: Unit, data: bytes, k: int, dim: int) -> MapFields:
     return found
 
 
-def _placed(of: MapFields, base: int, start: NDArray[np.int64], width: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _placed(
+    of: MapFields, base: int, start: NDArray[np.int64], width: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """(units, pieces): addresses of the pieces of a box, and which are in the array."""
     size, counts = of.element.nbytes, of.counts
     at = start[0] * size + np.arange(0, of.inner_bytes, width).reshape(-1, UNIT // width)

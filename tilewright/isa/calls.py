@@ -237,7 +237,7 @@ def _is_plain(value: object) -> bool:
 def _expression(row: Instruction, operand: Operand, value: object, typed: DType | None) -> Argument:
     """The value of one operand, converted as its kind asks."""
     what = f"T.{row.name}: {operand.name}"
-    if operand.optional and (value is None or const_value(value) == 0):  # type: ignore[arg-type]  # None for no number
+    if operand.optional and (value is None or const_value(value) == 0):
         return None
     if isinstance(value, (Buffer, Region)):  # its first element
         region = value.region() if isinstance(value, Buffer) else value

@@ -98,9 +98,9 @@ class Addresses:
     at: bytes of shared memory, generic addresses, or lanes of tensor memory, where ``column`` has the columns. issuer:
     (m,), on whose behalf each row is; None for one row for each of the n. rank: (m,), in whose CTA of the cluster; None
     for the issuer's own, unless an address of the cluster's window says another. nbytes: (m, ...), how many of an
-    access's bytes are touched from each address on; None for all. What is then not read counts as zeros, or as ``fill``,
-    (n, width) bytes of each issuer. width: bytes of each place where only the call tells; None for the access's own.
-    Of a signal, nbytes is its amount.
+    access's bytes are touched from each address on; None for all. What is then not read counts as zeros, or as
+    ``fill``, (n, width) bytes of each issuer. width: bytes of each place where only the call tells; None for the
+    access's own. Of a signal, nbytes is its amount. Under a name of `Form.takes`, ``at`` is what `execute` gets, whatever it is.
     """
 
     at: NDArray[Any]

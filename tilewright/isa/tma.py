@@ -130,11 +130,12 @@ instruction(
 
 def stored(
     unit: Unit, src: Lanes, map: Lanes, coords: Lanes, *more: Lanes, dim: int, op: str = ""
-) -> Mapping[str, Addresses | Lanes]:
+) -> Mapping[str, Addresses]:
     """The box where it lies in shared memory, and what of it is in the array."""
     boxes = boxes_of(unit, map, coords, dim)
     boxes.check_tile(unit, src, "src")
-    if (negative := (boxes.starts < 0).any(1)).any():
+    negative = np.any(boxes.starts < 0, axis=1)
+    if negative.any():
         given = boxes.starts[negative][0].tolist()
         unit.fault(f"a box that is stored begins at coordinates of at least 0, not at {given}", negative)
     for k, one in enumerate(boxes.maps):
@@ -143,7 +144,7 @@ def stored(
             unit.fault(f"{op} reduces elements of {allowed}, not {one.dtype}", np.arange(len(boxes.maps)) == k)
     tile = boxes.in_tile(src)[..., None] + np.arange(0, 16, boxes.width)
     array = boxes.in_array
-    kinds = np.array([[list(ELEMENTS).index(one.dtype)] for one in boxes.maps])
+    kinds = Addresses(np.array([list(ELEMENTS).index(one.dtype) for one in boxes.maps]))
     return {"src": Addresses(tile, nbytes=array.nbytes, width=boxes.width), "map": array, "kind": kinds}
 
 
@@ -227,7 +228,17 @@ def _reductions() -> Iterator[Form]:
             effects=(
                 Access("src", "shared", 16, write=False, proxy="async", computed=True),
                 *(
-                    Access("map", "global", 16, write=write, proxy="async", computed=True, rmw=True, sem="relaxed", scope="gpu")
+                    Access(
+                        "map",
+                        "global",
+                        16,
+                        write=write,
+                        proxy="async",
+                        computed=True,
+                        rmw=True,
+                        sem="relaxed",
+                        scope="gpu",
+                    )
                     for write in (False, True)
                 ),
                 Issue(GROUP),
@@ -271,9 +282,7 @@ instruction(
     operands=(reads("map", "generic"),),
     pattern="[{map}]",
     doc="Has the 128 bytes of a tensor map brought to where the copy engine looks for them; no value changes.",
-    forms=(
-        Form("prefetch.tensormap", since("sm_90"), SOURCE.format("prefetch"), execute=nothing, on="machine"),
-    ),
+    forms=(Form("prefetch.tensormap", since("sm_90"), SOURCE.format("prefetch"), execute=nothing, on="machine"),),
 )
 instruction(
     "ptx.cp_async.bulk.commit_group",

@@ -22,8 +22,9 @@ from tilewright.ir import (
     const_value,
     row_major,
 )
+from tilewright.ir.buffer import map_buffer
 from tilewright.ir.pitches import strides_of
-from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES, MapOf, element_of
+from tilewright.ir.tensor_map import MapOf, element_of
 from tilewright.lang.builder import Builder, current
 from tilewright.lang.types import BufferType
 from tilewright.layout import Layout, S, TileLayout, tcgen05_atom_layout
@@ -109,15 +110,10 @@ def bind_parameter(builder: Builder, pointer: Var, made: Buffer) -> Buffer:
 
 def bind_map(builder: Builder, pointer: Var, made: MapOf) -> Buffer:
     """The 128 bytes of a tensor map that the kernel gets."""
-    kind = dtype("uint8")
-    buffer = Buffer(made.name, kind, (MAP_BYTES,), "global", _layout_of_map(builder), data=pointer, align=MAP_ALIGNMENT)
+    buffer = replace(map_buffer(made.name, flat=builder.stage == "lowered"), data=pointer)
     builder.maps.append(made)
     builder.buffers.append(builder.register(buffer))
     return buffer
-
-
-def _layout_of_map(builder: Builder) -> Layout | None:
-    return None if builder.stage == "lowered" else row_major((MAP_BYTES,))
 
 
 def tensor_map(

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from tilewright.dtypes import DType
 from tilewright.layout.facts import Facts, Value
 
-__all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "In", "InOut", "Keyword", "Mismatch", "Operand", "Out",
-           "Primitive", "Role", "Scalar", "Shape", "Tile", "operand_names", "primitive"]  # fmt: skip
+__all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "In", "InBeyond", "InOut", "Keyword", "Mismatch",
+           "Operand", "Out", "OutBeyond", "Primitive", "Role", "Scalar", "Shape", "Tile", "operand_names", "primitive"]  # fmt: skip
 
 WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 """The scopes whose threads share memory; those of most primitives."""
@@ -28,19 +28,22 @@ WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 @dataclass(frozen=True, slots=True)
 class Role:
     """What a call does with an operand. tile: it is a region, else a value. clipped: of a region that leaves its buffer
-    the part outside is left alone.
+    the part outside is left alone. beyond: of an array, it may leave it, if the variant says what that means.
     """
 
     name: str
     written: bool = False
     tile: bool = True
     clipped: bool = False
+    beyond: bool = False
 
 
 Array: TypeAlias = NDArray[Any]
 Out = Annotated[Array, Role("out", written=True)]
 In = Annotated[Array, Role("in")]
 InOut = Annotated[Array, Role("in-out", written=True)]
+OutBeyond = Annotated[Array, Role("out", written=True, beyond=True)]
+InBeyond = Annotated[Array, Role("in", beyond=True)]
 Clipped = Annotated[Array, Role("out, clipped", written=True, clipped=True)]
 Scalar = Annotated[Any, Role("scalar", tile=False)]
 

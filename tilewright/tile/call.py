@@ -211,7 +211,7 @@ def checked(call: TileCall) -> TileCall:
         _check_filled(call, side)
         if operand.role.clipped:
             call = call.with_side(side, _clipped(side, call.facts))
-        else:
+        elif not (operand.role.beyond and side.space == "global"):
             _check_inside(call, side)
     if row.shapes is None:
         return call

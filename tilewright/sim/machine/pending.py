@@ -82,7 +82,9 @@ class Operation:
         form, bound = self.form, self.instruction.bound
         given = list(self.arguments.values())
         found = dict(form.addresses(self.issuers, *given, **self.instruction.keywords)) if form.addresses else {}
-        self.arguments |= {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+        for name in form.takes:
+            if name in found:
+                self.arguments[name] = found[name].at
         barriers = {signal.barrier for signal in form.signals}
         spaces = {operand.name: operand.kind for operand in bound.given}
 
@@ -127,6 +129,12 @@ class Operation:
     def writes(self) -> tuple[Touched, ...]:
         """Its destinations."""
         return tuple(one for one in self.touched if one.writes)
+
+    @property
+    def needs_cta(self) -> bool:
+        """Is it yet to touch the memory of a CTA, or to tell an m-barrier there?"""
+        todo = self.touched if self._read is None else self.writes
+        return bool(self.signals) or any(one.space in ("shared", "tmem") for one in todo)
 
     def who(self, actor: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""

@@ -75,7 +75,9 @@ class Program:
         self.checks = checks
         self.axes = Axes(kernel)
         self.places = Places(kernel, groups)
-        self.parameters = frozenset(var.name for var in (*kernel.params, *kernel.symbols))
+        self.parameters = frozenset(
+            [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
+        )
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
         self.with_shadows = "poison" in checks
         calls = [bind(call) for stmt in statements(kernel.body) for call in calls_of(stmt)]
@@ -118,7 +120,8 @@ class Program:
         """Execute the whole grid; arrays are changed in place.
 
         arrays: by the name of the handle parameter, C-contiguous, with the buffer's bytes. scalars: parameters and
-        symbols by name. maps: the tensor maps that are arguments, whose arrays are `mapped`. progress: called with CTAs done and CTAs in all. limits: what the run may take.
+        symbols by name. maps: the tensor maps that are arguments; ``arrays`` has their arrays as `mapped`.
+        progress: called with CTAs done and CTAs in all. limits: what the run may take.
         Raises SimulationError for what a check finds, and at a limit.
         """
         own = {each.name for each in self.kernel.maps}
