@@ -161,7 +161,7 @@ def _apart(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     return tuple((names.index(a), names.index(b)) for a in names if a in reads for b in names if b in writes)
 
 
-def _span_bytes(one: ArrayInfo | Number) -> int:
+def _span_bytes(one: ArrayInfo | MapFields | Number) -> int:
     """Bytes from the first element of an array to the end of its last; 0 for a number."""
     if not isinstance(one, ArrayInfo) or not one.size:
         return 0
@@ -215,7 +215,7 @@ def _ordinal_of(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """How the values of parameters, after them of tensor maps, and last of symbols lie in one buffer. offsets: bytes."""
+    """How the values of parameters, then of tensor maps, then of symbols lie in one buffer. offsets: in bytes."""
 
     params: tuple[Var, ...]
     packer: struct.Struct  # of the parameters
@@ -264,8 +264,9 @@ class LaunchPlan:
     spans: the bytes of each parameter's array.
     """
 
-    __slots__ = ("_aliased", "_apart", "_device", "_format", "_function", "_grid", "_launched", "_maps", "_name", "_plan_for",
-                 "_several", "_symbols", "call", "frames", "is_plain", "ordinal", "pack", "spans")  # fmt: skip
+    __slots__ = ("_aliased", "_apart", "_device", "_format", "_function", "_grid", "_launched", "_maps", "_name",
+                 "_plan_for", "_several", "_symbols", "call", "frames", "is_plain", "ordinal", "pack",
+                 "spans")  # fmt: skip
 
     def __init__(
         self,

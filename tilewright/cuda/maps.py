@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.cuda import driver
 from tilewright.cuda.driver import Device
-from tilewright.ir import Kernel, Number
+from tilewright.ir import Kernel, Number, Var
 from tilewright.ir.tensor_map import FILLS, MAP_ALIGNMENT, MAP_BYTES, MapFields
 
 __all__ = ["Maps", "encoded"]
@@ -30,12 +30,9 @@ class Maps:
         self._device = device
         names = [param.name for param in kernel.params]
         self._given = [(i, one) for i, one in enumerate(arguments) if isinstance(one, MapFields)]
-        pointers = {buffer.name: buffer.data.name for buffer in kernel.buffers if hasattr(buffer.data, "name")}
-        self._made = [
-            (names.index(pointers[each.of]), each.start(values), each.fields(values))
-            for each in kernel.maps
-            if each.is_made
-        ]
+        pointers = {buffer.name: buffer.data.name for buffer in kernel.buffers if isinstance(buffer.data, Var)}
+        made = [each for each in kernel.maps if each.is_made]
+        self._made = [(names.index(pointers[each.of]), each.start(values), each.fields(values)) for each in made]
 
     def encoded(self, values: Sequence[Number]) -> Sequence[Any]:
         """The values of the parameters with the bytes of maps in their places, and after them those of made maps."""

@@ -94,6 +94,8 @@ def _arranged(
             rest = []
         elif rest:
             positional.append((param, rest.pop(0)))
+        elif (operand := row.operand(name)) is not None and operand.optional:
+            positional.append((param, None))
         else:
             raise misused(row, f"lacks its argument {name!r}", args, kwargs)
     keywords = {}

@@ -23,6 +23,11 @@ def map_rank(machine: Machine, address: Lanes, rank: Lanes) -> Lanes:
     return machine.on_rank(address, rank).astype("uint32")
 
 
+def rank_of(machine: Machine, address: Lanes) -> Lanes:
+    """The rank of the CTA that has the place."""
+    return machine.rank_of(address).astype("uint32")
+
+
 for _name in ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank"):
     instruction(
         _name,
@@ -41,6 +46,24 @@ for _name in ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank"):
             ),
         ),
     )
+
+instruction(
+    "ptx.getctarank",
+    params=("ptr",),
+    operands=(reads("ptr", "shared"),),
+    pattern="{result}, {ptr}",
+    doc="The rank in the cluster of the CTA that a shared address leads into.",
+    forms=(
+        Form(
+            "getctarank.shared::cluster.u32",
+            since("sm_90"),
+            'PTX ISA, "Data Movement and Conversion Instructions: getctarank"',
+            execute=rank_of,
+            on="machine",
+            result=dtype("uint32"),
+        ),
+    ),
+)
 
 _ALIGNED = {True: ".aligned", False: ""}
 

@@ -100,7 +100,7 @@ class Addresses:
     for the issuer's own, unless an address of the cluster's window says another. nbytes: (m, ...), how many of an
     access's bytes are touched from each address on; None for all. What is then not read counts as zeros, or as
     ``fill``, (n, width) bytes of each issuer. width: bytes of each place where only the call tells; None for the
-    access's own. Of a signal, nbytes is its amount. Under a name of `Form.takes`, ``at`` is what `execute` gets, whatever it is.
+    access's own. Of a signal, nbytes is its amount. Under a name of `Form.takes`, ``at`` is what it gets.
     """
 
     at: NDArray[Any]
@@ -146,6 +146,10 @@ class Machine(Protocol):
 
     def on_rank(self, address: Lanes, rank: Lanes) -> Lanes:
         """A shared address of the cluster's window: the same offset in the CTA of that rank."""
+        ...
+
+    def rank_of(self, address: Lanes) -> Lanes:
+        """The rank of the CTA that a shared address of the cluster's window leads into."""
         ...
 
     def clock(self) -> int:

@@ -36,6 +36,7 @@ from tilewright.isa.table import (
     Commit,
     Form,
     Issue,
+    Mods,
     Signal,
     Spellings,
     Wait,
@@ -45,12 +46,16 @@ from tilewright.isa.table import (
     reads,
 )
 
-__all__ = ["combined"]
+__all__ = ["combined", "nothing"]
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 GROUP = "cp.async.bulk"
 DIMS = {rank: f".{rank}d" for rank in range(1, 6)}
-PER_DIM = {"coords": lambda mods: int(str(mods["dim"]))}
+
+
+def rank_of(mods: Mods) -> int:
+    """Coordinates that a box has."""
+    return int(str(mods["dim"]))
 
 
 def _with_policy(hint: Hint, name: str = "hint") -> dict[str, Spellings]:
@@ -99,7 +104,7 @@ def _loads() -> Iterator[Form]:
                 SOURCE.format("cp.async.bulk.tensor"),
                 {"dim": DIMS, "cta_mask": mask, "cta_group": {-1: ""}, **_with_policy(hint)},
                 units_of,
-                registers=PER_DIM,
+                registers=rank_of,
                 passes=("dim", "cta_mask"),
                 effects=(
                     Access("map", "global", 16, write=False, proxy="async", computed=True),
@@ -155,7 +160,7 @@ def _stores() -> Iterator[Form]:
             since("sm_90"),
             SOURCE.format("cp.async.bulk.tensor"),
             {"dim": DIMS, **_with_policy(hint)},
-            registers=PER_DIM,
+            registers=rank_of,
             passes=("dim",),
             effects=(
                 Access("src", "shared", 16, write=False, proxy="async", computed=True),
@@ -222,7 +227,7 @@ def _reductions() -> Iterator[Form]:
             f"{SOURCE.format('cp.reduce.async.bulk.tensor')}; unconfirmed: which operand min and max take beside a NaN",
             {"dim": DIMS, "op": {op: f".{op}" for op in REDUCED}, **_with_policy(hint)},
             reduce_boxes,
-            registers=PER_DIM,
+            registers=rank_of,
             passes=("dim", "op"),
             takes=("kind",),
             effects=(
@@ -269,7 +274,7 @@ instruction(
             SOURCE.format("cp.async.bulk.prefetch.tensor"),
             {"dim": DIMS, **_with_policy(hint)},
             nothing,
-            registers=PER_DIM,
+            registers=rank_of,
             on="machine",
             pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}]{hint.more};",
         )

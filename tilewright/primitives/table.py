@@ -19,7 +19,8 @@ from tilewright.dtypes import DType
 from tilewright.layout.facts import Facts, Value
 
 __all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "In", "InBeyond", "InOut", "Keyword", "Mismatch",
-           "Operand", "Out", "OutBeyond", "Primitive", "Role", "Scalar", "Shape", "Tile", "operand_names", "primitive"]  # fmt: skip
+           "Operand", "Out", "OutBeyond", "Primitive", "Role", "Scalar", "Shape", "Tile",
+           "operand_names", "primitive"]  # fmt: skip
 
 WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 """The scopes whose threads share memory; those of most primitives."""
