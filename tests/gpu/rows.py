@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.isa import tma_oracles
 from tests.isa.assembling import every_form, result_dtype
 from tests.isa.inputs import WARPS, active_lanes, operand
 from tests.isa.machines import BYTES
@@ -44,7 +45,7 @@ IN_PROGRAMS = {
     *MAPPING,
     *DESCRIBING,
     *tma_oracles.COVERED,  # test_tma has programs for them
-    *("ptx.cp_async.bulk.commit_group", "ptx.cp_async.bulk.wait_group", "ptx.getctarank"),
+    *("ptx.cp_async.bulk.commit_group", "ptx.cp_async.bulk.wait_group"),
     "ptx.fence.proxy_tensormap.acquire",  # of 128 bytes in global memory
 }
 ME = cta * 32 + lane

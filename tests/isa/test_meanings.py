@@ -18,7 +18,15 @@ from tilewright.isa.math import ULP
 from tilewright.isa.table import Bound
 
 # Their effect is not a value: they have tests of their own.
-WITHOUT_VALUES = {"printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock", "cuda.nanosleep", *tma_oracles.CACHES}
+WITHOUT_VALUES = {
+    "printf",
+    "cuda.printf",
+    "cuda.trap",
+    "cuda.device_assert",
+    "cuda.clock",
+    "cuda.nanosleep",
+    *tma_oracles.CACHES,
+}
 WITHOUT_VALUES |= {"ptx.setmaxnreg", "ptx.griddepcontrol.wait", "ptx.griddepcontrol.launch_dependents"}
 
 # What they work on is no plain memory: each family has an oracle of its own, which covers every form too.

@@ -11,7 +11,7 @@ COVERED = {
     *(f"ptx.cp_async.bulk.tensor.{name}" for name in ("g2c", "s2g", "s2g_reduce")),
     *(f"ptx.cp_async{dot}bulk{dot}{name}" for name in WAYS for dot in "._"),
     *(f"ptx.cp_reduce_async.bulk.{name}" for name in ("s2g", "s2c")),
-    *("ptx.st_async", "ptx.st_async.vec"),
+    *("ptx.st_async", "ptx.st_async.vec", "ptx.getctarank"),
     *(f"ptx.red_async.{op}" for op in REDUCTIONS),
 }
 CACHES = {"ptx.cp_async.bulk.tensor.g2c_prefetch", "ptx.cp_async.bulk.prefetch", "ptx.prefetch_tensormap"}

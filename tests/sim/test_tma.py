@@ -17,6 +17,7 @@ from tests.sim.tma_kernels import loaded, sent, stored, streamed, there_and_back
 from tilewright.errors import ArgumentError
 from tilewright.layout import SwizzleMode, mma_shared_layout
 
+STORED = ("uint32", "int64", "float32")
 KINDS = ("uint8", "uint16", "float16", "bfloat16", "float32", "int64")
 
 
@@ -134,8 +135,9 @@ def test_a_tile_goes_there_and_back_as_far_as_the_array_goes(
     assert np.array_equal(b.view(np.uint16), expected.view(np.uint16))
 
 
-@pytest.mark.parametrize("how", ["st", "s2c"])
-@pytest.mark.parametrize("kind", ["uint32", "int64", "float32"])
+@pytest.mark.parametrize(
+    ("how", "kind"), [*(("st", kind) for kind in STORED), *(("s2c", kind) for kind in STORED), ("vec", "uint32")]
+)
 def test_bytes_are_sent_to_another_cta(how: str, kind: str) -> None:
     a = np.arange(64).reshape(2, 32).astype(kind)
     out = np.zeros_like(a)

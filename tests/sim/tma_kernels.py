@@ -126,8 +126,14 @@ def sent(how: str, kind: str = "uint32", op: str = "add") -> Any:
                 T.ptx.cp_async.bulk.s2c(there, mine.ptr_to([0]), nbytes, told)
             elif how == "reduce":
                 T.ptx.cp_reduce_async.bulk.s2c(there, mine.ptr_to([0]), nbytes, told, op, kind)
+            elif how == "vec":
+                for i in range(8):
+                    at = there + i * 16
+                    T.ptx.st_async.vec(4, at, told, mine[4 * i], mine[4 * i + 1], mine[4 * i + 2], mine[4 * i + 3])
         T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
         out[rank, tid] = theirs[tid]
+        if tid == 0 and T.ptx.getctarank(there) != 1 - rank:
+            out[rank, tid] = T.cast(77, kind)
         T.cuda.cluster_sync()
 
     return send
