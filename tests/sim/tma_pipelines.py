@@ -1,5 +1,6 @@
 """Pipelines of the copy engine, right ones, and each with a mistake where ``wrong`` names one."""
 
+# ruff: noqa: C901, PLR0915, SIM102  # kernels with a branch for each way, which Python takes while it parses
 from __future__ import annotations
 
 from typing import Any

@@ -300,7 +300,7 @@ class Order(Check):
             self._arrived(batch.wave, signals, signal, at)
             order.protocol.visited(signals, at, arrives=True)
         else:
-            order.protocol.seen(signals)
+            order.protocol.seen(signals, at)
             for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
                 self._waited(batch.wave, signals.who[those], known, signal)
 
@@ -353,6 +353,7 @@ class Order(Check):
             operations.commit(operation)
         else:
             check_issue(operations, operation)
+            order.protocol.told(operation)
         for one in operation.touched:
             for access in places_of(self, operation, one):
                 self._meet(access)

@@ -5,7 +5,7 @@ Source: PTX ISA, "bar, barrier", "barrier.cluster", "mbarrier.init", "Cluster: d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from tilewright.sim.order.missing import fence_name
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.masks import Bools
+    from tilewright.sim.machine.pending import Operation
     from tilewright.sim.order.actors import Actors, Ints
     from tilewright.sim.order.channels import Signals
     from tilewright.sim.order.clocks import Clocks
@@ -30,13 +31,16 @@ INIT = Fence("release", "cluster", "mbarrier.init")
 
 @dataclass(eq=False, slots=True)
 class Made:
-    """An m-barrier that is alive: who made it and when. fenced: for the cluster; shown: at a barrier of the cluster."""
+    """An m-barrier that is alive: who made it and when. fenced: for the cluster; shown: at a barrier of the cluster.
+    known_by: warps of its CTA that come after that.
+    """
 
     thread: int
     time: int
     fenced: bool = False
     told: bool = False
     shown: bool = False
+    known_by: set[int] = field(default_factory=set)
 
 
 @dataclass(eq=False, slots=True)
@@ -137,7 +141,8 @@ class Protocol:
             made.fenced |= bool(who.lanes[here][:, made.thread & 31].any())
 
     def signalled(self, signals: Signals, at: Span | None) -> None:
-        """Arrivals at m-barriers of other CTAs."""
+        """Arrivals come after the m-barrier was made, of the own CTA or of another one."""
+        self._check_made(signals, "an arrival", at)
         far = np.flatnonzero(signals.home != signals.who.rows)
         for k, row, thread in signals.who[far].each() if len(far) else ():
             home, offset = int(signals.home[far[k]]), int(signals.offset[far[k]])
@@ -150,6 +155,42 @@ class Protocol:
                     hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init, before the arrival",
                     at=at,
                 )
+
+    def _check_made(self, signals: Signals, what: str, at: Span | None) -> None:
+        """Whoever uses an m-barrier of its CTA comes after it was made."""
+        for k in np.flatnonzero(signals.home == signals.who.rows).tolist():
+            row, warp, offset = int(signals.who.rows[k]), int(signals.who.warps[k]), int(signals.offset[k])
+            made = self.made.get((row, offset))
+            if made is None or warp == made.thread >> 5 or warp in made.known_by:
+                continue
+            thread = warp * 32 + int(signals.who.lanes[k].argmax())
+            if not (made.shown or self._knows(row, thread, row, made)):
+                raise SimulationError(
+                    f"{what} at {self._name(offset)}, which may not have been initialised",
+                    given=self._who(row, thread),
+                    allowed=f"{what} after the threads have met behind mbarrier.init",
+                    hint="T.cuda.cta_sync() after mbarrier.init",
+                    at=at,
+                )
+            made.known_by.add(warp)
+
+    def told(self, operation: Operation) -> None:
+        """An operation was issued that will tell m-barriers of other CTAs: have they been made?"""
+        issuers = operation.issuers
+        for one in operation.signals:
+            far = np.flatnonzero(one.rows != issuers.rows[one.issuer])
+            for k in far.tolist():
+                row, thread = (int(each[one.issuer[k]]) for each in (issuers.rows, issuers.threads))
+                home, offset = int(one.rows[k]), int(one.at[k])
+                made = self.made.get((home, offset))
+                if made is None or not (made.shown or self._knows(row, thread, home, made)):
+                    raise SimulationError(
+                        f"{operation.name} tells {self._name(offset)} of another CTA, which may not have made it",
+                        given=f"{self._who(row, thread)}, that of CTA {self.wave.cta_name(home)}",
+                        allowed="an operation after the CTAs have met behind mbarrier.init",
+                        hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init",
+                        at=operation.instruction.at,
+                    )
 
     def _knows(self, row: int, thread: int, home: int, made: Made) -> bool:
         rows, knowers = np.array([row]), self.clocks.knower[[thread]]
@@ -167,8 +208,9 @@ class Protocol:
             home, offset = int(signals.home[k]), int(signals.offset[k])
             self.visits.append(Visit(home, row, thread, self.clocks.now, offset, phase, at))
 
-    def seen(self, signals: Signals) -> None:
+    def seen(self, signals: Signals, at: Span | None) -> None:
         """Threads have seen the phase of arrivals over: they are still there."""
+        self._check_made(signals, "a wait", at)
         now = {
             (home, offset): phase
             for home, offset, phase in zip(
