@@ -1,6 +1,6 @@
 """Kernels that move boxes and stretches of bytes: for the simulator's tests, and for the comparison with hardware."""
 
-# ruff: noqa: C901, PLR0915, SIM102  # kernels with a branch for each way, which Python takes while it parses
+# ruff: noqa: C901  # kernels with a branch for each way, which Python takes while it parses
 from __future__ import annotations
 
 from typing import Any

@@ -26,6 +26,11 @@ class TileFunctions:
         dispatch: str | None = None,
         cta_group: Literal[1, 2] = 1,
         fmt: Literal["", "b4x16_p64", "b6x16_p32"] = "",
+        mbar: object = None,
+        cta_mask: object = None,
+        cache_hint: Literal["", "evict_first", "evict_last", "evict_normal"] = "",
+        oob: Literal["", "zero", "nan"] = "",
+        use_tma_reduce: Literal["", "add", "min", "max", "inc", "dec", "and", "or", "xor"] = "",
         workspace: object = None,
     ) -> None:
         """The call begins to move the elements of `src` to `dst`; waiting for its completion is the caller's."""

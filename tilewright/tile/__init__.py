@@ -11,6 +11,7 @@ In the order in which to read:
     inside, values      regions that may leave their buffer; the value of a fill
     owners, shares      who holds which register; how threads share out the elements of a call
     matrices            what the variants with ldmatrix and stmatrix share
+    boxes               how a tile is boxes of an array
     cells, tmem_copies, tmem_sources
                         what those with tensor memory share
     builder             writing the statements
