@@ -56,14 +56,14 @@ class TensorMap:
     """An array and the boxes of it that a kernel moves: what is passed for a parameter ``m: T.TensorMap``.
 
     box: extents, in the order of the array's dimensions; it may leave the array. swizzle: a `SwizzleMode`, 0 to 3 for
-    none, 32, 64 and 128 bytes. steps: every how many elements of a dimension the box has one. fill: what is outside of
+    none, 32, 64 and 128 bytes. steps: every how many elements of a dimension the box has one. oob: what is outside of
     the array reads as, "zero" or "nan". dtype: of the elements, where the array holds the bits of others.
 
     Raises ArgumentError, naming the field, for what no tensor map can say.
     """
 
     def __init__(
-        self, array: Any, box: Iterable[int], swizzle: int = 0, *, steps: Iterable[int] = (), fill: str = "zero",
+        self, array: Any, box: Iterable[int], swizzle: int = 0, *, steps: Iterable[int] = (), oob: str = "zero",
         dtype: str | None = None,
     ) -> None:  # fmt: skip
         if not is_array(array):
@@ -72,14 +72,14 @@ class TensorMap:
         if info is None:
             raise ArgumentError("a tensor map is of an array", given=described(array), allowed="NumPy or torch")
         self.array = array
-        self.fields = _fields_of(info, box, swizzle, steps, fill, dtype)
+        self.fields = _fields_of(info, box, swizzle, steps, oob, dtype)
 
     def __repr__(self) -> str:
         return f"TensorMap: {self.fields}"
 
 
 def _fields_of(
-    info: ArrayInfo, box: Iterable[int], swizzle: int, steps: Iterable[int], fill: str, dtype: str | None
+    info: ArrayInfo, box: Iterable[int], swizzle: int, steps: Iterable[int], oob: str, dtype: str | None
 ) -> MapFields:
     name = dtype or info.dtype
     bits = 8 * ELEMENTS[name].nbytes if name in ELEMENTS else row(name).bits
@@ -92,7 +92,7 @@ def _fields_of(
     address = info.address or 0
     inner_first = [tuple(int(each) for each in part)[::-1] for part in (box, steps)]
     return MapFields(
-        kind, info.shape[::-1], tuple(strides[-2::-1]), inner_first[0], swizzle, inner_first[1], fill, address
+        kind, info.shape[::-1], tuple(strides[-2::-1]), inner_first[0], swizzle, inner_first[1], oob, address
     )
 
 

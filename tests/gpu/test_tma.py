@@ -40,7 +40,7 @@ def _copied(arg: Any) -> Any:
         return arg.copy() if isinstance(arg, np.ndarray) else arg
     fields = arg.fields
     array = arg.array.copy()
-    return tw.TensorMap(array, fields.box[::-1], fields.swizzle, steps=fields.steps[::-1], fill=fields.fill)
+    return tw.TensorMap(array, fields.box[::-1], fields.swizzle, steps=fields.steps[::-1], oob=fields.oob)
 
 
 def made(kind: str, mode: int, rank: int, rng: np.random.Generator) -> tuple[tw.TensorMap, tuple[int, ...]]:

@@ -109,7 +109,7 @@ def test_what_is_outside_may_read_as_nan(kind: str) -> None:
     size = a.itemsize
     out = np.zeros((1, 4 * 16 * size), np.uint8)
 
-    tw.simulate(loaded(2, (0, 2), out.size), tw.TensorMap(a, (4, 16), fill="nan"), out)
+    tw.simulate(loaded(2, (0, 2), out.size), tw.TensorMap(a, (4, 16), oob="nan"), out)
 
     values = out.view(a.dtype).reshape(4, 16)
     assert (values[:2] == 1).all()
@@ -204,8 +204,8 @@ def test_floats_are_added_with_one_rounding(kind: str) -> None:
         ("box", {"box": (8,)}),
         ("steps[1]", {"box": (8, 64), "steps": (9, 1)}),
         ("swizzle", {"box": (8, 64), "swizzle": 4}),
-        ("fill", {"box": (8, 64), "fill": "one"}),
-        ("fill", {"box": (8, 64), "fill": "nan", "dtype": "uint16"}),
+        ("oob", {"box": (8, 64), "oob": "one"}),
+        ("oob", {"box": (8, 64), "oob": "nan", "dtype": "uint16"}),
         ("dims", {"array": np.zeros((1,) * 6, np.float16), "box": (1,) * 6}),
         ("strides[0]", {"array": np.zeros((8, 63), np.float16), "box": (8, 16)}),
         ("the innermost dimension", {"array": np.zeros((64, 64), np.float16).T, "box": (8, 16)}),
@@ -221,7 +221,7 @@ def test_a_limit_of_tensor_maps_is_named_by_its_field(field: str, given: dict[st
 
 
 def test_the_bytes_of_a_map_are_its_fields() -> None:
-    made = tw.TensorMap(np.zeros((5, 7, 64), np.float32), (2, 3, 8), 1, steps=(1, 2, 1), fill="nan").fields.at(4096)
+    made = tw.TensorMap(np.zeros((5, 7, 64), np.float32), (2, 3, 8), 1, steps=(1, 2, 1), oob="nan").fields.at(4096)
 
     found = type(made).decode(made.encode())
 

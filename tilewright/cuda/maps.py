@@ -66,6 +66,6 @@ def encoded(fields: MapFields, address: int) -> bytes:
         c_int(0),
         c_int(int(at.swizzle)),
         c_int(L2_PROMOTION),
-        c_int(FILLS.index(at.fill)),
+        c_int(FILLS.index(at.oob)),
     )
     return bytes(room)[start : start + MAP_BYTES]

@@ -258,7 +258,7 @@ def _launch(launch: Launch) -> Iterator[str]:
 def _map(each: MapOf) -> Iterator[str]:
     """``A_map = T.tensor_map(A, ...)``; a map that is an argument stands among the parameters."""
     if each.is_made:
-        names = ("dtype", "dims", "strides", "box", "swizzle", "fill", "offset")
+        names = ("dtype", "dims", "strides", "box", "swizzle", "oob", "offset")
         words = (f"{name}={argument(getattr(each, name))}" for name in names)
         yield f"{each.name} = T.tensor_map({each.of}, {', '.join(words)})"
 

@@ -80,7 +80,7 @@ Ints: TypeAlias = "tuple[int, ...]"
 class MapFields:
     """The fields of a tensor map. dims, box: elements, dimension 0 first. strides: bytes, of dimensions 1 and on.
 
-    steps: every how many elements of a dimension the box has one (``elementStrides``). fill: what an element outside of
+    steps: every how many elements of a dimension the box has one (``elementStrides``). oob: what an element outside of
     the array reads as, "zero" or "nan". address: of the array's first byte.
 
     Raises ArgumentError, naming the field, for what no map can say.
@@ -92,7 +92,7 @@ class MapFields:
     box: Ints
     swizzle: SwizzleMode | int = SwizzleMode.SWIZZLE_NONE
     steps: Ints = ()
-    fill: str = "zero"
+    oob: str = "zero"
     address: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
@@ -134,10 +134,10 @@ class MapFields:
         if self.swizzle and self.inner_bytes > span:
             allowed = f"at most {span} bytes, which {SwizzleMode(self.swizzle).name} permutes"
             raise _refused("box[0]", f"{self.box[0]} elements, {self.inner_bytes} bytes", allowed)
-        if self.fill not in FILLS:
-            raise _refused("fill", repr(self.fill), choices(self.fill, FILLS))
-        if self.fill == "nan" and not self.element.is_float:
-            raise _refused("fill", f"nan for {self.dtype}", "zero, or elements that are floats")
+        if self.oob not in FILLS:
+            raise _refused("oob", repr(self.oob), choices(self.oob, FILLS))
+        if self.oob == "nan" and not self.element.is_float:
+            raise _refused("oob", f"nan for {self.dtype}", "zero, or elements that are floats")
         if self.address % UNIT:
             raise _refused("address", f"{self.address:#x}", "a multiple of 16 bytes")
 
@@ -174,7 +174,7 @@ class MapFields:
         """The 128 bytes, but for what only the driver knows (version, L2 promotion, the words from 16 on)."""
         words = [0] * (MAP_BYTES // 4)
         words[0:2] = struct.unpack("<2I", struct.pack("<Q", self.address))
-        words[2] = self.rank - 1 << 4 | self.element.ptx << 7 | int(self.swizzle) << 13 | FILLS.index(self.fill) << 15
+        words[2] = self.rank - 1 << 4 | self.element.ptx << 7 | int(self.swizzle) << 13 | FILLS.index(self.oob) << 15
         for i, stride in enumerate(self.strides):
             words[3 + i] = stride >> 4 & 0xFFFFFFFF
             words[7] |= stride >> 36 << 4 * i
@@ -234,14 +234,14 @@ class MapOf:
     strides: tuple[Value, ...] = ()
     box: Ints = ()
     swizzle: int = 0
-    fill: str = "zero"
+    oob: str = "zero"
     offset: Value = 0
 
     def fields(self, values: Mapping[str, Number]) -> MapFields:
         """What the driver is told in a call with these arguments. Raises ArgumentError where no map says that."""
         dims, strides = (tuple(self._numbers(part, values)) for part in (self.dims, self.strides))
         try:
-            return MapFields(self.dtype, dims, strides, self.box, self.swizzle, fill=self.fill)
+            return MapFields(self.dtype, dims, strides, self.box, self.swizzle, oob=self.oob)
         except ArgumentError as error:
             error.what = f"{self.of} has no {error.what}"
             raise

@@ -143,5 +143,5 @@ def _placed(
 def _fill(of: MapFields, width: int) -> NDArray[np.uint8]:
     """The bytes of ``width`` that stand for what is outside. Which NaN the hardware takes is unconfirmed."""
     nbytes = of.element.nbytes
-    value = QUIET_NAN[nbytes][of.dtype] if of.fill == "nan" else 0
+    value = QUIET_NAN[nbytes][of.dtype] if of.oob == "nan" else 0
     return np.frombuffer(value.to_bytes(nbytes, "little") * (max(width, nbytes) // nbytes), np.uint8)[:width]

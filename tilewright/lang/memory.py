@@ -124,7 +124,7 @@ def tensor_map(
     dtype: str | None = None,
     dims: tuple[Value, ...] | None = None,
     strides: tuple[Value, ...] | None = None,
-    fill: str = "zero",
+    oob: str = "zero",
     offset: Value = 0,
 ) -> Buffer:
     """A tensor map of an argument, which every call makes: ``T.ptx.cp_async.bulk.tensor`` takes it.
@@ -144,7 +144,7 @@ def tensor_map(
         tuple(map(_number, steps if strides is None else strides)),
         tuple(int(const_value(extent) or 0) for extent in box),
         int(swizzle),
-        fill,
+        oob,
         _number(offset),
     )
     return bind_map(builder, Var(made.name, HANDLE), made)

@@ -87,17 +87,17 @@ class BoxPlan:
         return f"{many}; {SwizzleMode(swizzle).row_bytes}-byte swizzle" if swizzle else f"{many}; no swizzle"
 
 
-def plan_boxes(call: TileCall, *, fill: str = "zero") -> BoxPlan:
+def plan_boxes(call: TileCall, *, oob: str = "zero") -> BoxPlan:
     """The fewest boxes that move the tile. Raises Decline, and tells which layout of the tile would do."""
     shared, array = call.side("shared"), call.side("global")
     try:
-        return _plan(call, shared, array, fill)
+        return _plan(call, shared, array, oob)
     except Decline as declined:
         declined.changes = [*declined.changes, *_other_layouts(call, shared)]
         raise
 
 
-def _plan(call: TileCall, shared: Side, array: Side, fill: str) -> BoxPlan:
+def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
     swizzle = _mode(shared)
     extents = _extents(call, array)
     pieces = _pieces(call, shared, extents)
@@ -123,7 +123,7 @@ def _plan(call: TileCall, shared: Side, array: Side, fill: str) -> BoxPlan:
             tuple(call.facts.simplify(stride * nbytes) for stride in strides[1:]),
             tuple(box),
             int(swizzle),
-            fill,
+            oob,
             array.buffer.elem_offset,
         )
         assert shared.tile is not None

@@ -55,7 +55,7 @@ def tma(call: TileCall) -> Plan:
         if call.option(key):
             direction = "loads" if loads else "stores"
             raise Decline(f"{key}= is not for {direction}", allowed=f"no {key}=, or the other direction")
-    return Plan(f"{TENSOR}.{row}", plan_boxes(call, fill=str(call.option("oob") or "zero")))
+    return Plan(f"{TENSOR}.{row}", plan_boxes(call, oob=str(call.option("oob") or "zero")))
 
 
 @tma.emit
