@@ -9,15 +9,26 @@ from tilewright.errors import TilewrightError, TilewrightWarning
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable, compile, simulate, torch_op
+    from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
 
 __version__ = "0.1.0"
 
-__all__ = ["Executable", "T", "TilewrightError", "TilewrightWarning", "Tx", "compile", "simulate", "torch_op"]
+__all__ = [
+    "Executable",
+    "T",
+    "TensorMap",
+    "TilewrightError",
+    "TilewrightWarning",
+    "Tx",
+    "compile",
+    "simulate",
+    "torch_op",
+]
 
 # The rooms, and NumPy with them, are imported when they are first asked for: `import tilewright` alone is quick.
 _COMPILER = ("Executable", "compile", "simulate", "torch_op")
-_HOMES = {"T": "lang", "Tx": "lang", **dict.fromkeys(_COMPILER, "compiler")}
+_HOMES = {"T": "lang", "TensorMap": "host", "Tx": "lang", **dict.fromkeys(_COMPILER, "compiler")}
 _ROOMS = (
     "compiler",
     "cuda",

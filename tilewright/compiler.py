@@ -16,9 +16,11 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from tilewright import host
+from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, KernelError, TargetError, TilewrightWarning, choices, described
 from tilewright.ir import Call, Kernel, TileCall, deep_recursion, expressions, statements
 from tilewright.ir.arguments import Bindings, Signature
+from tilewright.ir.tensor_map import mapped
 from tilewright.ir.verify import verify
 from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
 from tilewright.lower import lower
@@ -285,7 +287,7 @@ class Executable:
         """Are the arrays on GPUs? Raises ArgumentError where only some are."""
         # An array passed for a number decides nothing here: it is refused later, as what it is.
         places = [value for param, value in zip(self.kernel.params, args, strict=False) if param.dtype == "handle"]
-        devices = {host.device_of(value) for value in places if host.is_array(value)}
+        devices = {host.device_of(value) for value in map(host.behind, places) if host.is_array(value)}
         on_gpu = {device.startswith("cuda") for device in devices}
         if len(on_gpu) > 1:
             raise host.different_devices(self.name, devices)
@@ -327,7 +329,7 @@ class Executable:
     def bind(self, *args: Any) -> Bindings:
         """The arguments checked against the signature: sizes, dtypes, alignment, assumptions."""
         if not self._is_on_gpu(args):
-            return self.signature.bind([host.array_info(value) if host.is_array(value) else value for value in args])
+            return self.signature.bind([host.descriptor(value) for value in args])
         from tilewright.cuda.tensors import inspected
 
         return self.signature.bind([inspected(value, 0).descriptor for value in args])
@@ -361,8 +363,12 @@ class Executable:
         values = self.bind(*args).values
         buffers = {name: value for name, value in self._named(args) if name in self.signature.buffers}
         kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
+        maps = {name: value.fields for name, value in self._named(args) if isinstance(value, host.TensorMap)}
+        for name, value in self._named(args):
+            if name in maps:
+                buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].dtype)
         with self._lender(args)(buffers, kinds) as arrays:
-            return self.program(check).run(arrays, values, progress=progress, limits=limits)
+            return self.program(check).run(arrays, values, maps, progress=progress, limits=limits)
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """What makes NumPy arrays of these: copies of what is on a GPU, else views."""

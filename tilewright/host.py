@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.errors import ArgumentError, TilewrightError
+from tilewright.dtypes import dtype as row
+from tilewright.errors import ArgumentError, TilewrightError, described
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.subbyte import pack_subbyte, unpack_subbyte
+from tilewright.ir.tensor_map import ELEMENTS, MapFields, element_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,10 +27,13 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_STEPS",
     "Limits",
+    "TensorMap",
     "array_info",
     "available_bytes",
+    "behind",
     "bytes_text",
     "closed",
+    "descriptor",
     "device_of",
     "different_devices",
     "element_name",
@@ -47,11 +52,67 @@ CUDA_DEVICE = 2  # DLPack's kDLCUDA
 PROTOCOLS = ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
 
 
+class TensorMap:
+    """An array and the boxes of it that a kernel moves: what is passed for a parameter ``m: T.TensorMap``.
+
+    box: extents, in the order of the array's dimensions; it may leave the array. swizzle: a `SwizzleMode`, 0 to 3 for
+    none, 32, 64 and 128 bytes. steps: every how many elements of a dimension the box has one. oob: what is outside of
+    the array reads as, "zero" or "nan". dtype: of the elements, where the array holds the bits of others.
+
+    Raises ArgumentError, naming the field, for what no tensor map can say.
+    """
+
+    def __init__(
+        self, array: Any, box: Iterable[int], swizzle: int = 0, *, steps: Iterable[int] = (), oob: str = "zero",
+        dtype: str | None = None,
+    ) -> None:  # fmt: skip
+        if not is_array(array):
+            raise ArgumentError("a tensor map is of an array", given=described(array), allowed="an array or a tensor")
+        info = array_info(array) if device_of(array) == "cpu" or hasattr(array, "data_ptr") else None
+        if info is None:
+            raise ArgumentError("a tensor map is of an array", given=described(array), allowed="NumPy or torch")
+        self.array = array
+        self.fields = _fields_of(info, box, swizzle, steps, oob, dtype)
+
+    def __repr__(self) -> str:
+        return f"TensorMap: {self.fields}"
+
+
+def _fields_of(
+    info: ArrayInfo, box: Iterable[int], swizzle: int, steps: Iterable[int], oob: str, dtype: str | None
+) -> MapFields:
+    name = dtype or info.dtype
+    bits = 8 * ELEMENTS[name].nbytes if name in ELEMENTS else row(name).bits
+    kind = element_of(name, bits)
+    strides = [int(step) * ELEMENTS[kind].nbytes for step in info.steps]
+    if info.shape and info.shape[-1] > 1 and info.steps[-1] != 1:
+        raise ArgumentError(
+            "tensor map: the innermost dimension", given=f"a stride of {info.steps[-1]} elements", allowed="1 element"
+        )
+    address = info.address or 0
+    inner_first = [tuple(int(each) for each in part)[::-1] for part in (box, steps)]
+    return MapFields(
+        kind, info.shape[::-1], tuple(strides[-2::-1]), inner_first[0], swizzle, inner_first[1], oob, address
+    )
+
+
 def is_array(value: object) -> bool:
     """Is it an array or tensor, on whatever device? NumPy's scalars speak the protocols of arrays, and are numbers."""
     if isinstance(value, np.generic):
         return False
     return any(hasattr(value, name) for name in PROTOCOLS)
+
+
+def behind(value: Any) -> Any:
+    """The array of a tensor map; any other argument itself."""
+    return value.array if isinstance(value, TensorMap) else value
+
+
+def descriptor(value: Any) -> Any:
+    """An argument of the host without its data: an `ArrayInfo`, the fields of a tensor map, or a number."""
+    if isinstance(value, TensorMap):
+        return value.fields
+    return array_info(value) if is_array(value) else value
 
 
 def is_torch(value: object) -> bool:

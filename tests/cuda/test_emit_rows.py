@@ -38,7 +38,7 @@ def argument(operand: Operand, count: int, mods: Mods) -> object:
         "pred": TID < 5,
         "value": [TID],
         "tmem": element(OUT, TID),
-        "imm": 4,
+        "imm": 24,
         "note": 0,
         "text": "%d\n",
         "symbol": "given" if operand.name == "name" else "__device__ int given(int x) { return x; }",

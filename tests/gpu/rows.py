@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.isa import tma_oracles
 from tests.isa.assembling import every_form, result_dtype
 from tests.isa.inputs import WARPS, active_lanes, operand
 from tests.isa.machines import BYTES
@@ -27,6 +28,8 @@ REGISTERS = {"b16": "uint16", "b32": "uint32", "b64": "uint64", "f32": "float32"
 ADDRESS_ROWS = ("cuda.cvta_generic_to_shared", "ptx.cvta.to.shared.u64", "cuda.cast_smem_ptr_to_uint")
 # Text, the end of the kernel, and time: nothing that two sides could agree on bit by bit.
 WITHOUT_VALUES = {"printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock", "cuda.func_call"}
+WITHOUT_VALUES |= {*tma_oracles.CACHES, "ptx.setmaxnreg", "ptx.griddepcontrol.wait"}
+WITHOUT_VALUES |= {"ptx.griddepcontrol.launch_dependents"}
 MAPPING = ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank")
 DESCRIBING = ("ptx.wgmma.encode_matrix_descriptor", "ptx.tcgen05.encode_matrix_descriptor")
 M_BARRIERS = (
@@ -44,6 +47,8 @@ IN_PROGRAMS = {
     *DESCRIBING,
     *(f"ptx.wgmma.{name}" for name in ("mma_async.ss", "mma_async.rs", "fence", "commit_group", "wait_group")),
     "ptx.wgmma.noop_barrier",
+    *tma_oracles.COVERED,  # test_tma has programs for them
+    *("ptx.cp_async.bulk.commit_group", "ptx.cp_async.bulk.wait_group"),
     "ptx.fence.proxy_tensormap.acquire",  # of 128 bytes in global memory
 }
 ME = cta * 32 + lane

@@ -248,4 +248,4 @@ def test_a_form_orders_as_its_modifiers_say(bound: Bound) -> None:
     assert signal is not None
 
     assert signal.sem == bound.mods.get("sem", "relaxed")
-    assert bound.form.word(signal.scope, bound.mods) == ("cluster" if "cluster" in bound.mnemonic else "cta")
+    assert bound.form.word(signal.scope, bound.mods) == ("cluster" if ".cluster" in bound.mnemonic else "cta")

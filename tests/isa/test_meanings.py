@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.isa import descriptor_oracles, mbarrier_oracles, tmem_oracles, wgmma_oracles
+from tests.isa import descriptor_oracles, mbarrier_oracles, tma_oracles, tmem_oracles, wgmma_oracles
 from tests.isa.assembling import every_form
 from tests.isa.inputs import WARPS, active_lanes, operand
 from tests.isa.machines import BYTES, PlainMachine
@@ -20,7 +20,8 @@ from tilewright.isa.table import Bound
 # Their effect is not a value: they have tests of their own.
 WITHOUT_VALUES = {
     *("printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock", "cuda.nanosleep", "ptx.bar.warp.sync"),
-    "cuda.func_call",
+    *("cuda.func_call", "ptx.setmaxnreg", "ptx.griddepcontrol.wait", "ptx.griddepcontrol.launch_dependents"),
+    *tma_oracles.CACHES,
 }
 
 # What they work on is no plain memory: each family has an oracle of its own, which covers every form too.
@@ -29,6 +30,7 @@ OWN_ORACLES = {
     *tmem_oracles.COVERED,
     *descriptor_oracles.COVERED,
     *wgmma_oracles.COVERED,
+    *tma_oracles.COVERED,
 }
 
 EXECUTED = [

@@ -17,7 +17,7 @@ def holes(text: str) -> set[str]:
 
 
 def is_plain_copy(form: Form) -> bool:
-    return form.moves and sorted(access.write for access in form.accesses) == [False, True]
+    return form.moves and sorted(access.write for access in form.touched) == [False, True]
 
 
 def faults(row: Instruction, form: Form) -> list[str]:

@@ -18,8 +18,10 @@ from tilewright.cuda.emit_stmt import INDENT, lines_of
 from tilewright.cuda.emit_types import cpp_type
 from tilewright.cuda.emit_unit import LINE_LENGTH, Scope, Unit
 from tilewright.cuda.emit_vectors import declare_vector
+from tilewright.dtypes import HANDLE
 from tilewright.errors import TargetError
 from tilewright.ir.ranges import RangeFacts
+from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.isa import Arch, since
 
 __all__ = ["STATIC_SHARED_BYTES", "dynamic_shared_bytes", "emit", "entry_name"]
@@ -77,7 +79,7 @@ def _header(kernel: ir.Kernel, unit: Unit, *, fast_math: bool) -> str:
     launch = _launch(kernel)
     grid = ", ".join(map(str, launch.grid))
     shared = dynamic_shared_bytes(launch)
-    arguments = ", ".join(unit.names.of(var.name) for var in (*kernel.params, *kernel.symbols))
+    arguments = ", ".join(unit.names.of(var.name) for var in _arguments(kernel))
     sizes = f"dim3({grid}), {launch.threads}" + (f", {shared}" if shared else "")
     place = f" ({kernel.at})" if kernel.at else ""
     lines = [
@@ -152,15 +154,36 @@ def _signature(kernel: ir.Kernel, unit: Unit) -> str:
     if launch.cluster != (1, 1, 1):
         _check_clusters(kernel, unit.arch)
         cluster = f"__cluster_dims__({', '.join(map(str, launch.cluster))}) "
-    params = [_parameter(kernel, var, unit) for var in (*kernel.params, *kernel.symbols)]
+    params = [_parameter(kernel, var, unit) for var in _arguments(kernel)]
     line = f"{entry_name(kernel)}({', '.join(params)})"
     if len(line) > LINE_LENGTH:
         line = f"{entry_name(kernel)}(\n{2 * INDENT}" + f",\n{2 * INDENT}".join(params) + ")"
     return f'extern "C" __global__ void {cluster}__launch_bounds__({bounds})\n{line}'
 
 
+def _arguments(kernel: ir.Kernel) -> list[ir.Var]:
+    """What a launch passes: the parameters, the tensor maps that are made of them, the symbols."""
+    return [*kernel.params, *(ir.Var(each.name, HANDLE) for each in kernel.maps if each.is_made), *kernel.symbols]
+
+
+MAP_TYPE = "TensorMap"
+MAP_STRUCT = f"""\
+// What the driver makes of a tensor map: only the copy engine reads it.
+struct alignas({MAP_ALIGNMENT}) {MAP_TYPE} {{ unsigned char bytes[{MAP_BYTES}]; }};"""
+
+
+def _map_parameter(var: ir.Var, unit: Unit) -> str:
+    """The 128 bytes themselves: `_storage` has the pointer to them."""
+    unit.helper(MAP_TYPE, MAP_STRUCT)
+    unit.declared.add(var.name)
+    unit.specials[f"map {var.name}"] = unit.names.fresh(f"{var.name}_bytes")
+    return f"const __grid_constant__ {MAP_TYPE} {unit.specials[f'map {var.name}']}"
+
+
 def _parameter(kernel: ir.Kernel, var: ir.Var, unit: Unit) -> str:
     """A scalar, or the pointer of the first buffer that was matched from it, under the buffer's name."""
+    if any(each.name == var.name for each in kernel.maps):
+        return _map_parameter(var, unit)
     for buffer in kernel.buffers:
         if isinstance(buffer.data, ir.Var) and buffer.data.name == var.name:
             unit.declared.add(buffer.name)
@@ -176,6 +199,8 @@ def _storage(kernel: ir.Kernel, unit: Unit) -> Iterator[str]:
     launch = _launch(kernel)
     allocated = [stmt for stmt in ir.statements(kernel.body) if isinstance(stmt, ir.AllocBuffer)]
     unit.declared.update(stmt.buffer.name for stmt in allocated)
+    for each in kernel.maps:
+        yield f"const unsigned char* {unit.names.of(each.name)} = {unit.specials[f'map {each.name}']}.bytes;"
     if launch.shared_bytes:
         arena = unit.names.fresh("smem")
         unit.specials["shared arena"] = arena

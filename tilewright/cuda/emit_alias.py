@@ -52,8 +52,9 @@ def written(kernel: Kernel, constant: frozenset[str] | None = None) -> frozenset
 def _pointers(kernel: Kernel) -> dict[str, list[Buffer]]:
     """The buffers of each handle parameter."""
     found: dict[str, list[Buffer]] = {}
+    maps = {each.name for each in kernel.maps}
     for buffer in kernel.buffers:
-        if isinstance(buffer.data, Var):
+        if isinstance(buffer.data, Var) and buffer.name not in maps:
             found.setdefault(buffer.data.name, []).append(buffer)
     return found
 

@@ -156,6 +156,7 @@ def read_only(kernel: Kernel) -> frozenset[str]:
     """
     written: set[str] = set()
     aliases = [(buffer.name, name) for buffer in kernel.buffers for name in _pointers(buffer.data)]
+    aliases += [(each.name, each.of) for each in kernel.maps if each.is_made]
     everything = {buffer.name for buffer in kernel.buffers}
     for stmt in statements(kernel.body):
         match stmt:
@@ -204,8 +205,8 @@ def _pointers(node: Expr | None) -> Iterator[str]:
 
 
 def _written_by(bound: Bound) -> Iterator[str]:
-    reads = {access.operand for access in bound.form.accesses if not access.write}
-    writes = {access.operand for access in bound.form.accesses if access.write}
+    reads = {access.operand for access in bound.form.touched if not access.write}
+    writes = {access.operand for access in bound.form.touched if access.write}
     for operand in bound.instruction.operands:
         for node in bound.operands.get(operand.name, ()):
             if operand.name in writes or operand.name not in reads or operand.written:

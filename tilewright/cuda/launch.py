@@ -22,6 +22,7 @@ from tilewright.cuda import driver
 from tilewright.cuda.driver import Device, LaunchConfig
 from tilewright.cuda.emit import dynamic_shared_bytes, entry_name
 from tilewright.cuda.emit_alias import restricted, written
+from tilewright.cuda.maps import Maps
 from tilewright.cuda.quick import MOST_PLANS, QuickCalls
 from tilewright.cuda.tensors import QUICK, Inspected, inspected, stream_of
 from tilewright.dtypes import NAMES, dtype
@@ -29,6 +30,7 @@ from tilewright.errors import ArgumentError, TargetError
 from tilewright.ir import Expr, Kernel, Launch, Number, Var, walk
 from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Signature
 from tilewright.ir.narrow import largest_float
+from tilewright.ir.tensor_map import MAP_BYTES, MapFields
 from tilewright.isa import ARCHS, Arch
 
 __all__ = ["LaunchPlan", "Launcher", "runs_on"]
@@ -42,6 +44,7 @@ FORMATS = {
 }
 
 
+MAP = f"{MAP_BYTES}s"
 WIDEST_ITEM = 8  # bytes of an element of a type that only a library has
 Cubin = Callable[..., bytes]
 
@@ -60,8 +63,8 @@ class Launcher:
         self.target = target
         self._launch: Launch = kernel.launch
         self._cubin = cubin
-        self._format = _Format.of(kernel.params, kernel.symbols)
-        self._is_quick = not any(_goes_as_bits(param) for param in kernel.params)
+        self._format = _Format.of(kernel)
+        self._is_quick = not kernel.maps and not any(_goes_as_bits(param) for param in kernel.params)
         deciding = _deciding(signature)
         alignment = max([DEFAULT_ALIGNMENT, *(buffer.align for buffer in signature.buffers.values())])
         self._apart = _apart(kernel)
@@ -75,7 +78,7 @@ class Launcher:
 
         `Any`: arrays of any library, numbers.
         """
-        arrays = [value for value in args if host.is_array(value) and host.device_of(value) != "cpu"]
+        arrays = [one for one in map(host.behind, args) if host.is_array(one) and host.device_of(one) != "cpu"]
         streams = [stream_of(value, _ordinal_of(value)) for value in arrays]
         stream = next((one for one in streams if one is not None), 0)
         found = [inspected(value, stream) for value in args]
@@ -108,8 +111,9 @@ class Launcher:
         def plan_for(*, may_alias: bool) -> LaunchPlan:
             function = self._function(device, may_alias=may_alias)
             apart = () if may_alias else self._apart
+            maps = Maps(self.kernel, descriptors, bindings.values, device)
             disjoint = Disjoint(apart, extents, lambda: plan_for(may_alias=True))
-            return LaunchPlan(self.kernel, device, function, bindings.grid, self._format, symbols, disjoint)
+            return LaunchPlan(self.kernel, device, function, bindings.grid, self._format, symbols, disjoint, maps)
 
         plan = plan_for(may_alias=False)
         self._plans[key] = plan
@@ -156,7 +160,7 @@ def _apart(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     return tuple((names.index(a), names.index(b)) for a in names if a in reads for b in names if b in writes)
 
 
-def _span_bytes(one: ArrayInfo | Number) -> int:
+def _span_bytes(one: ArrayInfo | MapFields | Number) -> int:
     """Bytes from the first element of an array to the end of its last; 0 for a number."""
     if not isinstance(one, ArrayInfo) or not one.size:
         return 0
@@ -210,7 +214,7 @@ def _ordinal_of(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """How the values of parameters, and after them of symbols, lie in one buffer. offsets: in bytes."""
+    """How the values of parameters, then of tensor maps, then of symbols lie in one buffer. offsets: in bytes."""
 
     params: tuple[Var, ...]
     packer: struct.Struct  # of the parameters
@@ -218,11 +222,14 @@ class _Format:
     offsets: tuple[int, ...]
 
     @staticmethod
-    def of(params: tuple[Var, ...], symbols: tuple[Var, ...]) -> _Format:
-        letters = "".join(FORMATS.get(str(var.dtype), "B") for var in (*params, *symbols))
-        ends = [struct.calcsize(letters[: i + 1]) for i in range(len(letters))]
+    def of(kernel: Kernel) -> _Format:
+        given = {each.name for each in kernel.maps if not each.is_made}
+        params = [MAP if var.name in given else FORMATS.get(str(var.dtype), "B") for var in kernel.params]
+        each_call = [*params, *(MAP for each in kernel.maps if each.is_made)]
+        letters = [*each_call, *(FORMATS.get(str(var.dtype), "B") for var in kernel.symbols)]
+        ends = [struct.calcsize("".join(letters[: i + 1])) for i in range(len(letters))]
         offsets = tuple(end - struct.calcsize(letter) for end, letter in zip(ends, letters, strict=True))
-        return _Format(params, struct.Struct(letters[: len(params)]), struct.Struct(letters), offsets)
+        return _Format(kernel.params, struct.Struct("".join(each_call)), struct.Struct("".join(letters)), offsets)
 
     def exact(self, index: int, value: Number) -> Number:
         """A number as the parameter's dtype holds it; the bits, where C has no such type."""
@@ -267,8 +274,9 @@ class LaunchPlan:
     disjoint: where two of its arrays overlap all the same, another plan launches.
     """
 
-    __slots__ = ("_aliased", "_apart", "_device", "_format", "_function", "_grid", "_launched", "_name", "_otherwise",
-                 "_several", "_symbols", "call", "frames", "is_plain", "ordinal", "pack", "spans")  # fmt: skip
+    __slots__ = ("_aliased", "_apart", "_device", "_format", "_function", "_grid", "_launched", "_maps", "_name",
+                 "_otherwise", "_several", "_symbols", "call", "frames", "is_plain", "ordinal", "pack",
+                 "spans")  # fmt: skip
 
     def __init__(
         self,
@@ -279,12 +287,14 @@ class LaunchPlan:
         format: _Format,
         symbols: tuple[Number, ...],
         disjoint: Disjoint,
+        maps: Maps,
     ) -> None:
         assert kernel.launch is not None
         self.ordinal = device.ordinal
         self._name, self._launched, self._symbols = kernel.name, kernel.launch, symbols
         self._device, self._function, self._grid, self._format = device, function, grid, format
         self._apart, self.spans, self._otherwise = disjoint
+        self._maps = maps
         self._aliased: LaunchPlan | None = None  # the same call where arguments overlap
         self.frames: list[Frame] = []
         self._several = driver.device_count() > 1
@@ -295,7 +305,7 @@ class LaunchPlan:
     def exact(self, found: Sequence[Inspected]) -> list[Number]:
         """The values of a call, as the parameters hold them."""
         return [
-            one.value if isinstance(one.descriptor, ArrayInfo) else self._format.exact(i, one.value)
+            one.value if isinstance(one.descriptor, (ArrayInfo, MapFields)) else self._format.exact(i, one.value)
             for i, one in enumerate(found)
         ]
 
@@ -307,6 +317,7 @@ class LaunchPlan:
             if -self.spans[j] < values[j] - values[i] < self.spans[i]:
                 self._aliased = self._aliased or self._otherwise()
                 return self._aliased.launch(values, stream)
+        values = self._maps.encoded(values)
         try:
             frame = self.frames.pop()
         except IndexError:

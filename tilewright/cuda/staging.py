@@ -16,8 +16,9 @@ from tilewright import host
 from tilewright.cuda import driver
 from tilewright.cuda.launch import Launcher
 from tilewright.cuda.tensors import Inspected, inspected
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, dtype
 from tilewright.ir.arguments import ArrayInfo
+from tilewright.ir.tensor_map import MapFields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +72,9 @@ def launch_from_host(launcher: Launcher, args: Sequence[Any], ordinal: int = 0) 
     launcher.signature.bind([one.descriptor for one in found])  # before anything is copied
     buffers = [launcher.signature.buffers.get(param.name) for param in launcher.kernel.params]
     kinds = {i: buffer.dtype for i, buffer in enumerate(buffers) if buffer is not None}
-    arrays = {i: host.opened(args[i], kind) for i, kind in kinds.items()}
+    maps = {i: one.descriptor for i, one in enumerate(found) if isinstance(one.descriptor, MapFields)}
+    kinds |= {i: dtype(fields.dtype) for i, fields in maps.items()}
+    arrays = {i: host.opened(host.behind(args[i]), kind) for i, kind in kinds.items()}
     stretches = stretches_of(
         Stretch(array.ctypes.data, array.ctypes.data + array.nbytes, not array.flags.writeable)
         for array in arrays.values()
@@ -81,12 +84,12 @@ def launch_from_host(launcher: Launcher, args: Sequence[Any], ordinal: int = 0) 
         distances = {stretch: copies.enter_context(_copied(stretch)) for stretch in stretches}
         for i, array in arrays.items():
             address = array.ctypes.data + distances[_stretch_at(array.ctypes.data, stretches)]
-            found[i] = _placed(found[i], address, f"cuda:{ordinal}")
+            found[i] = Inspected(maps[i], address) if i in maps else _placed(found[i], address, f"cuda:{ordinal}")
         plan = launcher.plan(found, device)
         plan.launch(plan.exact(found), 0)
         driver.synchronize()  # what the kernel prints comes out now, also where no array is copied back
     for i, kind in kinds.items():
-        host.closed(args[i], arrays[i], kind)
+        host.closed(host.behind(args[i]), arrays[i], kind)
 
 
 def _placed(one: Inspected, address: int, device: str) -> Inspected:

@@ -20,6 +20,7 @@ from tilewright.cuda.dlpack import read_capsule
 from tilewright.errors import ArgumentError
 from tilewright.ir import Number
 from tilewright.ir.arguments import ArrayInfo
+from tilewright.ir.tensor_map import MapFields
 
 __all__ = ["QUICK", "Inspected", "Reader", "inspected", "stream_of", "torch_stream"]
 
@@ -32,7 +33,7 @@ CUPY = "{}.data.ptr", ("{}.dtype", "{}.shape", "{}.data.device_id", "{}.flags.c_
 class Inspected:
     """An argument: a number, or an array without its data. value: what the kernel is given."""
 
-    descriptor: ArrayInfo | Number
+    descriptor: ArrayInfo | MapFields | Number
     value: Number
 
 
@@ -97,6 +98,8 @@ def inspected(value: Any, stream: int) -> Inspected:
     """The argument, ready to be used on ``stream``. `Any`: whatever is passed."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, host.TensorMap):
+        return Inspected(value.fields, value.fields.address)
     if not host.is_array(value):
         return Inspected(value, value)
     if hasattr(value, "data_ptr") or isinstance(value, np.ndarray):

@@ -26,6 +26,7 @@ from tilewright.ir.narrow import fits, range_of
 from tilewright.ir.pitches import differing, steps_of, strides_of, symbolic_strides
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.stmt import Assume, Kernel, Stmt, Store, TileCall
+from tilewright.ir.tensor_map import MapFields, MapOf
 from tilewright.ir.walk import statements, walk
 
 __all__ = ["ArrayInfo", "Bindings", "Signature"]
@@ -44,7 +45,7 @@ ALSO: Mapping[str, Mapping[str, int]] = {
 }
 
 
-Descriptor: TypeAlias = "ArrayInfo | Number"
+Descriptor: TypeAlias = "ArrayInfo | MapFields | Number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,14 @@ class Signature:
     grid: tuple[Value, Value, Value]
     written: frozenset[str]  # names of the buffers that the kernel stores to
     dense: frozenset[str]  # names of the buffers that are row major
+    maps: tuple[MapOf, ...] = ()
     at: Span | None = field(default=None, compare=False)
 
     @staticmethod
     def of(kernel: Kernel) -> Signature:
         """The signature of a kernel, as authored or lowered (authored, its buffers have their shapes and layouts)."""
-        buffers = {buffer.data.name: buffer for buffer in kernel.buffers if isinstance(buffer.data, Var)}
+        maps = {each.name for each in kernel.maps}
+        buffers = {b.data.name: b for b in kernel.buffers if isinstance(b.data, Var) and b.name not in maps}
         body = list(statements(kernel.body))
         return Signature(
             kernel.name,
@@ -83,6 +86,7 @@ class Signature:
             (kernel.launch or launch_of(kernel)).grid,
             frozenset(name for stmt in body for name in _written(stmt)),
             frozenset(buffer.name for buffer in buffers.values() if _is_dense(buffer)),
+            kernel.maps,
             kernel.at,
         )
 
@@ -103,7 +107,7 @@ class Signature:
                 given=f"{len(arguments)}",
                 allowed=", ".join(map(self._spelled, self.params)) or "none",
             )
-        pairs = list(zip(self.params, arguments, strict=True))
+        pairs = [pair for pair in zip(self.params, arguments, strict=True) if not self._is_map(*pair)]
         values = {p.name: self._scalar(p, a) for p, a in pairs if p.name not in self.buffers}
         arrays = [(self.buffers[p.name], self._array(p, a)) for p, a in pairs if p.name in self.buffers]
         shapes = [(buffer, self._logical(buffer, info)) for buffer, info in arrays]
@@ -117,8 +121,21 @@ class Signature:
         self._check_assumptions(values)
         return Bindings(values, self._evaluated_grid(values))
 
+    def _is_map(self, param: Var, value: Descriptor) -> bool:
+        """Is the parameter a tensor map? Raises ArgumentError where one of both is none."""
+        wanted = any(each.name == param.name for each in self.maps)
+        if wanted != isinstance(value, MapFields):
+            raise ArgumentError(
+                f"argument {param.name} of {self.name} is {'a' if wanted else 'no'} tensor map",
+                given=_given(value),
+                allowed="tw.TensorMap(array, box, swizzle)" if wanted else self._spelled(param),
+            )
+        return wanted
+
     def _spelled(self, param: Var) -> str:
         buffer = self.buffers.get(param.name)
+        if any(each.name == param.name for each in self.maps):
+            return f"{param.name}: a tensor map"
         return f"{param.name}: {param.dtype if buffer is None else _shown(buffer)}"
 
     def _refuse(
@@ -338,8 +355,10 @@ def _holds(cond: Expr, values: Mapping[str, Number]) -> bool:
         return False
 
 
-def _as_float(value: Number) -> Number | None:
+def _as_float(value: Descriptor) -> Number | None:
     """The value as a float, or None where it is no number; an integer beyond every float stays one."""
+    if isinstance(value, (ArrayInfo, MapFields)):
+        return None
     try:
         return float(value) if hasattr(type(value), "__float__") else None
     except OverflowError:
@@ -348,7 +367,7 @@ def _as_float(value: Number) -> Number | None:
 
 def _given(value: Descriptor) -> str:
     """What was passed, in a line."""
-    return str(value) if isinstance(value, ArrayInfo) else f"{type(value).__name__} {reprlib.repr(value)}"
+    return str(value) if isinstance(value, (ArrayInfo, MapFields)) else f"{type(value).__name__} {reprlib.repr(value)}"
 
 
 def _shown(buffer: Buffer) -> str:

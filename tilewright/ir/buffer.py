@@ -8,12 +8,13 @@ from math import prod
 from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING
 
-from tilewright.dtypes import INT64, DType, dtype
+from tilewright.dtypes import HANDLE, INT64, DType, dtype
 from tilewright.errors import KernelError, LayoutError, choices
 from tilewright.ir.build import as_expr
-from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Within, const_value
+from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Var, Within, const_value
 from tilewright.ir.indices import as_index, spread, step_of, whole_indices
 from tilewright.ir.sums import collected, distance
+from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.ir.tiles import Tiled
 from tilewright.layout import Layout, S, SwizzleLayout
 from tilewright.records import replace
@@ -387,3 +388,10 @@ def reached(name: str, shape: Sequence[Value], layout: Layout) -> Layout:
 def row_major(shape: Sequence[Value]) -> Layout:
     """The layout of a buffer without ``layout=``."""
     return S[tuple(shape)]
+
+
+def map_buffer(name: str, *, flat: bool = False) -> Buffer:
+    """The 128 bytes of a tensor map that a kernel gets, under this name."""
+    shape = (MAP_BYTES,)
+    layout = None if flat else row_major(shape)
+    return Buffer(name, dtype("uint8"), shape, "global", layout, data=Var(name, HANDLE), align=MAP_ALIGNMENT)

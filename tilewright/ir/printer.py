@@ -32,6 +32,7 @@ from tilewright.ir.stmt import (
     TileCall,
     While,
 )
+from tilewright.ir.tensor_map import MapOf
 from tilewright.ir.text import argument, show, value
 from tilewright.ir.walk import deep_recursion, statements
 from tilewright.layout import Layout
@@ -62,7 +63,9 @@ class _Printer:
 
     def lines(self) -> Iterator[str]:
         kernel = self.kernel
-        params = ", ".join(f"{var.name}: T.{var.dtype}" for var in kernel.params)
+        given = {each.name for each in kernel.maps if not each.is_made}
+        kinds = (f"{var.name}: T.{'TensorMap' if var.name in given else var.dtype}" for var in kernel.params)
+        params = ", ".join(kinds)
         yield "# from tilewright import T, Tx"
         yield "# from tilewright.layout import *"
         yield "@T.prim_func" if kernel.stage == "tile" else f'@T.prim_func(stage="{kernel.stage}")'
@@ -80,7 +83,11 @@ class _Printer:
             yield f"T.func_attr({_settings(kernel.attrs)})"
         for var in kernel.symbols:
             yield f"{var.name} = T.{var.dtype}()"
+        maps = {each.name: each for each in kernel.maps}
         for buffer in kernel.buffers:
+            if buffer.name in maps:
+                yield from _map(maps[buffer.name])
+                continue
             pointer = "None" if buffer.data is None else show(buffer.data)
             extra = self._extra(buffer, space="global")
             yield f'{buffer.name} = T.match_buffer({pointer}, {argument(buffer.shape)}, "{buffer.dtype}"{extra})'
@@ -251,6 +258,14 @@ def _launch(launch: Launch) -> Iterator[str]:
         part = getattr(launch, field.name)
         if field.name in ("grid", "threads") or part != getattr(_NO_LAUNCH, field.name):
             yield f"{field.name}={argument(part)}"
+
+
+def _map(each: MapOf) -> Iterator[str]:
+    """``A_map = T.tensor_map(A, ...)``; a map that is an argument stands among the parameters."""
+    if each.is_made:
+        names = ("dtype", "dims", "strides", "box", "swizzle", "oob", "offset")
+        words = (f"{name}={argument(getattr(each, name))}" for name in names)
+        yield f"{each.name} = T.tensor_map({each.of}, {', '.join(words)})"
 
 
 def _defined(kernel: Kernel) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tilewright.errors import Span
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import Argument, Expr, Load, Node, Value, Var
+from tilewright.ir.tensor_map import MapOf
 from tilewright.primitives import PRIMITIVES, operand_names
 
 if TYPE_CHECKING:
@@ -255,6 +256,7 @@ class Kernel:
     others are scalars.
     symbols: symbolic extents in the shapes of ``buffers``, bound from the arguments and passed after the params.
     stage: "tile" as authored, "lowered" once every access is an offset into flat storage; ``launch`` is set then.
+    maps: the tensor maps among ``buffers``; those that the kernel makes of its arguments are passed after ``params``.
     authored: the buffers of the tile stage, so that a report can give logical coordinates.
     """
 
@@ -267,6 +269,7 @@ class Kernel:
     launch: Launch | None = None
     attrs: tuple[tuple[str, Argument], ...] = ()
     authored: tuple[Buffer, ...] = field(default=(), compare=False, repr=False)
+    maps: tuple[MapOf, ...] = ()
     at: Span | None = _at()
 
     def attr(self, key: str, default: Argument = None) -> Argument:

@@ -28,6 +28,7 @@ import pkgutil
 
 from tilewright.isa.arch import *  # noqa: F403  # the room's public names are its modules' __all__
 from tilewright.isa.atoms import *  # noqa: F403
+from tilewright.isa.boxes import *  # noqa: F403
 from tilewright.isa.calls import *  # noqa: F403
 from tilewright.isa.descriptors import *  # noqa: F403
 from tilewright.isa.fragments import *  # noqa: F403

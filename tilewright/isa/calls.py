@@ -95,6 +95,8 @@ def _arranged(
             rest = []
         elif rest:
             positional.append((param, rest.pop(0)))
+        elif (operand := row.operand(name)) is not None and operand.optional:
+            positional.append((param, None))
         else:
             raise misused(row, f"lacks its argument {name!r}", args, kwargs)
     keywords = {}
@@ -238,6 +240,8 @@ def _is_plain(value: object) -> bool:
 def _expression(row: Instruction, operand: Operand, value: object, typed: DType | None) -> Argument:
     """The value of one operand, converted as its kind asks."""
     what = f"T.{row.name}: {operand.name}"
+    if operand.optional and (value is None or const_value(value) == 0):
+        return None
     if isinstance(value, (Buffer, Region)):  # its first element
         region = value.region() if isinstance(value, Buffer) else value
         value = region.buffer.ptr_to([start for start, _ in region.box])
@@ -354,7 +358,9 @@ def _bound(made: Call) -> Bound:
     operands: dict[str, tuple[Expr, ...]] = {
         operand.name: () for operand in row.operands if operand.many or operand.name in optional
     }
-    mods.update((name, None if keywords[name] is None else "given") for name in optional)
+    given = dict(positional) | keywords
+    optional += [operand.name for operand in row.operands if operand.optional]
+    mods.update((name, None if given[name] is None else "given") for name in optional)
     for param, value in [*positional, *((key, value) for key, value in keywords.items() if key not in row.folds)]:
         name = param.lstrip("*")
         kind = _kind(row, name)

@@ -31,6 +31,11 @@ def map_pointer(machine: Machine, address: Lanes, rank: Lanes) -> Lanes:
     return (address - own + machine.on_rank(own, rank)).astype("uint64")
 
 
+def rank_of(machine: Machine, address: Lanes) -> Lanes:
+    """The rank of the CTA that has the place."""
+    return machine.rank_of(address).astype("uint32")
+
+
 def _mapping_row(name: str, kind: str, text: str, execute: Callable[..., Lanes], result: str, doc: str) -> None:
     instruction(
         name,
@@ -46,6 +51,23 @@ _mapping_row("ptx.mapa", "shared", "mapa.shared::cluster.u32", map_rank, "uint32
              "an address for what takes shared::cluster")  # fmt: skip
 for _name in ("ptx.map_shared_rank", "cuda.map_shared_rank"):
     _mapping_row(_name, "generic", "mapa.u64", map_pointer, "uint64", "a generic address, of 64 bits")
+instruction(
+    "ptx.getctarank",
+    params=("ptr",),
+    operands=(reads("ptr", "shared"),),
+    pattern="{result}, {ptr}",
+    doc="The rank in the cluster of the CTA that a shared address leads into.",
+    forms=(
+        Form(
+            "getctarank.shared::cluster.u32",
+            since("sm_90"),
+            'PTX ISA, "Data Movement and Conversion Instructions: getctarank"',
+            execute=rank_of,
+            on="machine",
+            result=dtype("uint32"),
+        ),
+    ),
+)
 
 _ALIGNED = {True: ".aligned", False: ""}
 

@@ -40,7 +40,7 @@ from tilewright.isa.table import (
     reads,
 )
 
-__all__: list[str] = []
+__all__ = ["HINTS", "Hint", "check_pending"]
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 GROUP = "cp.async"
@@ -189,7 +189,8 @@ instruction(
 )
 
 
-def _check_pending(bound: Bound) -> None:
+def check_pending(bound: Bound) -> None:
+    """Raises InstructionError for a number of groups below 0."""
     known = const_value(bound.operands["n"][0])
     if known is not None and known < 0:
         raise InstructionError(f"T.{bound.instruction.name}: n", given=known, allowed="0 groups or more")
@@ -201,7 +202,7 @@ instruction(
     keywords={"n": 0},
     operands=(reads("n", "imm"),),
     pattern="{n}",
-    check=_check_pending,
+    check=check_pending,
     doc="Waits until at most the ``n`` newest groups of the thread are under way.",
     forms=(
         Form("cp.async.wait_group", since("sm_80"), SOURCE.format("cp.async.wait_group"), effects=(Wait(GROUP, "n"),)),

@@ -82,6 +82,10 @@ class Unit(Protocol):
         """CTAs of a cluster."""
         ...
 
+    def read(self, address: NDArray[Any], nbytes: int) -> NDArray[np.uint8]:
+        """(n, nbytes): what global memory has from each issuer's generic address on, as the instruction is issued."""
+        ...
+
     def fault(self, what: str, issuers: NDArray[np.bool_]) -> NoReturn:
         """Stop the kernel because of what these of the (n,) issuers issued; raises SimulationError."""
         ...
@@ -94,7 +98,9 @@ class Addresses:
     at: bytes of shared memory, generic addresses, or lanes of tensor memory, where ``column`` has the columns. issuer:
     (m,), on whose behalf each row is; None for one row for each of the n. rank: (m,), in whose CTA of the cluster; None
     for the issuer's own, unless an address of the cluster's window says another. nbytes: (m, ...), how many of an
-    access's bytes are touched from each address on; None for all. What is then not read counts as zeros.
+    access's bytes are touched from each address on; None for all. What is then not read counts as zeros, or as
+    ``fill``, (n, width) bytes of each issuer. width: bytes of each place where only the call tells; None for the
+    access's own. Of a signal, nbytes is its amount. Under a name of `Form.takes`, ``at`` is what it gets.
     """
 
     at: NDArray[Any]
@@ -102,6 +108,8 @@ class Addresses:
     issuer: NDArray[np.int64] | None = None
     rank: NDArray[np.int64] | None = None
     nbytes: NDArray[np.int64] | None = None
+    fill: NDArray[np.uint8] | None = None
+    width: int | None = None
 
 
 class Machine(Protocol):
@@ -138,6 +146,10 @@ class Machine(Protocol):
 
     def on_rank(self, address: Lanes, rank: Lanes) -> Lanes:
         """A shared address of the cluster's window: the same offset in the CTA of that rank."""
+        ...
+
+    def rank_of(self, address: Lanes) -> Lanes:
+        """The rank of the CTA that a shared address of the cluster's window leads into."""
         ...
 
     def clock(self) -> int:

@@ -198,6 +198,7 @@ def _orders(sem: str, first: str, *, remote: bool) -> Iterator[Order]:
     yield Order("{sem}{scope}{space}", {"sem": strong, "scope": CLUSTER, "space": OWN}, "sm_90")
     yield Order("{sem}{scope}{space}", {"sem": weak, "scope": ANY_SCOPE, "space": OWN}, "sm_90")
     if remote:
+        yield Order("{space}", {"sem": {sem: ""}, "scope": {"cta": ""}, "space": REMOTE}, "sm_90")  # the cheap one
         far = {"scope": REMOTE_SCOPE, "space": REMOTE}
         yield Order("{sem}{scope}{space}", {"sem": strong, **far}, "sm_90")
         yield Order("{sem}{scope}{space}", {"sem": weak, **far}, "sm_90")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.dtypes import DType
 from tilewright.ir import Argument
@@ -72,7 +72,7 @@ class Operand:
     """One operand. kind: a key of `KINDS`. many: a vector of `Form.registers`, or any number of kind "value".
 
     read, written: by the instruction; a register may be both. counts: an integer, where a register of kind b16, b32
-    or b64 may hold any bits.
+    or b64 may hold any bits. optional: left out where it is None or the constant 0, see `LEFT_OUT`.
     """
 
     name: str
@@ -81,6 +81,7 @@ class Operand:
     written: bool = False
     many: bool = False
     counts: bool = False
+    optional: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -100,6 +101,11 @@ def reads(name: str, kind: str) -> Operand:
 def counts(name: str, kind: str = "b32") -> Operand:
     """An operand that is read and must be an integer: a number of something, a mask, a parity."""
     return Operand(name, kind, counts=True)
+
+
+def may_lack(operand: Operand) -> Operand:
+    """An operand in the middle of a call's arguments that None or 0 leaves out."""
+    return replace(operand, optional=True)
 
 
 def writes(name: str, kind: str) -> Operand:

@@ -43,6 +43,7 @@ from tilewright.ir import (
 from tilewright.ir.convert import converted
 from tilewright.ir.intervals import Interval, strided
 from tilewright.ir.ranges import RangeFacts
+from tilewright.ir.tensor_map import MapOf
 from tilewright.lang.depth import in_steps
 from tilewright.lang.moments import Block, Moments
 
@@ -90,6 +91,7 @@ class Builder:
         self.fresh: set[str] = set()
         self.params: list[Var] = []
         self.buffers: list[Buffer] = []
+        self.maps: list[MapOf] = []
         self.symbols: list[Var] = []
         self.attrs: dict[str, Argument] = {}
         self.launch: Launch | None = None
@@ -308,6 +310,7 @@ class Builder:
             self.stage,
             self.launch,
             tuple(self.attrs.items()),
+            maps=tuple(self.maps),
             at=at,
         )
 

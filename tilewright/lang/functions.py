@@ -14,13 +14,14 @@ from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError, TilewrightError, choices, described
 from tilewright.ir import Bind, Call, Expr, Kernel, Var, as_expr, walk
 from tilewright.ir.pitches import strides_of
+from tilewright.ir.tensor_map import MapOf
 from tilewright.lang.assignments import define_scalar, is_scalar
 from tilewright.lang.builder import current
 from tilewright.lang.environment import Environment, Outer, around
-from tilewright.lang.memory import bind_parameter, check_argument, new_buffer, strided
+from tilewright.lang.memory import bind_map, bind_parameter, check_argument, new_buffer, strided
 from tilewright.lang.parser import Parser
 from tilewright.lang.source import Source, read
-from tilewright.lang.types import BufferType, Marker, TypeName, constexpr
+from tilewright.lang.types import BufferType, MapType, Marker, TypeName, constexpr
 
 __all__ = ["EXPORTS", "Inline", "JitKernel", "inline", "parse"]
 
@@ -164,10 +165,14 @@ def _parameter(parser: Parser, arg: ast.arg, constants: Mapping[str, object]) ->
         layout = strided(name, kind.shape, kind.strides, kind.layout)
         made = new_buffer(builder, name, kind.shape, kind.dtype, kind.scope, layout, data=pointer, align=kind.align)
         env.define(name, bind_parameter(builder, pointer, made), "buffer")
+    elif isinstance(kind, MapType):
+        pointer = Var(name, HANDLE)
+        builder.params.append(pointer)
+        env.define(name, bind_map(builder, pointer, MapOf(name)), "buffer")
     else:
         given = ast.unparse(arg)
         hint = "@T.jit with keyword-only constants" if isinstance(kind, Marker) else None
-        allowed = 'T.handle, T.Buffer(shape, "float16"), a scalar such as T.float32'
+        allowed = 'T.handle, T.Buffer(shape, "float16"), T.TensorMap, a scalar such as T.float32'
         raise KernelError(f"parameter {name} needs a type", given=given, allowed=allowed, hint=hint)
 
 

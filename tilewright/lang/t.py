@@ -33,7 +33,7 @@ from tilewright.lang import (
 from tilewright.lang.elsewhere import hint_for
 from tilewright.lang.instructions import instructions, is_name
 from tilewright.lang.public import public
-from tilewright.lang.types import ALIASES, TypeName, UnknownName
+from tilewright.lang.types import ALIASES, TensorMap, TypeName, UnknownName
 
 __all__ = ["T"]
 
@@ -45,7 +45,7 @@ def _checked(value: object) -> object:
     return public(value) if isinstance(value, FunctionType) else value
 
 
-_NAMES: dict[str, object] = {"Axis": layout.Axis}
+_NAMES: dict[str, object] = {"Axis": layout.Axis, "TensorMap": TensorMap}
 _NAMES.update(functions.EXPORTS)  # decorators, which look at what they are called from
 _PARTS = (
     bindings, blocks, forms, fragments, loops, memory, meta, pipelines, pool, reductions, scalars, scopes, settings,

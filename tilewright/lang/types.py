@@ -19,7 +19,9 @@ __all__ = [
     "ArrayType",
     "BufferType",
     "LetType",
+    "MapType",
     "Marker",
+    "TensorMap",
     "TypeName",
     "UnknownInstruction",
     "UnknownName",
@@ -143,6 +145,16 @@ ALIASES = {
 ALIASES |= {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16"}
 """Short names of dtypes on ``T``."""
 
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """``m: T.TensorMap``, also called without arguments: a parameter that is a tensor map."""
+
+    def __call__(self) -> MapType:
+        return self
+
+
+TensorMap = MapType()
 let = LetType()
 constexpr = Marker("T.constexpr")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from tilewright import isa
@@ -36,6 +37,8 @@ from tilewright.ir import (
     select,
     statements,
 )
+from tilewright.ir.buffer import map_buffer
+from tilewright.ir.tensor_map import MapOf
 from tilewright.tile.meeting import MeetingPlaces, which_of_its_kind
 from tilewright.tile.walks import apart, plus, times
 
@@ -81,6 +84,14 @@ class Preparations:
     def __init__(self) -> None:
         self._results: dict[tuple[str, Hashable], object] = {}
         self._written: dict[str, Body] = {}
+        self.maps: dict[MapOf, tuple[MapOf, Buffer]] = {}
+
+    def tensor_map(self, of: MapOf, names: Names) -> Buffer:
+        """The tensor map with these fields, an argument that the kernel gets besides those that it names."""
+        if of not in self.maps:
+            named = replace(of, name=names.new(f"{of.of}_map"))
+            self.maps[of] = named, map_buffer(named.name)
+        return self.maps[of][1]
 
     def once(self, buffer: Buffer, key: Hashable, out: Builder, write: Callable[[Builder], Made]) -> Made:
         """The result of ``write`` for this buffer and key; at the first time, ``out`` takes what it writes."""
@@ -151,6 +162,10 @@ class Builder:
     def once_behind(self, buffer: Buffer, key: Hashable, write: Callable[[Builder], Made]) -> Made:
         """What ``write`` writes stands right behind the declaration of ``buffer``, once for all calls with this key."""
         return self.preparations.once(buffer, key, Builder(self.names, self.at, self.facts, self.preparations), write)
+
+    def tensor_map(self, of: MapOf) -> Buffer:
+        """The 128 bytes of a tensor map with these fields."""
+        return self.preparations.tensor_map(of, self.names)
 
     def local(self, name: str, count: int, kind: str) -> Buffer:
         """New registers: ``count`` elements of each thread."""

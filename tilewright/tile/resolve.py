@@ -36,9 +36,14 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
         return kernel, Report()
     resolver = _Resolver(kernel, target)
     body = resolver.body(kernel.body, resolver.control.everyone(), RangeFacts.of_kernel(kernel))
-    return replace(kernel, body=resolver.meeting.placed(resolver.preparations.placed(body))), Report(
-        tuple(resolver.entries)
+    maps = resolver.preparations.maps.values()
+    made = replace(
+        kernel,
+        body=resolver.meeting.placed(resolver.preparations.placed(body)),
+        buffers=(*kernel.buffers, *(buffer for _, buffer in maps)),
+        maps=(*kernel.maps, *(each for each, _ in maps)),
     )
+    return made, Report(tuple(resolver.entries))
 
 
 class _Resolver:

@@ -16,6 +16,8 @@ __all__ = ["Leaks"]
 
 class Leaks(Check):
     def outlived(self, operation: Operation) -> None:
+        if not operation.needs_cta:
+            return
         raise SimulationError(
             f"the CTA ends while {operation.name} is under way",
             given=f"issued by {operation.who(0)}",

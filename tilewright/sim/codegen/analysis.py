@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tilewright.dtypes import HANDLE, dtype
 from tilewright.ir import (
     AllocBuffer,
     Assign,
@@ -24,6 +25,7 @@ from tilewright.ir import (
     walk,
 )
 from tilewright.ir.evaluate import evaluate
+from tilewright.ir.tensor_map import mapped
 from tilewright.isa import bind
 from tilewright.sim.checks import checks_of
 from tilewright.sim.checks.bounds import Bounds
@@ -47,9 +49,14 @@ class Analysed(Subject):
     """A kernel that is cut into segments. Emitters add sites and instructions that are counted."""
 
     def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
-        super().__init__(replace(kernel, body=prepared(kernel.body)), checks, groups)
+        arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
+        hidden = (Buffer(name, dtype("uint8"), (1,), "global", None, data=Var(name, HANDLE)) for name in arrays)
+        buffers = (*kernel.buffers, *hidden)
+        super().__init__(replace(kernel, body=prepared(kernel.body), buffers=buffers), checks, groups)
         self.axes = Axes(self.kernel)
-        self.parameters = frozenset(var.name for var in (*kernel.params, *kernel.symbols))
+        self.parameters = frozenset(var.name for var in (*kernel.params, *kernel.symbols)) | {
+            each.name for each in kernel.maps
+        }
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
         self.shadowed = self._shadowed()

@@ -192,6 +192,11 @@ class Facet:
             self.fault(f"the cluster has {count} CTAs: a rank is 0..{count - 1}", wrong)
         return on_rank(address, rank)
 
+    def rank_of(self, address: Array) -> Array:
+        own = self.batch.wave.rank(self.batch.rows(1))
+        rank = (address.astype(np.int64) >> OFFSET_BITS) - 1
+        return np.asarray(np.where(rank >= 0, rank, own))
+
     @property
     def active(self) -> Bools:
         return self.mask.full

@@ -88,6 +88,9 @@ class Operation:
         form, bound = self.form, self.instruction.bound
         given = list(self.arguments.values())
         found = dict(form.addresses(self.issuers, *given, **self.instruction.keywords)) if form.addresses else {}
+        for name in form.takes:
+            if name in found:
+                self.arguments[name] = found[name].at
         barriers = {signal.barrier for signal in form.signals}
         spaces = {operand.name: operand.kind for operand in bound.given}
 
@@ -133,6 +136,12 @@ class Operation:
         """Its destinations."""
         return tuple(one for one in self.touched if one.writes)
 
+    @property
+    def needs_cta(self) -> bool:
+        """Is it yet to touch the memory of a CTA, or to tell an m-barrier there?"""
+        todo = self.touched if self._read is None else self.writes
+        return bool(self.signals) or any(one.space in ("shared", "tmem") for one in todo)
+
     def who(self, actor: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
         return self.issuers.name(actor)
@@ -156,6 +165,9 @@ class Operation:
             if effect.at_issue == at_issue and effect.change is not None:
                 amount = effect.amount
                 given = self.arguments[amount] if isinstance(amount, str) else self.form.count(amount, self._mods)
+                if one.nbytes is not None:
+                    given = np.zeros(len(self.issuers.rows))
+                    given[one.issuer] = one.nbytes
                 one.change(self.batch.wave, (np.broadcast_to(given, len(self.issuers.rows)).astype(np.uint64),))
 
     @cached_property
@@ -250,7 +262,7 @@ class Operation:
     def _mark(self, flags: list[NDArray[Any]], which: slice, writes: list[Touched]) -> None:
         """The flags go where the bits went; what is computed needs initialised bits, and is initialised."""
         wave, form, shape = self.batch.wave, self.form, self.batch.shape
-        given = [self.flags[name][which] for name in form.takes]
+        given = [self.flags[name][which] for name in form.takes if name in self.flags]
         kept = [register.flags(self.batch, self.mask, at) for register, at in self._kept]
         registers = [self.issuers.taken(value, shape)[which] for value in kept]
         if form.moves:

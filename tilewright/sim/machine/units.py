@@ -14,7 +14,7 @@ from tilewright.isa import ANY_LANES, WARPGROUP, Access, Signal
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.memory import SHIFT, UNITS
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.machine.remote import atomic_words, split
+from tilewright.sim.machine.remote import OFFSET_BITS, atomic_words, split
 from tilewright.sim.machine.tmem import trouble_with
 
 if TYPE_CHECKING:
@@ -64,6 +64,17 @@ class Issuers:
         if self.lanes == 128:
             return f"CTA {cta}, warps {warp}..{warp + 3}"
         return f"CTA {cta}, warp {warp}" + (f", lane {int(self.threads[k]) % 32}" if self.lanes == 1 else "")
+
+    def read(self, address: NDArray[Any], nbytes: int) -> NDArray[np.uint8]:
+        found = np.zeros((len(self.rows), nbytes), np.uint8)
+        run = self.wave.run
+        for one in np.unique(address).tolist():
+            window, offset = divmod(one, 1 << WINDOW_BITS)
+            block = run.blocks[run.places.globals[window].name] if window in run.places.globals else None
+            if block is None or offset + nbytes > block.nbytes:
+                self.fault(f"{nbytes} bytes at {one:#x} are not in global memory", address == one)
+            found[address == one] = block.data[0, offset : offset + nbytes]
+        return found
 
     def fault(self, what: str, issuers: Bools) -> NoReturn:
         raise SimulationError(what, given=self.name(int(np.flatnonzero(issuers)[0])), at=self.at)
@@ -125,6 +136,7 @@ class Touched:
     at: Ints
     column: Ints | None
     nbytes: Ints | None
+    fill: NDArray[np.uint8] | None = None
 
     @classmethod
     def of(cls, issuers: Issuers, effect: Access | Signal, space: str, width: int, found: Addresses) -> Touched:
@@ -132,12 +144,12 @@ class Touched:
         issuer = np.arange(len(issuers.rows)) if found.issuer is None else found.issuer
         rows = issuers.rows[issuer]
         if found.rank is not None:
-            rows = rows - issuers.wave.rank(rows) + found.rank
+            rows, at = rows - issuers.wave.rank(rows) + found.rank, at & (1 << OFFSET_BITS) - 1
         rows = np.broadcast_to(rows.reshape(-1, *[1] * (at.ndim - 1)), at.shape)
         if space == "shared":
             rows, at = split(issuers.wave, rows, at)
         nbytes = None if found.nbytes is None else np.broadcast_to(found.nbytes, at.shape).astype(np.int64)
-        return cls(effect, space, width, issuer, rows, at, found.column, nbytes)
+        return cls(effect, space, found.width or width, issuer, rows, at, found.column, nbytes, found.fill)
 
     @property
     def writes(self) -> bool:
@@ -208,6 +220,8 @@ class Touched:
         if self.space == "tmem":
             return _cells(wave, flags).load(self.rows, self.at, self.column)  # type: ignore[arg-type]  # tmem has one
         found = np.full((*self.at.shape, self.width), flags, np.uint8)
+        if self.fill is not None and not flags:
+            found[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.at.ndim - 1), self.width)
         if self.space == "shared":
             block = wave.shadows.shared if flags else wave.shared
             self._gather(block, self.rows, self.at, self.touches, found)

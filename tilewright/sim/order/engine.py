@@ -327,6 +327,7 @@ class Order(Check):
             operations.commit(operation)
         else:
             check_issue(operations, operation)
+            order.protocol.told(operation)
         for one in operation.touched:
             for access in places_of(self, operation, one):
                 self._meet(access)

@@ -18,6 +18,7 @@ from tilewright.sim.order.missing import fence_name
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.pending import Operation
     from tilewright.sim.order.actors import Actors
     from tilewright.sim.order.channels import Signals
     from tilewright.sim.order.clocks import Clocks
@@ -140,7 +141,8 @@ class Protocol:
             made.fenced |= bool(who.lanes[here][:, made.thread & 31].any())
 
     def signalled(self, signals: Signals, at: Span | None) -> None:
-        """Arrivals at m-barriers of other CTAs."""
+        """Arrivals come after the m-barrier was made, of the own CTA or of another one."""
+        self._check_made(signals, "an arrival", at)
         far = np.flatnonzero(signals.home != signals.who.rows)
         for k, row, thread in signals.who[far].each() if len(far) else ():
             home, offset = int(signals.home[far[k]]), int(signals.offset[far[k]])
@@ -153,6 +155,43 @@ class Protocol:
                     hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init, before the arrival",
                     at=at,
                 )
+
+    def _check_made(self, signals: Signals, what: str, at: Span | None) -> None:
+        """Whoever uses an m-barrier of its CTA comes after it was made."""
+        who = signals.who
+        for k in np.flatnonzero(signals.home == who.rows).tolist():
+            made = self.made.get((int(signals.home[k]), int(signals.offset[k])))
+            key = (int(who.warps[k]), who.lanes[k].tobytes())
+            if made is None or made.shown or key in made.known:
+                continue
+            for _, row, thread in who[np.array([k])].each():
+                if not self._knows(row, thread, row, made):
+                    raise SimulationError(
+                        f"{what} at {self._name(int(signals.offset[k]))}, which may not have been initialised",
+                        given=self._who(row, thread),
+                        allowed=f"{what} after a meeting with the thread of mbarrier.init",
+                        hint=f"T.cuda.cta_sync() by all warps between mbarrier.init and the {what.split()[-1]}",
+                        at=at,
+                    )
+            made.known.add(key)
+
+    def told(self, operation: Operation) -> None:
+        """An operation was issued that will tell m-barriers of other CTAs: have they been made?"""
+        issuers = operation.issuers
+        for one in operation.signals:
+            far = np.flatnonzero(one.rows != issuers.rows[one.issuer])
+            for k in far.tolist():
+                row, thread = (int(each[one.issuer[k]]) for each in (issuers.rows, issuers.threads))
+                home, offset = int(one.rows[k]), int(one.at[k])
+                made = self.made.get((home, offset))
+                if made is None or not (made.shown or self._knows(row, thread, home, made)):
+                    raise SimulationError(
+                        f"{operation.name} tells {self._name(offset)} of another CTA, which may not have made it",
+                        given=f"{self._who(row, thread)}, that of CTA {self.wave.cta_name(home)}",
+                        allowed="an operation after the CTAs have met behind mbarrier.init",
+                        hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init",
+                        at=operation.instruction.at,
+                    )
 
     def _knows(self, row: int, thread: int, home: int, made: Made) -> bool:
         """Does a thread come after mbarrier.init in the CTA ``home``?"""
@@ -179,7 +218,7 @@ class Protocol:
 
     def seen(self, signals: Signals, at: Span | None) -> None:
         """Threads have seen the phase of arrivals over: they are still there, and so was the m-barrier."""
-        self._looked(signals, at)
+        self._check_made(signals, "a wait", at)
         now = {
             (home, offset): phase
             for home, offset, phase in zip(
@@ -192,25 +231,6 @@ class Protocol:
                 for visit in self.visits
                 if visit.phase < 0 or now.get((visit.home, visit.offset), visit.phase) == visit.phase
             ]
-
-    def _looked(self, signals: Signals, at: Span | None) -> None:
-        """Threads wait at m-barriers of their own CTA, which they know to be made."""
-        who = signals.who
-        for k, (home, offset) in enumerate(zip(signals.home.tolist(), signals.offset.tolist(), strict=True)):
-            made = self.made.get((home, offset))
-            key = (int(who.warps[k]), who.lanes[k].tobytes())
-            if made is None or key in made.known:
-                continue
-            for _, row, thread in who[np.array([k])].each():
-                if not self._knows(row, thread, home, made):
-                    raise SimulationError(
-                        f"a wait at {self._name(offset)}, which may not have been initialised",
-                        given=self._who(row, thread),
-                        allowed="a wait after a meeting with the thread of mbarrier.init",
-                        hint="T.cuda.cta_sync() by all warps between mbarrier.init and the wait",
-                        at=at,
-                    )
-            made.known.add(key)
 
     def closed(self) -> None:
         """All CTAs of the wave have ended: has everyone waited, and was who was visited surely there still?"""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.host import Limits
+from tilewright.ir.tensor_map import MapFields, mapped
 from tilewright.sim.codegen.compiled import Compiled
 from tilewright.sim.machine.overlaps import Group, groups_of
 from tilewright.sim.machine.precedence import OTHERS, PATIENT, Precedence
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array
 
 __all__ = ["Program"]
+
+NO_MAPS: Mapping[str, MapFields] = {}
 
 
 class Program:
@@ -41,6 +44,7 @@ class Program:
         self,
         arrays: Mapping[str, Array],
         scalars: Mapping[str, Number],
+        maps: Mapping[str, MapFields] = NO_MAPS,
         *,
         progress: Callable[[int, int], None] | None = None,
         limits: Limits | None = None,
@@ -48,14 +52,29 @@ class Program:
         """Execute the whole grid; arrays are changed in place.
 
         arrays: by the name of the handle parameter, C-contiguous, with the buffer's bytes. scalars: parameters and
-        symbols by name. progress: called with CTAs done and CTAs in all. limits: what the run may take.
+        symbols by name. maps: the tensor maps that are arguments; ``arrays`` has their arrays as `mapped`.
+        progress: called with CTAs done and CTAs in all. limits: what the run may take.
         Raises SimulationError for what a check finds, and at a limit.
         """
-        named = {buffer.name: arrays[handle.name] for buffer, handle in self.compiled.handles()}
+        own = {each.name for each in self.compiled.kernel.maps}
+        handles = self.compiled.handles()
+        named = {buffer.name: arrays[handle.name] for buffer, handle in handles if buffer.name not in own}
         groups = groups_of(named)
         if groups not in self._by_groups:
             self._by_groups[groups] = Compiled(self._lowered, self._checks, groups)
-        return _run(self._by_groups[groups], named, scalars, progress, limits or Limits())
+        program = self._by_groups[groups]
+        named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in _encoded(program, maps, scalars)}
+        return _run(program, named, scalars, progress, limits or Limits())
+
+
+def _encoded(
+    program: Compiled, maps: Mapping[str, MapFields], scalars: Mapping[str, Number]
+) -> Iterator[tuple[str, bytes]]:
+    """The 128 bytes of each tensor map, with the address that its array has here."""
+    for each in program.kernel.maps:
+        fields = each.fields(scalars) if each.is_made else maps[each.name]
+        base = program.places.by_name[each.of if each.is_made else mapped(each.name)].base
+        yield each.name, fields.at(base + (each.start(scalars) if each.is_made else 0)).encode()
 
 
 def _run(

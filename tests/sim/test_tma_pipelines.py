@@ -1,0 +1,127 @@
+"""Mistakes in pipelines of the copy engine are told by their cause; right pipelines are silent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import tilewright as tw
+from tests.sim.tma_pipelines import COLS, ROWS, casting, ring, storing
+from tilewright.errors import SimulationError
+
+SHAPES = {ring: ((5 * ROWS, COLS), (ROWS, COLS)), storing: ((3 * ROWS, COLS), (ROWS, COLS)),
+          casting: ((ROWS, COLS), (2, ROWS, COLS))}  # fmt: skip
+LOADING = "load reads shared memory that cp_async.bulk.tensor.g2c may still be writing"
+READING = "store overwrites shared memory that cp_async.bulk.tensor.s2g may still be reading"
+STUCK = "deadlock: no thread can go on"
+TWICE = "may still not have written"
+NEXT = "for its next phase, and nobody has seen the last one over"
+
+MISTAKES: dict[Callable[..., Any], dict[str, str]] = {
+    ring: {
+        "consumer's phase": LOADING,
+        "consumer does not wait": LOADING,
+        "one lane waits": LOADING,
+        "no bytes": LOADING,
+        "another stage": LOADING,
+        "another barrier": LOADING,
+        "another place": TWICE,
+        "producer's phase": STUCK,
+        "no arrival": STUCK,
+        "no copy": STUCK,
+        "few bytes": STUCK,
+        "many bytes": STUCK,
+        "full count 2": STUCK,
+        "empty count 3": STUCK,
+        "no arrival of consumers": STUCK,
+        "empty count 1": NEXT,
+        "arrives twice": NEXT,
+        "producer does not wait": "more arrivals than its phase waited for",
+        "arrives before it reads": "race: cp_async.bulk.tensor.g2c writes tile[0, 6, 0], which another thread has read",
+        "lanes not together": "race: cp_async.bulk.tensor.g2c writes tile[0, 6, 0], which another thread has read",
+        "made twice": "empty[0] is initialised again",
+        "no barrier after init": "a wait at full[0], which may not have been initialised",
+        "last one not awaited": "the CTA ends while cp_async.bulk.tensor.g2c is under way",
+    },
+    storing: {
+        "no barrier before the store": "race: cp_async.bulk.tensor.s2g reads tile[6, 0], which another thread",
+        "no commit": READING,
+        "no wait": READING,
+        "another thread waits": READING,
+        "one group too few": READING,
+        "no barrier after the wait": "race: store writes tile[0, 1], which another thread has read",
+        "written to the end": "load reads global memory that cp_async.bulk.tensor.s2g may still be writing",
+    },
+    casting: {
+        "peer expects nothing": STUCK,
+        "half of the bytes": STUCK,
+        "mask without the peer": STUCK,
+        "mask beyond the cluster": "cta_mask has bit 2, but the ranks of the cluster's CTAs are 0..1",
+        "both cast": TWICE,
+        "peer does not wait": LOADING,
+        "peer not ready": "cp_async.bulk.tensor.g2c tells bar[0] of another CTA, which may not have made it",
+    },
+}
+WARNINGS: dict[Callable[..., Any], dict[str, str]] = {
+    ring: {"no fence after init": "full[0], made without a fence after it"},
+    storing: {
+        "no proxy fence": "reads tile, stored by warp 0 without a proxy fence",
+        "fence of other memory": "reads tile, stored by warp 0 without a proxy fence",
+    },
+    casting: {"no fence after init": "bar[0], made without a fence after it"},
+}
+
+
+def run(kernel: Any, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[str], list[NDArray[Any]]]:
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(0, 9, shape).astype(np.float32) for shape in shapes]
+    return tw.simulate(kernel, *arrays, target="sm_90a").warnings, arrays
+
+
+@pytest.mark.parametrize(
+    ("made", "mistake", "cause"), [(made, *one) for made, known in MISTAKES.items() for one in known.items()]
+)
+def test_a_mistake_is_told_by_its_cause(made: Callable[..., Any], mistake: str, cause: str) -> None:
+    with pytest.raises(SimulationError) as error:
+        run(made(mistake), SHAPES[made])
+
+    assert cause in error.value.what
+
+
+@pytest.mark.parametrize(
+    ("made", "mistake", "cause"), [(made, *one) for made, known in WARNINGS.items() for one in known.items()]
+)
+def test_what_practice_gets_away_with_is_a_warning(made: Callable[..., Any], mistake: str, cause: str) -> None:
+    warnings, _ = run(made(mistake), SHAPES[made])
+
+    assert any(cause in warning for warning in warnings)
+
+
+@pytest.mark.parametrize(("stages", "turns"), [(1, 1), (1, 4), (2, 5), (3, 2), (3, 7), (4, 4)])
+def test_a_ring_of_stages_is_right(stages: int, turns: int) -> None:
+    warnings, (a, out) = run(ring(stages=stages, turns=turns), ((turns * ROWS, COLS), (ROWS, COLS)))
+
+    assert warnings == []
+    assert np.array_equal(out, a.reshape(turns, ROWS, COLS).sum(0))
+
+
+@pytest.mark.parametrize("turns", [1, 4])
+def test_a_tile_that_is_stored_again_and_again_is_right(turns: int) -> None:
+    warnings, (out, back) = run(storing(turns=turns), ((turns * ROWS, COLS), (ROWS, COLS)))
+
+    assert warnings == []
+    assert np.array_equal(out.reshape(turns, ROWS, COLS)[:, :, 0] % 100, np.tile(np.arange(ROWS), (turns, 1)))
+    assert np.array_equal(back[:, 0], out[-ROWS:, 0])
+
+
+@pytest.mark.parametrize("leaves", ["", "peer leaves early"])
+def test_a_tile_that_is_brought_to_both_ctas_is_right(leaves: str) -> None:
+    """Who has waited for all bytes that come to it may end."""
+    warnings, (a, out) = run(casting(leaves), SHAPES[casting])
+
+    assert warnings == []
+    assert np.array_equal(out, np.stack([a, a]))

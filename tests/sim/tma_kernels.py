@@ -1,0 +1,177 @@
+"""Kernels that move boxes and stretches of bytes: for the simulator's tests, and for the comparison with hardware."""
+
+# ruff: noqa: C901  # kernels with a branch for each way, which Python takes while it parses
+from __future__ import annotations
+
+from typing import Any
+
+import tilewright as tw
+from tilewright import T, Tx
+
+
+def loaded(rank: int, coords: tuple[int, ...], nbytes: int, *, mask: int = 0) -> Any:
+    """A box of a tensor map, and the bytes of shared memory where it has come to; with a mask, to both of two CTAs."""
+    ctas = 2 if mask else 1
+
+    @T.prim_func
+    def load(m: T.TensorMap, out: T.Buffer((ctas, nbytes), "uint8")):
+        rank_in_cluster = T.cta_id_in_cluster([ctas])
+        T.cta_id([ctas])
+        tid = T.thread_id([32])
+        tile = T.alloc_shared((nbytes,), "uint8", align=1024)
+        bar = T.alloc_shared((1,), "uint64")
+        for i in range(-(-nbytes // 32)):
+            if i * 32 + tid < nbytes:
+                tile[i * 32 + tid] = T.uint8(0x55)
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), nbytes)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cluster_sync()
+        leader = T.ptx.elect_sync()
+        if leader and rank_in_cluster == 0:
+            T.ptx.cp_async.bulk.tensor.g2c(rank, tile.ptr_to([0]), bar.ptr_to([0]), m, mask, -1, "", *coords)
+        T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+        for i in range(-(-nbytes // 32)):
+            if i * 32 + tid < nbytes:
+                out[rank_in_cluster, i * 32 + tid] = tile[i * 32 + tid]
+        T.cuda.cluster_sync()
+
+    return load
+
+
+def stored(rank: int, coords: tuple[int, ...], nbytes: int, op: str = "") -> Any:
+    """Bytes of shared memory, stored to a box of a tensor map or combined with it."""
+
+    @T.prim_func
+    def store(m: T.TensorMap, source: T.Buffer((nbytes,), "uint8")):
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        tile = T.alloc_shared((nbytes,), "uint8", align=1024)
+        for i in range(nbytes // 32):
+            tile[i * 32 + tid] = source[i * 32 + tid]
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cta_sync()
+        if T.ptx.elect_sync():
+            if op:
+                T.ptx.cp_async.bulk.tensor.s2g_reduce(rank, tile.ptr_to([0]), m, "", op, *coords)
+            else:
+                T.ptx.cp_async.bulk.tensor.s2g(rank, tile.ptr_to([0]), m, "", *coords)
+            T.ptx.cp_async.bulk.commit_group()
+            T.ptx.cp_async.bulk.wait_group(0, False)
+
+    return store
+
+
+def there_and_back(shape: tuple[int, int], tile: tuple[int, int], layout: Any, dtype: str, multiple: int = 1) -> Any:
+    """A tile by `Tx.copy_async`, from one array into another; columns begin at a multiple of so many."""
+    rows, cols = tile
+    nbytes = tw.dtypes.dtype(dtype).bits // 8
+
+    @T.prim_func
+    def copied(a: T.Buffer(shape, dtype), b: T.Buffer(shape, dtype), r: T.int32, c: T.int32):
+        T.assume(c % multiple == 0)
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        held = T.alloc_shared((rows, cols), dtype, layout=layout, align=1024)
+        bar = T.alloc_shared((1,), "uint64")
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+        T.cuda.cta_sync()
+        if T.ptx.elect_sync():
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), rows * cols * nbytes)
+            Tx.copy_async(held, a[r : r + rows, c : c + cols], mbar=bar.ptr_to([0]))
+            T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+            Tx.copy_async(b[r : r + rows, c : c + cols], held)
+            T.ptx.cp_async.bulk.commit_group()
+            T.ptx.cp_async.bulk.wait_group(0)
+
+    return copied
+
+
+def sent(how: str, kind: str = "uint32", op: str = "add") -> Any:
+    """128 bytes from each of two CTAs to the other one's shared memory, in one of several ways; and what is there."""
+    width = tw.dtypes.dtype(kind).bits // 8
+    nbytes = 32 * width
+
+    @T.prim_func
+    def send(a: T.Buffer((2, 32), kind), out: T.Buffer((2, 32), kind)):
+        rank = T.cta_id_in_cluster([2])
+        T.cta_id([2])
+        tid = T.thread_id([32])
+        mine = T.alloc_shared((32,), kind, align=128)
+        theirs = T.alloc_shared((32,), kind, align=128)
+        bar = T.alloc_shared((1,), "uint64")
+        mine[tid] = a[rank, tid]
+        theirs[tid] = T.cast(tid * 3 + 1, kind)
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), nbytes)
+        T.ptx.fence.sync_restrict("release")
+        T.ptx.fence.proxy_async.sync_restrict("release")
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cluster_sync()
+        T.ptx.fence.sync_restrict("acquire")
+        T.ptx.fence.proxy_async.sync_restrict("acquire")
+        there = T.ptx.map_shared_rank(theirs.ptr_to([0]), 1 - rank)
+        told = T.ptx.map_shared_rank(bar.ptr_to([0]), 1 - rank)
+        if how == "st":
+            T.ptx.st_async(there + tid * width, mine[tid], told)
+        elif how == "red":
+            getattr(T.ptx.red_async, op)(there + tid * width, mine[tid], told)
+        elif tid == 0:
+            if how == "s2c":
+                T.ptx.cp_async.bulk.s2c(there, mine.ptr_to([0]), nbytes, told)
+            elif how == "reduce":
+                T.ptx.cp_reduce_async.bulk.s2c(there, mine.ptr_to([0]), nbytes, told, op, kind)
+            elif how == "vec":
+                for i in range(8):
+                    at = there + i * 16
+                    T.ptx.st_async.vec(4, at, told, mine[4 * i], mine[4 * i + 1], mine[4 * i + 2], mine[4 * i + 3])
+        T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+        out[rank, tid] = theirs[tid]
+        if tid == 0 and T.ptx.getctarank(there) != 1 - rank:
+            out[rank, tid] = T.cast(77, kind)
+        T.cuda.cluster_sync()
+
+    return send
+
+
+def streamed(how: str, kind: str = "uint32", op: str = "add") -> Any:
+    """256 elements through shared memory by bulk copies: to the CTA, to both CTAs of a cluster, and back, combined."""
+    ctas = 2 if how == "g2s_cluster" else 1
+    nbytes = 256 * tw.dtypes.dtype(kind).bits // 8
+
+    @T.prim_func
+    def stream(a: T.Buffer((256,), kind), out: T.Buffer((ctas, 256), kind)):
+        rank = T.cta_id_in_cluster([ctas])
+        T.cta_id([ctas])
+        tid = T.thread_id([32])
+        tile = T.alloc_shared((256,), kind, align=128)
+        bar = T.alloc_shared((1,), "uint64")
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), nbytes)
+        T.cuda.cluster_sync()
+        if tid == 0:
+            if how == "g2s_cluster":
+                if rank == 1:
+                    T.ptx.cp_async.bulk.g2s_cluster(
+                        tile.ptr_to([0]), a.ptr_to([0]), nbytes, bar.ptr_to([0]), cta_mask=3
+                    )
+            else:
+                T.ptx.cp_async.bulk.g2s_cta(tile.ptr_to([0]), a.ptr_to([0]), nbytes, bar.ptr_to([0]))
+            T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+            if how == "reduce":
+                T.ptx.cp_reduce_async.bulk.s2g(out.ptr_to([rank, 0]), tile.ptr_to([0]), nbytes, op, kind)
+            else:
+                T.ptx.cp_async.bulk.s2g(out.ptr_to([rank, 0]), tile.ptr_to([0]), nbytes)
+            T.ptx.cp_async.bulk.commit_group()
+            T.ptx.cp_async.bulk.wait_group(0, read=False)
+        T.cuda.cluster_sync()
+
+    return stream

@@ -1,0 +1,71 @@
+"""Tensor maps for a launch: the 128 bytes that the driver makes of an array's address, extents and strides.
+
+Source: CUDA Driver API, "Tensor Map Object Management: cuTensorMapEncodeTiled".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ctypes import addressof, c_char, c_int, c_uint32, c_uint64, c_void_p
+from functools import lru_cache
+from typing import Any
+
+from tilewright.cuda import driver
+from tilewright.cuda.driver import Device
+from tilewright.ir import Kernel, Number, Var
+from tilewright.ir.tensor_map import FILLS, MAP_ALIGNMENT, MAP_BYTES, MapFields
+
+__all__ = ["Maps", "encoded"]
+
+L2_PROMOTION = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
+MOST_MAPS = 4096  # that are kept
+
+
+class Maps:
+    """The tensor maps of a checked call. Those of arrays follow the values of the parameters."""
+
+    def __init__(
+        self, kernel: Kernel, arguments: Sequence[object], values: Mapping[str, Number], device: Device
+    ) -> None:
+        self._device = device
+        names = [param.name for param in kernel.params]
+        self._given = [(i, one) for i, one in enumerate(arguments) if isinstance(one, MapFields)]
+        pointers = {buffer.name: buffer.data.name for buffer in kernel.buffers if isinstance(buffer.data, Var)}
+        made = [each for each in kernel.maps if each.is_made]
+        self._made = [(names.index(pointers[each.of]), each.start(values), each.fields(values)) for each in made]
+
+    def encoded(self, values: Sequence[Number]) -> Sequence[Any]:
+        """The values of the parameters with the bytes of maps in their places, and after them those of made maps."""
+        if not self._given and not self._made:
+            return values
+        found: list[Any] = list(values)
+        with self._device.current():
+            for i, fields in self._given:
+                found[i] = encoded(fields, int(values[i]))
+            found += [encoded(fields, int(values[i]) + start) for i, start, fields in self._made]
+        return found
+
+
+@lru_cache(maxsize=MOST_MAPS)
+def encoded(fields: MapFields, address: int) -> bytes:
+    """What the driver makes of an array at an address; kept. Raises ArgumentError for an address that no map has."""
+    at = fields.at(address)
+    room = (c_char * (MAP_BYTES + MAP_ALIGNMENT))()
+    start = -addressof(room) % MAP_ALIGNMENT
+    rank = at.rank
+    driver.call(
+        "cuTensorMapEncodeTiled",
+        c_void_p(addressof(room) + start),
+        c_int(at.element.driver),
+        c_uint32(rank),
+        c_void_p(address),
+        (c_uint64 * rank)(*at.dims),
+        (c_uint64 * max(rank - 1, 1))(*at.strides),
+        (c_uint32 * rank)(*at.box),
+        (c_uint32 * rank)(*at.steps),
+        c_int(0),
+        c_int(int(at.swizzle)),
+        c_int(L2_PROMOTION),
+        c_int(FILLS.index(at.oob)),
+    )
+    return bytes(room)[start : start + MAP_BYTES]

@@ -1,0 +1,260 @@
+"""Tensor maps: what the copy engine (TMA) is told of an array in global memory, and of the boxes that it moves.
+
+A map has 128 bytes, which the driver makes (`cuTensorMapEncodeTiled`) from the fields of a `MapFields`. Dimension 0 is
+the innermost; its elements follow one another, the other dimensions have strides in bytes. A box of the array is dense
+in shared memory, dimension 0 fastest, and its 16-byte units are swizzled there by the bits of their address.
+
+Sources: CUDA Driver API, "Tensor Map Object Management"; PTX ISA, "Tensors". The places of the fields in the 128 bytes
+are those that the machine code of `tensormap.replace` shows (sm_90a).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+from tilewright.errors import ArgumentError, choices
+from tilewright.ir.evaluate import evaluate
+from tilewright.ir.expr import Number, Value
+from tilewright.layout import SwizzleMode
+
+__all__ = [
+    "ELEMENTS",
+    "FILLS",
+    "MAP_ALIGNMENT",
+    "MAP_BYTES",
+    "MOST_BOX",
+    "Element",
+    "MapFields",
+    "MapOf",
+    "element_of",
+    "mapped",
+]
+
+MAP_BYTES = 128
+MAP_ALIGNMENT = 64
+MOST_BOX = 256  # elements of a box along a dimension
+UNIT = 16  # bytes that a swizzle moves together, and that strides and inner boxes are multiples of
+
+
+class Element(NamedTuple):
+    """An element type. driver, ptx: its number there; the two count differently. nbytes: of an element."""
+
+    driver: int
+    ptx: int
+    nbytes: int
+    is_float: bool = False
+
+
+ELEMENTS: Mapping[str, Element] = {
+    "uint8": Element(0, 0, 1),
+    "uint16": Element(1, 1, 2),
+    "uint32": Element(2, 2, 4),
+    "int32": Element(3, 3, 4),
+    "uint64": Element(4, 4, 8),
+    "int64": Element(5, 5, 8),
+    "float16": Element(6, 6, 2, True),
+    "float32": Element(7, 7, 4, True),
+    "float64": Element(8, 9, 8, True),
+    "bfloat16": Element(9, 10, 2, True),
+}
+FILLS = ("zero", "nan")
+
+
+def element_of(dtype: str, bits: int) -> str:
+    """The element type of a map for elements of this dtype: its own, or unsigned integers of as many bytes.
+
+    >>> element_of("float16", 16), element_of("float8_e4m3fn", 8)
+    ('float16', 'uint8')
+    """
+    return dtype if dtype in ELEMENTS else f"uint{max(8, bits)}"
+
+
+Ints: TypeAlias = "tuple[int, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class MapFields:
+    """The fields of a tensor map. dims, box: elements, dimension 0 first. strides: bytes, of dimensions 1 and on.
+
+    steps: every how many elements of a dimension the box has one (``elementStrides``). oob: what an element outside of
+    the array reads as, "zero" or "nan". address: of the array's first byte.
+
+    Raises ArgumentError, naming the field, for what no map can say.
+    """
+
+    dtype: str
+    dims: Ints
+    strides: Ints
+    box: Ints
+    swizzle: SwizzleMode | int = SwizzleMode.SWIZZLE_NONE
+    steps: Ints = ()
+    oob: str = "zero"
+    address: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", tuple(self.steps) or (1,) * len(self.dims))
+        if self.dtype not in ELEMENTS:
+            raise _refused("dtype", self.dtype, choices(self.dtype, ELEMENTS))
+        if self.swizzle not in list(SwizzleMode):
+            modes = ", ".join(f"{int(mode)} ({mode.name})" for mode in SwizzleMode)
+            raise _refused("swizzle", self.swizzle, modes)
+        object.__setattr__(self, "swizzle", SwizzleMode(self.swizzle))
+        self._check_ranks()
+        for name, low, high, unit in (
+            ("dims", 1, 1 << 32, ""),
+            ("strides", 0, (1 << 40) - 1, " bytes"),
+            ("box", 1, MOST_BOX, ""),
+            ("steps", 1, 8, ""),
+        ):
+            for i, value in enumerate(getattr(self, name)):
+                if not low <= value <= high:
+                    raise _refused(f"{name}[{i}]", f"{value}{unit}", f"{low}..{high}{unit}")
+        self._check_bytes()
+
+    def _check_ranks(self) -> None:
+        rank = len(self.dims)
+        if not 1 <= rank <= 5:
+            raise _refused("dims", f"{rank} dimensions", "1 to 5 dimensions")
+        for name, wanted in (("strides", rank - 1), ("box", rank), ("steps", rank)):
+            given = getattr(self, name)
+            if len(given) != wanted:
+                raise _refused(name, f"{len(given)} numbers", f"{wanted}, for an array of {rank} dimensions")
+
+    def _check_bytes(self) -> None:
+        for i, stride in enumerate(self.strides):
+            if stride % UNIT:
+                raise _refused(f"strides[{i}]", f"{stride} bytes", "a multiple of 16 bytes")
+        if self.inner_bytes % UNIT:
+            raise _refused("box[0]", f"{self.box[0]} elements, {self.inner_bytes} bytes", "a multiple of 16 bytes")
+        span = SwizzleMode(self.swizzle).row_bytes
+        if self.swizzle and self.inner_bytes > span:
+            allowed = f"at most {span} bytes, which {SwizzleMode(self.swizzle).name} permutes"
+            raise _refused("box[0]", f"{self.box[0]} elements, {self.inner_bytes} bytes", allowed)
+        if self.oob not in FILLS:
+            raise _refused("oob", repr(self.oob), choices(self.oob, FILLS))
+        if self.oob == "nan" and not self.element.is_float:
+            raise _refused("oob", f"nan for {self.dtype}", "zero, or elements that are floats")
+        if self.address % UNIT:
+            raise _refused("address", f"{self.address:#x}", "a multiple of 16 bytes")
+
+    @property
+    def element(self) -> Element:
+        """Its element type."""
+        return ELEMENTS[self.dtype]
+
+    @property
+    def rank(self) -> int:
+        """Dimensions."""
+        return len(self.dims)
+
+    @property
+    def counts(self) -> Ints:
+        """Elements that a box holds along each dimension; the step of dimension 0 does not count."""
+        return (self.box[0], *(-(-extent // step) for extent, step in zip(self.box[1:], self.steps[1:], strict=True)))
+
+    @property
+    def inner_bytes(self) -> int:
+        """Bytes of a box along dimension 0."""
+        return self.box[0] * self.element.nbytes
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes of a box: what it takes in shared memory, and what an m-barrier counts, wherever the box lies."""
+        return prod(self.counts) * self.element.nbytes
+
+    def at(self, address: int) -> MapFields:
+        """The same of an array that begins elsewhere."""
+        return replace(self, address=address)
+
+    def encode(self) -> bytes:
+        """The 128 bytes, but for what only the driver knows (version, L2 promotion, the words from 16 on)."""
+        words = [0] * (MAP_BYTES // 4)
+        words[0:2] = struct.unpack("<2I", struct.pack("<Q", self.address))
+        words[2] = self.rank - 1 << 4 | self.element.ptx << 7 | int(self.swizzle) << 13 | FILLS.index(self.oob) << 15
+        for i, stride in enumerate(self.strides):
+            words[3 + i] = stride >> 4 & 0xFFFFFFFF
+            words[7] |= stride >> 36 << 4 * i
+        for i, (extent, step, box) in enumerate(zip(self.dims, self.steps, self.box, strict=True)):
+            words[8 + i] = extent - 1
+            words[13] |= step - 1 << 3 * i
+            words[13 if i == 0 else 14] |= box - 1 << (24 if i == 0 else 8 * (i - 1))
+        return struct.pack(f"<{len(words)}I", *words)
+
+    @classmethod
+    def decode(cls, data: bytes) -> MapFields:
+        """The fields of 128 bytes that `encode` made. Raises ArgumentError for bytes that are no map."""
+        words = struct.unpack(f"<{MAP_BYTES // 4}I", data)
+        rank = (words[2] >> 4 & 7) + 1
+        kinds = {element.ptx: name for name, element in ELEMENTS.items()}
+        known = sum(1 << 4 + bit for bit in (0, 1, 2, 3, 4, 5, 6, 9, 10, 11))
+        if rank > 5 or words[2] >> 7 & 15 not in kinds or words[2] & ~known:
+            raise _refused("bytes", f"word 2 is {words[2]:#x}", "the 128 bytes that a tensor map has")
+        return cls(
+            kinds[words[2] >> 7 & 15],
+            tuple(word + 1 for word in words[8 : 8 + rank]),
+            tuple(words[3 + i] << 4 | (words[7] >> 4 * i & 15) << 36 for i in range(rank - 1)),
+            tuple((words[13] >> 24 if i == 0 else words[14] >> 8 * (i - 1)) % 256 + 1 for i in range(rank)),
+            words[2] >> 13 & 3,
+            tuple((words[13] >> 3 * i & 7) + 1 for i in range(rank)),
+            FILLS[words[2] >> 15 & 1],
+            words[1] << 32 | words[0],
+        )
+
+    def __str__(self) -> str:
+        swizzle = f", {SwizzleMode(self.swizzle).row_bytes}-byte swizzle" if self.swizzle else ""
+        box, dims = (" x ".join(map(str, reversed(part))) for part in (self.box, self.dims))
+        return f"boxes of {box} in {dims} {self.dtype}{swizzle}"
+
+
+def _refused(name: str, given: object, allowed: str) -> ArgumentError:
+    return ArgumentError(f"tensor map: {name}", given=str(given), allowed=allowed)
+
+
+def mapped(name: str) -> str:
+    """What a run calls the array of a tensor map that is an argument; a kernel knows nothing of it."""
+    return f"the array of {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """A tensor map among the arguments of a kernel: its 128 bytes are the buffer ``name``.
+
+    of: the buffer of the array that it describes, from element ``offset`` on; "" for a map that the caller makes, of
+    which the kernel knows nothing. The other fields are those of `MapFields`, over the kernel's arguments.
+    """
+
+    name: str
+    of: str = ""
+    dtype: str = ""
+    dims: tuple[Value, ...] = ()
+    strides: tuple[Value, ...] = ()
+    box: Ints = ()
+    swizzle: int = 0
+    oob: str = "zero"
+    offset: Value = 0
+
+    def fields(self, values: Mapping[str, Number]) -> MapFields:
+        """What the driver is told in a call with these arguments. Raises ArgumentError where no map says that."""
+        dims, strides = (tuple(self._numbers(part, values)) for part in (self.dims, self.strides))
+        try:
+            return MapFields(self.dtype, dims, strides, self.box, self.swizzle, oob=self.oob)
+        except ArgumentError as error:
+            error.what = f"{self.of} has no {error.what}"
+            raise
+
+    @property
+    def is_made(self) -> bool:
+        """Is it made of an array that the kernel gets?"""
+        return bool(self.of)
+
+    def start(self, values: Mapping[str, Number]) -> int:
+        """Bytes from the array's first element to that of the map."""
+        return int(evaluate(self.offset, values)) * ELEMENTS[self.dtype].nbytes
+
+    @staticmethod
+    def _numbers(part: tuple[Value, ...], values: Mapping[str, Number]) -> Iterator[int]:
+        return (int(evaluate(value, values)) for value in part)

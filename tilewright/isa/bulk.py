@@ -1,0 +1,225 @@
+"""cp.async.bulk: a thread has a stretch of bytes copied, or combined with what is there, without a tensor map.
+
+From global memory to shared memory of the own CTA or of several of the cluster, and from shared memory to that of
+another CTA, an m-barrier at the destination counts the bytes. To global memory the copies of a thread are bulk groups.
+Addresses and sizes are multiples of 16 bytes. All data is accessed through the async proxy.
+
+Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk, cp.reduce.async.bulk,
+cp.async.bulk.prefetch".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.isa.arch import since
+from tilewright.isa.cp_async import HINTS, Hint
+from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.operations import in_ctas
+from tilewright.isa.table import (
+    GIVEN,
+    LEFT_OUT,
+    Access,
+    Effect,
+    Form,
+    Issue,
+    Signal,
+    Spellings,
+    counts,
+    instruction,
+    reads,
+)
+from tilewright.isa.tma import GROUP, combined, nothing
+
+__all__: list[str] = []
+
+SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
+UNIT = 16
+
+
+def stretches(
+    unit: Unit, dst: Lanes, src: Lanes, n: Lanes, *more: Lanes, cta_mask: str | None = None, **mods: object
+) -> Mapping[str, Addresses]:
+    """16 bytes at a time, from both addresses on; in each CTA of the mask, as the bytes that its m-barrier counts."""
+    nbytes = n.astype(np.int64)
+    for name, value in (("dst", dst), ("src", src), ("n", nbytes)):
+        wrong = value.astype(np.int64) % UNIT != 0
+        if wrong.any():
+            unit.fault(f"{name} of a bulk copy is a multiple of 16 bytes, not {int(value[wrong][0])}", wrong)
+    offset = UNIT * np.arange(int(nbytes.max()) // UNIT)
+    kept = np.where(offset < nbytes[:, None], UNIT, 0)
+    into, source = (where.astype(np.int64)[:, None] + offset for where in (dst, src))
+    found = {"src": Addresses(source, nbytes=kept), "dst": Addresses(into, nbytes=kept)}
+    if more and cta_mask is None:
+        found["bar"] = Addresses(more[0], nbytes=nbytes)
+    elif more:
+        there, bars = in_ctas(unit, into, more[1]), in_ctas(unit, more[0], more[1])
+        assert there.issuer is not None
+        found["dst"] = Addresses(there.at, issuer=there.issuer, rank=there.rank, nbytes=kept[there.issuer])
+        found["bar"] = Addresses(bars.at, issuer=bars.issuer, rank=bars.rank, nbytes=nbytes[there.issuer])
+    return found
+
+
+class Way(NamedTuple):
+    """From where to where. source, target: memories, and how they are spelled. counted: by an m-barrier."""
+
+    name: str
+    target: str
+    source: str
+    text: str
+    doc: str
+    counted: bool = True
+    masks: tuple[Spellings, ...] = ()
+    hints: tuple[Hint, ...] = ()
+
+
+WAYS = (
+    Way("g2s_cta", "shared", "global", ".shared::cta.global", "global memory to the CTA's shared memory", hints=HINTS),
+    Way(
+        "g2s_cluster",
+        "shared",
+        "global",
+        ".shared::cluster.global",
+        "global memory to shared memory of the cluster",
+        masks=(LEFT_OUT, GIVEN),
+        hints=HINTS,
+    ),
+    Way("s2c", "shared", "shared", ".shared::cluster.shared::cta", "shared memory to that of a CTA of the cluster"),
+    Way("s2g", "global", "shared", ".global.shared::cta", "shared memory to global memory", counted=False, hints=HINTS),
+)
+COMPLETION = {True: ".mbarrier::complete_tx::bytes", False: ".bulk_group"}
+NO_HINT = Hint(spelling="", more="")
+
+
+def _effects(way: Way, *, rmw: bool = False) -> tuple[Effect, ...]:
+    read = Access("src", way.source, UNIT, write=False, proxy="async", computed=True)
+    scope = {"rmw": True, "sem": "relaxed", "scope": "gpu"} if rmw else {}
+    old = (Access("dst", way.target, UNIT, write=False, proxy="async", computed=True, **scope),) if rmw else ()  # type: ignore[arg-type]  # fields
+    written = Access("dst", way.target, UNIT, write=True, proxy="async", computed=True, **scope)  # type: ignore[arg-type]  # fields
+    told = (Signal("bar", "bytes", "release", "cluster", completed), Issue()) if way.counted else (Issue(GROUP),)
+    return (read, *old, written, *told)
+
+
+def _copy_form(way: Way, hint: Hint, mask: Spellings | None) -> Form:
+    cast = ".multicast::cluster" if mask is GIVEN else ""
+    operands = "[{dst}], [{src}], {n}" + (", [{bar}]" if way.counted else "") + (", {cta_mask}" if cast else "")
+    mods: dict[str, Spellings] = {"cta_mask": mask} if mask is not None else {}
+    if way.hints:
+        given = GIVEN if hint.more == Hint().more else LEFT_OUT
+        mods |= {"cache_hint": {hint.name: hint.spelling}, "cache_policy": given}
+    return Form(
+        f"cp.async.bulk{way.text}{COMPLETION[way.counted]}{cast}" + ("{cache_hint}" if way.hints else ""),
+        since("sm_90"),
+        SOURCE.format("cp.async.bulk"),
+        mods,
+        passes=("cta_mask",) if mask is not None else (),
+        effects=_effects(way),
+        moves=True,
+        addresses=stretches,
+        pattern=hint.text % f"{{mnemonic}} {operands}{hint.more};",
+    )
+
+
+def _names(way: Way) -> tuple[str, ...]:
+    return (f"ptx.cp_async.bulk.{way.name}", f"ptx.cp_async_bulk_{way.name}")
+
+
+for _way in WAYS:
+    _bar = (reads("bar", "shared"),) if _way.counted else ()
+    _keywords = {"cta_mask": None} if _way.masks else {}
+    for _name in _names(_way):
+        instruction(
+            _name,
+            params=("dst", "src", "n", *(one.name for one in _bar)),
+            keywords={**_keywords, **({"cache_hint": "", "cache_policy": None} if _way.hints else {})},
+            operands=(
+                reads("dst", _way.target),
+                reads("src", _way.source),
+                counts("n"),
+                *_bar,
+                *((counts("cta_mask", "b16"),) if _way.masks else ()),
+                *((counts("cache_policy", "b64"),) if _way.hints else ()),
+            ),
+            doc=f"A thread has ``n`` bytes copied from {_way.doc}.",
+            forms=tuple(
+                _copy_form(_way, hint, mask) for hint in _way.hints or (NO_HINT,) for mask in _way.masks or (None,)
+            ),
+        )
+
+ORDERED = {
+    "uint32": ".u32", "int32": ".s32", "uint64": ".u64", "int64": ".s64", "float16": ".f16", "bfloat16": ".bf16",
+}  # fmt: skip
+INTO_GLOBAL: Mapping[str, Spellings] = {
+    "add": {
+        "uint32": ".u32", "int32": ".s32", "uint64": ".u64", "float16": ".noftz.f16", "bfloat16": ".noftz.bf16",
+        "float32": ".f32", "float64": ".f64",
+    },
+    "min": ORDERED,
+    "max": ORDERED,
+    "inc": {"uint32": ".u32"},
+    "dec": {"uint32": ".u32"},
+    "and": {"uint32": ".b32", "uint64": ".b64"},
+    "or": {"uint32": ".b32", "uint64": ".b64"},
+    "xor": {"uint32": ".b32", "uint64": ".b64"},
+}  # fmt: skip
+INTO_CTA: Mapping[str, Spellings] = {
+    "add": {"uint32": ".u32", "int32": ".s32", "uint64": ".u64"},
+    "min": {"uint32": ".u32", "int32": ".s32"},
+    "max": {"uint32": ".u32", "int32": ".s32"},
+    "inc": {"uint32": ".u32"},
+    "dec": {"uint32": ".u32"},
+    "and": {"uint32": ".b32"},
+    "or": {"uint32": ".b32"},
+    "xor": {"uint32": ".b32"},
+}
+
+
+def reduce_stretch(new: Lanes, old: Lanes, *, op: str, kind: str) -> Lanes:
+    """What was there, combined with the source; one issuer at a time."""
+    return combined(op, str(dtype(kind)), old, new)
+
+
+for _way, _kinds in ((WAYS[3], INTO_GLOBAL), (WAYS[2], INTO_CTA)):
+    _bar = (reads("bar", "shared"),) if _way.counted else ()
+    instruction(
+        f"ptx.cp_reduce_async.bulk.{_way.name}",
+        params=("dst", "src", "n", *(one.name for one in _bar), "op", "kind"),
+        operands=(reads("dst", _way.target), reads("src", _way.source), counts("n"), *_bar),
+        pattern="[{dst}], [{src}], {n}" + (", [{bar}]" if _bar else ""),
+        doc=f"A thread has ``n`` bytes combined, as elements of a dtype, from {_way.doc}.",
+        forms=tuple(
+            Form(
+                f"cp.reduce.async.bulk{_way.text}{COMPLETION[_way.counted]}{{op}}{{kind}}",
+                since("sm_90"),
+                SOURCE.format("cp.reduce.async.bulk"),
+                {"op": {op: f".{op}"}, "kind": kinds},
+                reduce_stretch,
+                passes=("op", "kind"),
+                effects=_effects(_way, rmw=True),
+                addresses=stretches,
+            )
+            for op, kinds in _kinds.items()
+        ),
+    )
+
+instruction(
+    "ptx.cp_async.bulk.prefetch",
+    params=("src", "n"),
+    operands=(reads("src", "global"), counts("n")),
+    pattern="[{src}], {n}",
+    doc="Has ``n`` bytes of global memory brought to the L2 cache; no value changes.",
+    forms=(
+        Form(
+            "cp.async.bulk.prefetch.L2.global",
+            since("sm_90"),
+            SOURCE.format("cp.async.bulk.prefetch"),
+            execute=nothing,
+            on="machine",
+        ),
+    ),
+)

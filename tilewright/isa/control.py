@@ -1,0 +1,61 @@
+"""What warps and grids do to share the machine: registers that change hands, grids that begin before others end.
+
+Sources: PTX ISA, "Miscellaneous Instructions: setmaxnreg", "Parallel Synchronization and Communication Instructions:
+griddepcontrol".
+"""
+
+from __future__ import annotations
+
+from tilewright.errors import InstructionError
+from tilewright.ir import const_value
+from tilewright.isa.arch import only, since
+from tilewright.isa.machine import Machine
+from tilewright.isa.table import WHOLE_WARP, Bound, Form, instruction, reads
+
+__all__: list[str] = []
+
+GRIDS = 'PTX ISA, "Parallel Synchronization and Communication Instructions: griddepcontrol"'
+COUNTS = range(24, 257, 8)
+
+
+def _check_count(bound: Bound) -> None:
+    known = const_value(bound.operands["n"][0])
+    if known not in COUNTS:
+        allowed = f"multiples of {COUNTS.step} from {COUNTS.start} to {COUNTS[-1]}"
+        raise InstructionError(f"T.{bound.instruction.name}: n", given=f"{known} registers", allowed=allowed)
+
+
+def unseen(machine: Machine) -> None:
+    """Nothing that values show: registers have names here, and one grid runs after the other."""
+
+
+instruction(
+    "ptx.setmaxnreg",
+    params=("inc", "n"),
+    operands=(reads("n", "imm"),),
+    pattern="{n}",
+    lanes=WHOLE_WARP,
+    check=_check_count,
+    doc="The warps of a warpgroup take registers of the CTA's pool (``inc``), or give some back, to have ``n`` each.",
+    forms=(
+        Form(
+            "setmaxnreg{inc}.sync.aligned.u32",
+            only("sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a"),
+            'PTX ISA, "Miscellaneous Instructions: setmaxnreg"',
+            {"inc": {True: ".inc", False: ".dec"}},
+            unseen,
+            on="machine",
+        ),
+    ),
+)
+for _name, _doc in (
+    ("wait", "Waits until the grids that this one depends on have ended, and sees what they wrote."),
+    ("launch_dependents", "The grids that depend on this one may begin."),
+):
+    instruction(
+        f"ptx.griddepcontrol.{_name}",
+        params=(),
+        operands=(),
+        doc=_doc,
+        forms=(Form(f"griddepcontrol.{_name}", since("sm_90"), GRIDS, execute=unseen, on="machine"),),
+    )

@@ -1,0 +1,128 @@
+"""st.async and red.async: a thread stores to, or combines with, shared memory of another CTA of the cluster.
+
+An m-barrier of that CTA counts the bytes once they are there; whoever waits at it may read them. Both are accesses of
+the generic proxy. The address and the m-barrier are addresses of the cluster's window, of one CTA; `mapa` makes them.
+
+Source: PTX ISA, "Data Movement and Conversion Instructions: st.async, red.async".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.isa.arch import since
+from tilewright.isa.effects import read_and_written
+from tilewright.isa.machine import Lanes
+from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.table import Access, Form, Issue, Mods, Signal, Spellings, instruction, reads
+from tilewright.isa.tma import combined
+
+__all__: list[str] = []
+
+SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
+WHERE = ".shared::cluster.mbarrier::complete_tx::bytes"
+STORED = {
+    "uint32": ".u32", "int32": ".s32", "uint64": ".u64", "int64": ".s64", "float32": ".f32", "float64": ".f64",
+}  # fmt: skip
+REDUCED: Mapping[str, Spellings] = {
+    "add": {"uint32": ".u32", "int32": ".s32", "uint64": ".u64"},
+    "min": {"uint32": ".u32", "int32": ".s32"},
+    "max": {"uint32": ".u32", "int32": ".s32"},
+    "inc": {"uint32": ".u32"},
+    "dec": {"uint32": ".u32"},
+    "and": {"uint32": ".b32"},
+    "or": {"uint32": ".b32"},
+    "xor": {"uint32": ".b32"},
+}
+
+
+def nbytes(mods: Mods) -> int:
+    """Bytes that are stored."""
+    return dtype(str(mods["dtype"])).bits // 8
+
+
+def registers(mods: Mods) -> int:
+    """Registers of a vector."""
+    return int(str(mods["vec"]))
+
+
+def vector_bytes(mods: Mods) -> int:
+    """Bytes of a vector."""
+    return 4 * registers(mods)
+
+
+def as_bytes(value: Lanes, **mods: object) -> Lanes:
+    """(n,) numbers as (n, bytes)."""
+    return np.ascontiguousarray(value).reshape(len(value), -1).view(np.uint8)
+
+
+def _told(amount: object) -> tuple[Signal, Issue]:
+    return Signal("bar", "bytes", "release", "cluster", completed, amount=amount), Issue()  # type: ignore[arg-type]  # a Count
+
+
+instruction(
+    "ptx.st_async",
+    params=("ptr", "value", "bar"),
+    operands=(reads("ptr", "shared"), reads("value", "typed"), reads("bar", "shared")),
+    pattern="[{ptr}], {value}, [{bar}]",
+    doc="A thread has ``value`` stored in the shared memory of a CTA of the cluster; ``bar`` there counts its bytes.",
+    forms=(
+        Form(
+            f"st.async.weak{WHERE}{{dtype}}",
+            since("sm_90"),
+            SOURCE.format("st.async"),
+            {"dtype": STORED},
+            as_bytes,
+            takes=("value",),
+            effects=(Access("ptr", "shared", nbytes, write=True), *_told(nbytes)),
+        ),
+    ),
+)
+instruction(
+    "ptx.st_async.vec",
+    params=("vec", "ptr", "bar", "*values"),
+    operands=(reads("ptr", "shared"), reads("*values", "b32"), reads("bar", "shared")),
+    pattern="[{ptr}], {values}, [{bar}]",
+    doc="A thread has 2 or 4 registers stored in the shared memory of a CTA of the cluster; ``bar`` counts the bytes.",
+    forms=(
+        Form(
+            f"st.async.weak{WHERE}{{vec}}.b32",
+            since("sm_90"),
+            SOURCE.format("st.async"),
+            {"vec": {2: ".v2", 4: ".v4"}},
+            as_bytes,
+            registers=registers,
+            takes=("values",),
+            effects=(Access("ptr", "shared", vector_bytes, write=True, element_bytes=4), *_told(vector_bytes)),
+        ),
+    ),
+)
+
+
+def _reducing(op: str, kinds: Spellings) -> Form:
+    def execute(old: Lanes, value: Lanes) -> Lanes:
+        return combined(op, value.dtype.name, old, as_bytes(value))
+
+    return Form(
+        f"red.async.relaxed.cluster{WHERE}.{op}{{dtype}}",
+        since("sm_90"),
+        SOURCE.format("red.async"),
+        {"dtype": kinds},
+        execute,
+        takes=("value",),
+        effects=(*read_and_written("ptr", "shared", nbytes, scope="cluster"), *_told(nbytes)),
+    )
+
+
+for _op, _kinds in REDUCED.items():
+    instruction(
+        f"ptx.red_async.{_op}",
+        params=("ptr", "value", "bar"),
+        operands=(reads("ptr", "shared"), reads("value", "typed"), reads("bar", "shared")),
+        pattern="[{ptr}], {value}, [{bar}]",
+        doc="A thread has ``value`` combined with a place in another CTA; ``bar`` there counts its bytes.",
+        forms=(_reducing(_op, _kinds),),
+    )

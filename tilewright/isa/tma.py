@@ -1,0 +1,325 @@
+"""cp.async.bulk.tensor: a thread has the copy engine (TMA) move a box of an array between global and shared memory.
+
+A tensor map (`ir.tensor_map`) says what the array is and how large its boxes are; the instruction says where one
+begins, in elements, innermost dimension first, and where in shared memory it lies. A load tells an m-barrier how many
+bytes have come: always those of a whole box, also where the box leaves the array and is filled. With a mask the box
+comes to the same place of several CTAs of the cluster, and so does the signal. Stores and reductions are counted in
+bulk groups of the thread: `wait_group` waits until they are written, or with ``read`` only until their sources have
+been read.
+
+Data is accessed through the async proxy: what threads have stored in shared memory needs `fence.proxy_async` before it
+is stored or reduced from there. What a load has brought may be read by whoever waits at the m-barrier.
+
+Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor,
+cp.async.bulk.prefetch.tensor, cp.async.bulk.commit_group, cp.async.bulk.wait_group, prefetch".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.ir.tensor_map import ELEMENTS
+from tilewright.isa.arch import since
+from tilewright.isa.atom_red import decremented, incremented
+from tilewright.isa.boxes import boxes_of
+from tilewright.isa.cp_async import HINTS, Hint, check_pending
+from tilewright.isa.machine import Addresses, Lanes, Machine, Unit
+from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.operations import in_ctas
+from tilewright.isa.table import (
+    GIVEN,
+    LEFT_OUT,
+    Access,
+    Commit,
+    Form,
+    Issue,
+    Mods,
+    Signal,
+    Spellings,
+    Wait,
+    counts,
+    instruction,
+    may_lack,
+    reads,
+)
+
+__all__ = ["combined", "nothing"]
+
+SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
+GROUP = "cp.async.bulk"
+DIMS = {rank: f".{rank}d" for rank in range(1, 6)}
+
+
+def rank_of(mods: Mods) -> int:
+    """Coordinates that a box has."""
+    return int(str(mods["dim"]))
+
+
+def _with_policy(hint: Hint, name: str = "hint") -> dict[str, Spellings]:
+    """The modifiers of a form with this policy."""
+    given = GIVEN if hint.more == Hint().more else LEFT_OUT
+    return {name: {hint.name: hint.spelling}, "cache_policy": given}
+
+
+def loaded(
+    unit: Unit, dst: Lanes, map: Lanes, coords: Lanes, bar: Lanes, *more: Lanes, dim: int, cta_mask: str | None
+) -> Mapping[str, Addresses]:
+    """The box, its place in shared memory, and the m-barrier that counts its bytes: in each CTA of the mask."""
+    boxes = boxes_of(unit, map, coords, dim)
+    boxes.check_tile(unit, dst, "dst")
+    tile, bytes_ = boxes.in_tile(dst), boxes.nbytes
+    if cta_mask is None:
+        into, told = Addresses(tile), Addresses(bar, nbytes=bytes_)
+    else:
+        into, told = in_ctas(unit, tile, more[0]), in_ctas(unit, bar, more[0])
+        assert told.issuer is not None
+        told = Addresses(told.at, issuer=told.issuer, rank=told.rank, nbytes=bytes_[told.issuer])
+    kept = np.broadcast_to(np.where(boxes.shared >= 0, 16, 0), tile.shape)
+    if not kept.all():
+        into = Addresses(into.at, issuer=into.issuer, rank=into.rank,
+                         nbytes=kept if into.issuer is None else kept[into.issuer])  # fmt: skip
+    return {"map": boxes.in_array, "dst": into, "bar": told}
+
+
+def nothing(machine: Machine, *operands: Lanes) -> None:
+    """Caches are nothing that values show."""
+
+
+def units_of(pieces: Lanes, **mods: object) -> Lanes:
+    """16 bytes at a time, of however many pieces."""
+    return pieces.reshape(*pieces.shape[:2], 16)
+
+
+def _loads() -> Iterator[Form]:
+    for hint in HINTS:
+        for mask in (LEFT_OUT, GIVEN):
+            cast = ".multicast::cluster" if mask is GIVEN else ""
+            operands = "{mnemonic} [{dst}], [{map}, {coords}], [{bar}]" + (", {cta_mask}" if cast else "")
+            yield Form(
+                f"cp.async.bulk.tensor{{dim}}.shared::cluster.global.tile.mbarrier::complete_tx::bytes{cast}{{cta_group}}{{hint}}",
+                since("sm_90"),
+                SOURCE.format("cp.async.bulk.tensor"),
+                {"dim": DIMS, "cta_mask": mask, "cta_group": {-1: ""}, **_with_policy(hint)},
+                units_of,
+                registers=rank_of,
+                passes=("dim", "cta_mask"),
+                effects=(
+                    Access("map", "global", 16, write=False, proxy="async", computed=True),
+                    Access("dst", "shared", 16, write=True, proxy="async", computed=True),
+                    Signal("bar", "bytes", "release", "cluster", completed),
+                    Issue(),
+                ),
+                moves=True,
+                addresses=loaded,
+                pattern=hint.text % f"{operands}{hint.more};",
+            )
+
+
+MASK = may_lack(counts("cta_mask", "b16"))
+POLICY = counts("cache_policy", "b64")
+COORDS = reads("*coords", "b32")
+
+instruction(
+    "ptx.cp_async.bulk.tensor.g2c",
+    params=("dim", "dst", "bar", "map", "cta_mask", "cta_group", "hint", "*coords"),
+    keywords={"cache_policy": None},
+    operands=(reads("dst", "shared"), reads("map", "generic"), COORDS, reads("bar", "shared"), MASK, POLICY),
+    doc="A thread has a box of an array brought to shared memory, of each CTA of ``cta_mask`` where there is one; "
+    "``bar`` counts its bytes.",
+    forms=tuple(_loads()),
+)
+
+
+def stored(
+    unit: Unit, src: Lanes, map: Lanes, coords: Lanes, *more: Lanes, dim: int, op: str = ""
+) -> Mapping[str, Addresses]:
+    """The box where it lies in shared memory, and what of it is in the array."""
+    boxes = boxes_of(unit, map, coords, dim)
+    boxes.check_tile(unit, src, "src")
+    negative = np.any(boxes.starts < 0, axis=1)
+    if negative.any():
+        given = boxes.starts[negative][0].tolist()
+        unit.fault(f"a box that is stored begins at coordinates of at least 0, not at {given}", negative)
+    for k, one in enumerate(boxes.maps):
+        if op and one.dtype not in REDUCED[op]:
+            allowed = ", ".join(REDUCED[op])
+            unit.fault(f"{op} reduces elements of {allowed}, not {one.dtype}", np.arange(len(boxes.maps)) == k)
+    tile = boxes.in_tile(src)[..., None] + np.arange(0, 16, boxes.width)
+    array = boxes.in_array
+    kinds = Addresses(np.array([list(ELEMENTS).index(one.dtype) for one in boxes.maps]))
+    return {"src": Addresses(tile, nbytes=array.nbytes, width=boxes.width), "map": array, "kind": kinds}
+
+
+def _stores() -> Iterator[Form]:
+    for hint in HINTS:
+        yield Form(
+            "cp.async.bulk.tensor{dim}.global.shared::cta.tile.bulk_group{hint}",
+            since("sm_90"),
+            SOURCE.format("cp.async.bulk.tensor"),
+            {"dim": DIMS, **_with_policy(hint)},
+            registers=rank_of,
+            passes=("dim",),
+            effects=(
+                Access("src", "shared", 16, write=False, proxy="async", computed=True),
+                Access("map", "global", 16, write=True, proxy="async", computed=True),
+                Issue(GROUP),
+            ),
+            moves=True,
+            addresses=stored,
+            pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}], [{{src}}]{hint.more};",
+        )
+
+
+instruction(
+    "ptx.cp_async.bulk.tensor.s2g",
+    params=("dim", "src", "map", "hint", "*coords"),
+    keywords={"cache_policy": None},
+    operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
+    doc="A thread has a box in shared memory stored to an array; what lies outside of the array is left out.",
+    forms=tuple(_stores()),
+)
+
+INTEGERS = ("uint32", "int32", "uint64", "int64")
+REDUCED = {
+    "add": ("uint32", "int32", "uint64", "float16", "bfloat16", "float32", "float64"),
+    "min": (*INTEGERS, "float16", "bfloat16"),
+    "max": (*INTEGERS, "float16", "bfloat16"),
+    "inc": ("uint32",),
+    "dec": ("uint32",),
+    "and": INTEGERS,
+    "or": INTEGERS,
+    "xor": INTEGERS,
+}
+"""The element types that each operation combines."""
+COMBINED: Mapping[str, Callable[[Lanes, Lanes], Lanes]] = {
+    "add": np.add,
+    "min": np.fmin,
+    "max": np.fmax,
+    "inc": incremented,
+    "dec": decremented,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+def combined(op: str, kind: str, old: Lanes, new: Lanes) -> Lanes:
+    """The bytes ``old`` reduced with the bytes ``new``, elements of a dtype; floats are rounded once."""
+    element = dtype(kind).numpy
+    with np.errstate(all="ignore"):
+        made = COMBINED[op](np.ascontiguousarray(old).view(element), np.ascontiguousarray(new).view(element))
+    return np.ascontiguousarray(made.astype(element)).view(np.uint8)
+
+
+def reduce_boxes(new: Lanes, old: Lanes, kind: Lanes, *, op: str, dim: int) -> Lanes:
+    """What was there, combined with the box; one issuer at a time."""
+    return combined(op, list(ELEMENTS)[int(kind.flat[0])], old, new)
+
+
+def _reductions() -> Iterator[Form]:
+    for hint in HINTS:
+        yield Form(
+            "cp.reduce.async.bulk.tensor{dim}.global.shared::cta{op}.tile.bulk_group{hint}",
+            since("sm_90"),
+            f"{SOURCE.format('cp.reduce.async.bulk.tensor')}; unconfirmed: which operand min and max take beside a NaN",
+            {"dim": DIMS, "op": {op: f".{op}" for op in REDUCED}, **_with_policy(hint)},
+            reduce_boxes,
+            registers=rank_of,
+            passes=("dim", "op"),
+            takes=("kind",),
+            effects=(
+                Access("src", "shared", 16, write=False, proxy="async", computed=True),
+                *(
+                    Access(
+                        "map",
+                        "global",
+                        16,
+                        write=write,
+                        proxy="async",
+                        computed=True,
+                        rmw=True,
+                        sem="relaxed",
+                        scope="gpu",
+                    )
+                    for write in (False, True)
+                ),
+                Issue(GROUP),
+            ),
+            addresses=stored,
+            pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}], [{{src}}]{hint.more};",
+        )
+
+
+instruction(
+    "ptx.cp_async.bulk.tensor.s2g_reduce",
+    params=("dim", "src", "map", "hint", "op", "*coords"),
+    keywords={"cache_policy": None},
+    operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
+    doc="A thread has a box in shared memory combined with what an array holds, element by element of its type.",
+    forms=tuple(_reductions()),
+)
+instruction(
+    "ptx.cp_async.bulk.tensor.g2c_prefetch",
+    params=("dim", "map", "hint", "*coords"),
+    keywords={"cache_policy": None},
+    operands=(reads("map", "generic"), COORDS, POLICY),
+    doc="Has a box of an array brought to the L2 cache; no value changes.",
+    forms=tuple(
+        Form(
+            "cp.async.bulk.prefetch.tensor{dim}.L2.global.tile{hint}",
+            since("sm_90"),
+            SOURCE.format("cp.async.bulk.prefetch.tensor"),
+            {"dim": DIMS, **_with_policy(hint)},
+            nothing,
+            registers=rank_of,
+            on="machine",
+            pattern=hint.text % f"{{mnemonic}} [{{map}}, {{coords}}]{hint.more};",
+        )
+        for hint in HINTS
+    ),
+)
+instruction(
+    "ptx.prefetch_tensormap",
+    params=("map",),
+    operands=(reads("map", "generic"),),
+    pattern="[{map}]",
+    doc="Has the 128 bytes of a tensor map brought to where the copy engine looks for them; no value changes.",
+    forms=(Form("prefetch.tensormap", since("sm_90"), SOURCE.format("prefetch"), execute=nothing, on="machine"),),
+)
+instruction(
+    "ptx.cp_async.bulk.commit_group",
+    params=(),
+    operands=(),
+    doc="Makes a group of the bulk stores and reductions that the thread has issued since the last one.",
+    forms=(
+        Form(
+            "cp.async.bulk.commit_group",
+            since("sm_90"),
+            SOURCE.format("cp.async.bulk.commit_group"),
+            effects=(Commit(GROUP),),
+        ),
+    ),
+)
+instruction(
+    "ptx.cp_async.bulk.wait_group",
+    params=(),
+    keywords={"n": 0, "read": True},
+    operands=(reads("n", "imm"),),
+    pattern="{n}",
+    check=check_pending,
+    doc="Waits until at most the ``n`` newest bulk groups of the thread are under way; with ``read`` until all others "
+    "have read their sources, which may then be written again.",
+    forms=tuple(
+        Form(
+            "cp.async.bulk.wait_group{read}",
+            since("sm_90"),
+            SOURCE.format("cp.async.bulk.wait_group"),
+            {"read": {read: ".read" if read else ""}},
+            effects=(Wait(GROUP, "n", reads=read),),
+        )
+        for read in (True, False)
+    ),
+)

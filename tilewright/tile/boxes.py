@@ -1,0 +1,350 @@
+"""Tiles as boxes of arrays: what the copy engine is told so that it moves a tile between its two layouts.
+
+The tile in shared memory is a list of *pieces*: so many elements along a dimension of the array, so far apart in
+shared memory. Those that follow one another from stride 1 on, the *chain*, can be one box, dimension after dimension;
+the box is repeated over all other pieces. Each piece of the chain is a dimension of the tensor map. A dimension of the
+array that the chain takes apart (a tile wider than its swizzle) becomes several, if it is known that the cut goes
+through: else the chain is cut shorter and there are more boxes. What a box is, and how it is swizzled, is in
+`tilewright.isa.boxes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tilewright.errors import LayoutError
+from tilewright.ir import Region, Value, Var, const_value
+from tilewright.ir.tensor_map import MOST_BOX, UNIT, MapOf, element_of
+from tilewright.isa import shared_alignment
+from tilewright.layout import SwizzleLayout, SwizzleMode, TileLayout, mma_shared_layout
+from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.dispatch import Change, Decline
+from tilewright.tile.partition import storage_start
+
+__all__ = ["BoxPlan", "plan_boxes"]
+
+MOST_DIMENSIONS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A dimension of the array: its elements, those of memory from one to the next, and the part that is moved."""
+
+    size: Value
+    stride: Value
+    start: Value
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """``count`` elements along dimension ``dim`` of the array, ``step`` elements of it apart; ``stride`` apart in
+    shared memory.
+    """
+
+    dim: int
+    count: int
+    step: int
+    stride: int
+
+    def cut(self, inner: int) -> tuple[Piece, Piece]:
+        """The same as two pieces, the inner one first."""
+        outer = Piece(self.dim, self.count // inner, self.step * inner, self.stride * inner)
+        return Piece(self.dim, inner, self.step, self.stride), outer
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where one begins: elements of shared memory, and of each dimension of the map, from the first box on."""
+
+    offset: int
+    coords: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxPlan:
+    """tensor_map: without a name. offset: of the first box in shared memory, before the swizzle. starts: its
+    coordinates. box_bytes: of each.
+    """
+
+    tensor_map: MapOf
+    offset: Value
+    starts: tuple[Value, ...]
+    boxes: tuple[Box, ...]
+    box_bytes: int
+
+    def summary(self) -> str:
+        """``2 boxes of 64 x 64, 8192 bytes each; 128-byte swizzle``."""
+        count, swizzle = len(self.boxes), self.tensor_map.swizzle
+        extents = " x ".join(map(str, reversed(self.tensor_map.box)))
+        many = (
+            f"{count} boxes of {extents}, {self.box_bytes} bytes each"
+            if count > 1
+            else f"a box of {extents}, {self.box_bytes} bytes"
+        )
+        return f"{many}; {SwizzleMode(swizzle).row_bytes}-byte swizzle" if swizzle else f"{many}; no swizzle"
+
+
+def plan_boxes(call: TileCall, *, oob: str = "zero") -> BoxPlan:
+    """The fewest boxes that move the tile. Raises Decline, and tells which layout of the tile would do."""
+    shared, array = call.side("shared"), call.side("global")
+    try:
+        return _plan(call, shared, array, oob)
+    except Decline as declined:
+        declined.changes = [*declined.changes, *_other_layouts(call, shared)]
+        raise
+
+
+def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
+    swizzle = _mode(shared)
+    extents = _extents(call, array)
+    pieces = _pieces(call, shared, extents)
+    chain, others = _chain(shared, pieces, swizzle)
+    _check_alignment(call, shared, swizzle)
+    reasons: list[str] = []
+    for length in range(len(chain), 0, -1):
+        made = _boxed(call, extents, chain[:length], (*chain[length:], *others))
+        if isinstance(made, str):
+            reasons.append(made)
+            continue
+        axes, boxes = made
+        _check_offsets(shared, boxes)
+        dims, strides, box, starts = (
+            [getattr(axis, name) for axis in axes] for name in ("size", "stride", "box", "start")
+        )
+        nbytes = shared.dtype.bits // 8
+        of = MapOf(
+            "",
+            array.name,
+            element_of(str(shared.dtype), shared.dtype.bits),
+            tuple(call.facts.simplify(size) for size in dims),
+            tuple(call.facts.simplify(stride * nbytes) for stride in strides[1:]),
+            tuple(box),
+            int(swizzle),
+            oob,
+            array.buffer.elem_offset,
+        )
+        assert shared.tile is not None
+        return BoxPlan(of, shared.tile.offset_on("m"), tuple(starts), boxes, prod(box) * nbytes)
+    raise Decline(reasons[-1], allowed="a box of the array: its innermost elements side by side in both memories")
+
+
+# The two sides
+
+
+def _mode(shared: Side) -> SwizzleMode:
+    """The swizzle of the copy engine that the layout's is. Raises Decline for another permutation."""
+    if shared.tile is None:
+        raise Decline(shared.problem or f"{shared.name} has no layout", allowed="a region that a layout describes")
+    if shared.tile.replica:
+        raise Decline(f"{shared.name} holds each element in several places")
+    bits = shared.dtype.bits
+    if bits % 8 or bits > 64:
+        raise Decline(f"elements of {bits} bits", allowed="8, 16, 32 or 64 bits")
+    if shared.swizzle is None:
+        return SwizzleMode.SWIZZLE_NONE
+    unit = (8 * UNIT // bits).bit_length() - 1
+    for mode in SwizzleMode:
+        if mode and shared.swizzle == SwizzleLayout(unit, int(mode), 3):
+            return mode
+    listed = ", ".join(f"SwizzleLayout({unit}, {int(mode)}, 3)" for mode in SwizzleMode if mode)
+    raise Decline(f"{shared.name} has the swizzle {shared.swizzle}, which the copy engine has not", allowed=listed)
+
+
+def _extents(call: TileCall, array: Side) -> list[Extent]:
+    """The dimensions of the array, those that its layout takes apart as several."""
+    buffer, facts = array.buffer, call.facts
+    if not isinstance(buffer.data, Var) or not isinstance(buffer.layout, TileLayout):
+        raise Decline(f"{buffer.name} is no argument with plain strides", allowed="a T.Buffer without a swizzle")
+    if buffer.layout.replica or any(axis.name != "m" for axis in buffer.layout.axes):
+        raise Decline(f"{buffer.name} has the layout {buffer.layout}", allowed="strides in memory")
+    if not facts.divides(UNIT * 8 // buffer.dtype.bits, buffer.elem_offset):
+        raise Decline(
+            f"{buffer.name} begins {buffer.elem_offset} elements after its array", allowed="a multiple of 16 bytes"
+        )
+    try:
+        layout, separators = buffer.layout.group(buffer.shape, facts)
+    except LayoutError as error:
+        raise Decline(f"{buffer.name}: {error.what}") from None
+    found: list[Extent] = []
+    for dim, (start, count) in enumerate(array.region.box):
+        iters = layout.shard[separators[dim] : separators[dim + 1]]
+        inner = prod(int(const_value(it.extent) or 0) for it in iters[1:])
+        known = int(const_value(count) or 0)
+        if len(iters) > 1 and (not inner or known % inner or not facts.divides(inner, start)):
+            raise Decline(
+                f"{array} cuts blocks of {inner} elements of dimension {dim}", allowed=f"whole blocks of {inner}"
+            )
+        found.append(Extent(iters[0].extent, iters[0].stride, facts.simplify(start // inner), known // inner))
+        found += [Extent(it.extent, it.stride, 0, int(it.extent)) for it in iters[1:]]
+    return found
+
+
+def _pieces(call: TileCall, shared: Side, extents: Sequence[Extent]) -> list[Piece]:
+    """The tile in shared memory, cut by the dimensions of the array."""
+    dims = [dim for dim, extent in enumerate(extents) if extent.count > 1]
+    assert shared.tile is not None
+    try:
+        layout, separators = shared.tile.group([extents[dim].count for dim in dims] or [1], call.facts)
+    except LayoutError as error:
+        raise Decline(
+            f"{shared.name}: {error.what}", allowed="a layout whose iters divide the region of the array"
+        ) from None
+    found: list[Piece] = []
+    for number, dim in enumerate(dims):
+        step = 1
+        for it in reversed(layout.shard[separators[number] : separators[number + 1]]):
+            count, stride = const_value(it.extent), const_value(it.stride)
+            if count is None or stride is None:
+                raise Decline(f"{shared.name} has symbolic strides", allowed="strides that are numbers")
+            if count > 1:
+                found.append(Piece(dim, int(count), step, int(stride)))
+            step *= int(count)
+    return found
+
+
+def _chain(shared: Side, pieces: Sequence[Piece], swizzle: SwizzleMode) -> tuple[list[Piece], list[Piece]]:
+    """The pieces that follow one another in shared memory, the innermost first, and all others."""
+    size = shared.dtype.bits // 8
+    todo = sorted(pieces, key=lambda piece: piece.stride)
+    chain: list[Piece] = []
+    while todo and todo[0].stride == prod(piece.count for piece in chain):
+        piece = todo.pop(0)
+        most = min(MOST_BOX, swizzle.row_bytes // size if swizzle and not chain else MOST_BOX)
+        if piece.count > most:
+            inner = max(count for count in range(1, most + 1) if piece.count % count == 0)
+            piece, outer = piece.cut(inner)
+            todo = sorted([outer, *todo], key=lambda piece: piece.stride)
+        chain.append(piece)
+    if not chain:
+        raise Decline(
+            f"no elements of {shared} are neighbours in shared memory", allowed="16 bytes or more side by side"
+        )
+    row = chain[0].count * size
+    if row % UNIT:
+        raise Decline(f"{shared} has {row} bytes side by side", allowed="a multiple of 16 bytes")
+    if swizzle and row != swizzle.row_bytes:
+        raise Decline(
+            f"the rows of {shared} have {row} bytes, and the swizzle is that of rows of {swizzle.row_bytes}",
+            allowed=f"rows of {swizzle.row_bytes} bytes with {swizzle.name}",
+        )
+    return chain, todo
+
+
+def _check_alignment(call: TileCall, shared: Side, swizzle: SwizzleMode) -> None:
+    align, behind = storage_start(shared.buffer, call.facts)
+    period = shared_alignment(int(swizzle))
+    if align % period or (behind_is := const_value(behind)) is None or int(behind_is) % (8 * period):
+        buffer = replace(shared.buffer, align=period)
+        change = Change(f"align={period} on {shared.name}", _with_shared(call, shared, buffer))
+        where = f"{shared.name} is aligned to {align} bytes"
+        raise Decline(where, allowed=f"a multiple of {period} bytes, for a box of this swizzle", changes=[change])
+    assert shared.tile is not None
+    unit = 128 * 8 // shared.dtype.bits
+    if not call.facts.divides(unit, shared.tile.offset_on("m")):
+        start = call.facts.simplify(shared.tile.offset_on("m"))
+        raise Decline(f"{shared} begins at element {start} of its memory", allowed="a multiple of 128 bytes")
+
+
+def _check_offsets(shared: Side, boxes: Sequence[Box]) -> None:
+    for box in boxes:
+        if box.offset * shared.dtype.bits // 8 % 128:
+            raise Decline(
+                f"{len(boxes)} boxes, one of them {box.offset * shared.dtype.bits // 8} bytes after the first",
+                allowed="multiples of 128 bytes",
+            )
+
+
+# The map
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension of the map: elements ``base`` apart of dimension ``dim`` of the array. stride: in elements."""
+
+    dim: int
+    base: int
+    size: Value
+    stride: Value
+    box: int
+    start: Value
+
+
+def _boxed(
+    call: TileCall, extents: Sequence[Extent], chain: Sequence[Piece], others: Sequence[Piece]
+) -> tuple[list[Axis], tuple[Box, ...]] | str:
+    """The dimensions of the map and the boxes; or why the chain is none."""
+    axes: list[Axis] = []
+    for dim, extent in reversed(list(enumerate(extents))):
+        found = _axes(call, dim, extent, [piece for piece in chain if piece.dim == dim])
+        if isinstance(found, str):
+            return found
+        axes += found
+    rank = {(piece.dim, piece.step): place for place, piece in enumerate(chain)}
+    axes.sort(key=lambda axis: rank.get((axis.dim, axis.base), len(rank)))
+    first = axes[0]
+    if const_value(first.stride) != 1:
+        array = call.side("global")
+        return f"neighbours in {call.side('shared').name} are {first.stride} elements apart in {array.name}"
+    if len(axes) > MOST_DIMENSIONS:
+        return f"a box of {len(axes)} dimensions; a tensor map has at most {MOST_DIMENSIONS}"
+    return axes, tuple(_repeated(axes, others))
+
+
+def _axes(call: TileCall, dim: int, extent: Extent, own: Sequence[Piece]) -> list[Axis] | str:
+    """The dimensions of the map that a dimension of the array becomes."""
+    bases = sorted({1, *(piece.step for piece in own)})
+    cut, facts = bases[-1], call.facts
+    if cut > 1 and not (facts.divides(cut, extent.start) and facts.divides(cut, extent.size)):
+        array = call.side("global")
+        return (
+            f"the box cuts dimension {dim} of {array.name} every {cut} elements: {array} need not begin and end there"
+        )
+    counts = {piece.step: piece.count for piece in own}
+    made = []
+    for base, end in zip(bases, (*bases[1:], 0), strict=True):
+        size = end // base if end else facts.simplify(extent.size // base)
+        start = 0 if end else facts.simplify(extent.start // base)
+        made.append(Axis(dim, base, size, facts.simplify(extent.stride * base), counts.get(base, 1), start))
+    return made
+
+
+def _repeated(axes: Sequence[Axis], others: Sequence[Piece]) -> Iterator[Box]:
+    """A box for each element of the pieces that no box spans."""
+    offsets = [Box(0, (0,) * len(axes))]
+    for piece in others:
+        place = max((k for k, axis in enumerate(axes) if axis.dim == piece.dim and axis.base <= piece.step),
+                    key=lambda k: axes[k].base)  # fmt: skip
+        step = piece.step // axes[place].base
+        offsets = [
+            Box(
+                box.offset + i * piece.stride,
+                tuple(c + i * step if k == place else c for k, c in enumerate(box.coords)),
+            )
+            for box in offsets
+            for i in range(piece.count)
+        ]
+    yield from offsets
+
+
+# What would do
+
+
+def _with_shared(call: TileCall, shared: Side, buffer: object) -> TileCall:
+    region = Region(buffer, shared.region.box)  # type: ignore[arg-type]  # a buffer
+    return call.with_side(shared, side_of(region, call.facts))
+
+
+def _other_layouts(call: TileCall, shared: Side) -> Iterator[Change]:
+    """The layouts that boxes have, the widest swizzle first; then rows one after the other."""
+    buffer = shared.buffer
+    for mode in reversed(SwizzleMode):
+        try:
+            layout = mma_shared_layout(buffer.dtype, mode, buffer.shape, call.facts)
+        except LayoutError:
+            continue
+        text = f'layout=mma_shared_layout("{buffer.dtype}", SwizzleMode.{mode.name}, {buffer.shape})'
+        made = replace(buffer, layout=layout, align=max(buffer.align, shared_alignment(int(mode))))
+        yield Change(f"{text}, align={made.align} for {buffer.name}", _with_shared(call, shared, made))

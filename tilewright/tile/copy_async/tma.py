@@ -1,0 +1,81 @@
+"""Global memory to shared memory and back by the copy engine: one thread has boxes of an array moved.
+
+Box, swizzle and coordinates follow from the two layouts (`tile.boxes`); the tensor map is an argument that the compiler
+adds and every call makes. Waiting is the caller's: a load tells ``mbar=`` when its bytes have come, all of the region,
+also those outside of the array; a store is of the thread's bulk group, and needs a proxy fence before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.dtypes import INT32
+from tilewright.ir import AddressOf, Expr, as_expr, cast
+from tilewright.isa import lookup
+from tilewright.tile.boxes import Box, BoxPlan, plan_boxes
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import TileCall
+from tilewright.tile.conditions import between, constant_extents, single_thread
+from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.hints import check_target
+from tilewright.tile.walks import plus
+
+__all__ = ["tma"]
+
+TENSOR = "ptx.cp_async.bulk.tensor"
+FOR_LOADS = ("mbar", "cta_mask", "oob")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """row: what moves each box."""
+
+    row: str
+    boxes: BoxPlan
+
+    def summary(self) -> str:
+        return f"{self.row.rpartition('.')[2]}: {self.boxes.summary()}"
+
+
+@variant(
+    "copy_async",
+    priority=20,
+    keywords=("mbar", "cta_mask", "cache_hint", "oob", "use_tma_reduce"),
+    when=[between("global", "shared"), single_thread, constant_extents],
+)
+def tma(call: TileCall) -> Plan:
+    """cp.async.bulk.tensor: one thread has the copy engine move boxes of an array."""
+    loads = call["dst"].space == "shared"
+    row = "g2c" if loads else "s2g_reduce" if call.option("use_tma_reduce") else "s2g"
+    check_target(call, f"{TENSOR}.{row}", lookup(f"{TENSOR}.{row}").forms[0])
+    if loads and call.option("mbar") is None:
+        raise Decline("a load tells an m-barrier when it is complete", allowed="mbar=bar.ptr_to([0])")
+    wrong = ("use_tma_reduce",) if loads else FOR_LOADS
+    for key in wrong:
+        if call.option(key):
+            direction = "loads" if loads else "stores"
+            raise Decline(f"{key}= is not for {direction}", allowed=f"no {key}=, or the other direction")
+    return Plan(f"{TENSOR}.{row}", plan_boxes(call, oob=str(call.option("oob") or "zero")))
+
+
+@tma.emit
+def _(plan: Plan, call: TileCall, out: Builder) -> None:
+    made = out.tensor_map(plan.boxes.tensor_map)
+    for box in plan.boxes.boxes:
+        _issue(plan, box, made.pointer, call, out)
+
+
+def _issue(plan: Plan, box: Box, of: Expr, call: TileCall, out: Builder) -> None:
+    boxes = plan.boxes
+    tile = AddressOf(call.side("shared").buffer.flat(), (as_expr(plus(boxes.offset, box.offset)),))
+    starts = zip(boxes.starts, box.coords, strict=True)
+    coords = [cast(as_expr(call.facts.simplify(plus(start, step))), INT32) for start, step in starts]
+    hint = str(call.option("cache_hint") or "")
+    rank = len(coords)
+    if plan.row.endswith("g2c"):
+        mask = call.option("cta_mask") or 0
+        out.call(plan.row, rank, tile, call.option("mbar"), of, mask, -1, hint, *coords)
+    elif plan.row.endswith("s2g"):
+        out.call(plan.row, rank, tile, of, hint, *coords)
+    else:
+        out.call(plan.row, rank, tile, of, hint, call.option("use_tma_reduce"), *coords)
