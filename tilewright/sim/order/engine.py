@@ -367,9 +367,8 @@ class Order(Check):
         """A commit reports, to whoever sees the phase over, what its thread had issued before; a signal its own."""
         wave = operation.batch.wave
         operations = wave.order.operations
-        if operations is None or operation.number not in operations.committed:
+        if operations is None or (known := operations.committed.pop(operation.number, None)) is None:
             return
-        known = operations.committed.pop(operation.number)
         for one in operation.signals:
             assert isinstance(one.effect, Signal)
             if one.effect.at_issue:
