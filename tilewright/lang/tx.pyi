@@ -137,6 +137,11 @@ class TileFunctions:
         vec_len: int | None = None,
         clip: bool = False,
         fill: float | int | None = None,
+        mbar: object = None,
+        cta_mask: object = None,
+        cache_hint: Literal["", "evict_first", "evict_last", "evict_normal"] = "",
+        oob: Literal["", "zero", "nan"] = "",
+        use_tma_reduce: Literal["", "add", "min", "max", "inc", "dec", "and", "or", "xor"] = "",
         workspace: object = None,
     ) -> None:
         """The call begins to move the elements of `src` to `dst`; waiting for its completion is the caller's."""
