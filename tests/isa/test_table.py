@@ -28,7 +28,7 @@ def faults(row: Instruction, form: Form) -> list[str]:
     meets = form.sync is not None and form.sync.scope != "poll"
     waits = form.asynchronous and not form.issue
     by_itself = form.execute is not None and not (form.fence and row.lanes == BY_MASK)  # whose mask is looked at
-    meanings = [by_itself, meets, waits, bool(form.fence)]
+    meanings = [by_itself, meets, waits, bool(form.fence or form.register_fence)]
     meant = sum(meanings) == 1 or (not any(meanings) and is_plain_copy(form))
     given = {one.name for one in Bound(row, form, next(form.all_mods()), {}).given if one.kind != "note"}
     pattern = holes(form.pattern or row.pattern) - {"mnemonic", "result"} - (modifiers - given) if ptx else set()

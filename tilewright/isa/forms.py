@@ -140,9 +140,14 @@ class Form:
         return self._only(Sync)
 
     @cached_property
-    def fence(self) -> Fence | ProxyFence | RegisterFence | None:
+    def fence(self) -> Fence | ProxyFence | None:
         """Which of the thread's accesses before it it orders against which of those after it."""
-        return self._only(Fence) or self._only(ProxyFence) or self._only(RegisterFence)
+        return self._only(Fence) or self._only(ProxyFence)
+
+    @cached_property
+    def register_fence(self) -> RegisterFence | None:
+        """Which operations it orders after what the warp did to its registers."""
+        return self._only(RegisterFence)
 
     @cached_property
     def signals(self) -> tuple[Signal, ...]:
@@ -211,14 +216,14 @@ class Form:
         """A word that may depend on the modifiers."""
         return what(mods) if callable(what) else what
 
-    def fence_of(self, mods: Mods) -> Fence | ProxyFence | RegisterFence | None:
+    def fence_of(self, mods: Mods) -> Fence | ProxyFence | None:
         """The fence that it is with these modifiers: all words are strings."""
         fence = self.fence
         if isinstance(fence, Fence):
             return Fence(self.word(fence.sem, mods), self.word(fence.scope, mods), fence.only)
         if isinstance(fence, ProxyFence):
             return ProxyFence(fence.proxy, *(self.word(one, mods) for one in (fence.space, fence.side, fence.scope)))
-        return fence
+        return None
 
     def registers_of(self, operand: str, mods: Mods) -> int:
         """The length of the vector ``operand``."""

@@ -95,7 +95,7 @@ class Unfenced(Check):
             return
         rows, warps = (each[:, ::32] // unit for each, unit in zip(operation.issuers.each(), (1, 32), strict=True))
         fence = next(f"T.{name}()" for name, row in INSTRUCTIONS.items()
-                     if any(form.fence == RegisterFence(issue.group) for form in row.forms))  # fmt: skip
+                     if any(form.register_fence == RegisterFence(issue.group) for form in row.forms))  # fmt: skip
         never = ~uses.fenced[rows, warps]
         if never.any():
             raise _lacks(operation, never, f"before the first {operation.name} of a warp", f"{fence} before it")

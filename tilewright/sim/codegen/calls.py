@@ -37,10 +37,10 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
     if form.asynchronous and not form.goes_on:
         _waited(e, bound, mask)
         return Operand("None")
-    if (form.sync is not None and form.execute is None) or form.fence:
+    if (form.sync is not None and form.execute is None) or form.fence or form.register_fence:
         if form.execute is not None:
             executed(e, expr, bound, mask)
-        what = e.out.constant("X", form.sync or form.fence_of(bound.mods))
+        what = e.out.constant("X", form.sync or form.register_fence or form.fence_of(bound.mods))
         e.out.line(f"run.ordered(b, {mask}, {what}, {e.out.constant('A', e.at)})")
         return Operand("None")
     return executed(e, expr, bound, mask)
