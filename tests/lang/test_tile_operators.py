@@ -348,7 +348,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "an axis that is not there": (no_axis, "2 dimensions"),
     "a step that does not divide": (two_steps, "with step 5"),
     "a function of tiles only": (gelu_of_value, "T.gelu is of tiles"),
-    "a function as a value": (a_function, "function of places"),
+    "a function as a value": (a_function, "what x.* gets"),
     "extents that do not broadcast": (other_extents, "extents differ"),
 }
 

@@ -168,6 +168,7 @@ def _tiles_refused(parser: Parser, node: ast.BinOp, *values: object) -> KernelEr
         f"tiles have no operator {symbol}",
         given=ast.unparse(node),
         allowed=f"{' '.join(OPERATORS.values())}, the functions of T, or one element: an index for each dimension",
+        hint={"&": "of truths: p * q", "|": "of truths: p + q"}.get(symbol),
         at=parser.source.span(node),
     )
 
