@@ -24,6 +24,7 @@ _ROOMS = (
     "dtypes",
     "ir",
     "isa",
+    "kernels",
     "lang",
     "layout",
     "lower",

@@ -231,9 +231,13 @@ class Executable:
         return self._assembled(self._cuda)
 
     def _assembled(self, text: str) -> Assembly:
+        from tilewright.cuda import entry_name
         from tilewright.cuda.cache import assemble
+        from tilewright.cuda.complaints import check_log
 
-        return assemble(text, str(self.target), fast_math=self.fast_math)
+        made = assemble(text, str(self.target), fast_math=self.fast_math)
+        check_log(made, self.lowered, entry_name(self.lowered))
+        return made
 
     def _cubin(self, *, may_alias: bool) -> bytes:
         """The kernel for calls whose arguments do not overlap, or for those where they may."""

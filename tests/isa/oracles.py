@@ -386,6 +386,18 @@ def atomic(warp: Warp, address: Words, *values: list[Any]) -> list[Any] | None:
     return None if ".red." in warp.mods["name"] else olds
 
 
+@oracle("ptx.atom.exch.b128", "ptx.atom.cas.b128")
+def atomic_of_16_bytes(warp: Warp, address: Words, *halves: Words) -> tuple[Words, Words]:
+    olds: tuple[Words, Words] = ([0] * 32, [0] * 32)
+    for lane in warp.lanes:
+        place = slice(address[lane], address[lane] + 16)
+        old, given = bytes(warp.memory[place]), b"".join(half[lane].to_bytes(8, "little") for half in halves)
+        if len(halves) == 2 or given[:16] == old:
+            warp.memory[place] = given[-16:]
+        olds[0][lane], olds[1][lane] = struct.unpack("<QQ", old)
+    return olds
+
+
 @oracle("cuda.cvta_generic_to_shared", "ptx.cvta.to.shared.u64", "cuda.cast_smem_ptr_to_uint")
 def to_shared(warp: Warp, address: Words) -> Words:
     return [a - WINDOW for a in address]

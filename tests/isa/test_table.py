@@ -31,7 +31,7 @@ def faults(row: Instruction, form: Form) -> list[str]:
     meanings = [by_itself, meets, waits, bool(form.fence)]
     meant = sum(meanings) == 1 or (not any(meanings) and is_plain_copy(form))
     given = {one.name for one in Bound(row, form, next(form.all_mods()), {}).given if one.kind != "note"}
-    pattern = holes(form.pattern or row.pattern) - {"mnemonic", "result"} - modifiers if ptx else set()
+    pattern = holes(form.pattern or row.pattern) - {"mnemonic", "result"} - (modifiers - given) if ptx else set()
     checks = {
         "one meaning: execute, sync, wait, fence, or a plain copy": meant,
         "a source": '"' in form.source,

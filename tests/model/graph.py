@@ -36,6 +36,7 @@ class Event:
     writes: bool = False
     proxy: str = "generic"
     before: int = 0  # ancestors
+    narrow: int = 0  # ancestors as to shared memory alone
     fenced: dict[int, int] = field(default_factory=dict)  # CTA -> ancestors that a proxy fence there has passed
     halved: int = 0  # a releasing half of a proxy fence has passed
     offered: int = 0  # of tensor memory: `before` has passed
@@ -49,6 +50,11 @@ class Event:
     @property
     def bit(self) -> int:
         return 1 << self.number
+
+    @property
+    def is_of_shared(self) -> bool:
+        """A fence of shared memory alone?"""
+        return self.op.kind == "Fs" or (self.op.kind == "fpa" and self.op.sem in ("release", "acquire"))
 
     @property
     def is_strong(self) -> bool:
@@ -95,6 +101,11 @@ class Graph:
     def join(event: Event, earlier: Event) -> None:
         """An edge of causality."""
         event.before |= earlier.before | earlier.bit
+        Graph._hand_on(event, earlier)
+
+    @staticmethod
+    def _hand_on(event: Event, earlier: Event) -> None:
+        event.narrow |= earlier.narrow
         for cta, passed in earlier.fenced.items():
             event.fenced[cta] = event.fenced.get(cta, 0) | passed
         event.halved |= earlier.halved
@@ -136,17 +147,27 @@ class Graph:
         """P1: what is known here is known to the asynchronous units of this CTA, and the other way round. P2: of a pair
         what was known at the half that releases, which is a fence besides.
         """
-        passed = {"release": 0, "acquire": event.halved}.get(event.op.sem, event.before)
+        known = event.before | event.narrow
+        passed = {"release": 0, "acquire": event.halved}.get(event.op.sem, known)
         if event.op.sem == "release":
-            event.halved |= event.before
+            event.halved |= known
         event.fenced[event.thread[0]] = event.fenced.get(event.thread[0], 0) | passed
+
+    @staticmethod
+    def take(last: Event, first: Event) -> None:
+        """Two patterns meet at these ends: all that comes before, or what concerns shared memory."""
+        if last.is_of_shared or first.is_of_shared:
+            last.narrow |= first.before | first.bit
+            Graph._hand_on(last, first)
+        else:
+            Graph.join(last, first)
 
     def _take(self, last: Event, read: Event) -> None:
         """S1d: the acquire pattern from ``read`` to ``last`` meets the release patterns of what was observed."""
         for write in read.sources:
             for first, scope in write.firsts:
                 if holds(scope, first.thread, last.thread) and holds(last.op.scope, first.thread, last.thread):
-                    self.join(last, first)
+                    self.take(last, first)
 
     # Accesses
 
@@ -207,7 +228,8 @@ class Graph:
         """What is missing between two conflicting accesses: "" nothing, "P" a proxy fence, "R" order."""
         if one.proxy == "tmem":
             return "" if (other.ordered | other.own) & one.bit else "R"
-        base = other.before & one.bit
+        is_shared = one.place is not None and one.place[1] >= 0
+        base = (other.before | (other.narrow if is_shared else 0)) & one.bit
         if not base and not self._seen_first(one, other):
             return "R"
         if one.proxy == "generic" and other.proxy == "async" and not other.fenced.get(other.thread[0], 0) & one.bit:

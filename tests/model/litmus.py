@@ -8,7 +8,7 @@ weak memory (store buffering, load buffering, IRIW) are not shown by a simulator
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.model.program import Program, program
 
@@ -35,6 +35,8 @@ TICKET = "add.rlx.gpu q->r; R.acq.gpu o=r; R x->v; W x=v+1; add.rel.gpu o"
 LAST = "W {}; F.gpu; add.rlx.gpu c->r; ?r=1 F.gpu; ?r=1 R {}"
 
 COPY = "cp t s; commit b; *:wait b=0"
+TOLD, HEARD = "arr.rlx.cluster ba", "wait.rlx.cluster ba=0"
+NEAR: dict[str, Any] = {"ctas": False, "ba": 1}
 PUT = "put s ba; wait ba=0"
 
 LITMUS = (
@@ -210,6 +212,32 @@ LITMUS = (
         ctas=False,
         b=1,
         ba=1,
+    ),
+    row("px-pair: for threads", "O", "P2", f"W s; fpa.rel.cluster; {TOLD}", f"{HEARD}; fpa.acq.cluster; R s", **NEAR),
+    row("px-pair: global data", "R", "P2", f"W x; fpa.rel.cluster; {TOLD}", f"{HEARD}; fpa.acq.cluster; R x", **NEAR),
+    row("sync_restrict", "O", "P2", f"W s; Fs.rel.cluster; {TOLD}", f"{HEARD}; Fs.acq.cluster; R s", **NEAR),
+    row(
+        "sync_restrict: global data", "R", "P2", f"W x; Fs.rel.cluster; {TOLD}", f"{HEARD}; Fs.acq.cluster; R x", **NEAR
+    ),
+    row("sync_restrict: release alone", "R", "P2", f"W x; Fs.rel.cluster; {TOLD}", f"{HEARD}; F.cta; R x", **NEAR),
+    row("sync_restrict: acquire alone", "R", "P2", f"W x; F.cta; {TOLD}", f"{HEARD}; Fs.acq.cluster; R x", **NEAR),
+    row("sync_restrict: with a fence", "O", "P2", f"W s; F.cta; {TOLD}", f"{HEARD}; Fs.acq.cluster; R s", **NEAR),
+    row(
+        "sync_restrict: a fence besides",
+        "O",
+        "S2",
+        f"W x; F.cta; Fs.rel.cluster; {TOLD}",
+        f"{HEARD}; F.cta; R x",
+        **NEAR,
+    ),
+    row(
+        "sync_restrict: handed on",
+        "O",
+        "S4",
+        f"W s; Fs.rel.cluster; {TOLD}",
+        f"{HEARD}; Fs.acq.cluster; bar 1/2",
+        "bar 1/2; R s",
+        **NEAR,
     ),
     row("tc-commit", "O", "T3", "cp t s; commit b; *:wait b=0", "*:wait b=0; after; tld t; wld; use", ctas=False, b=1),
     row(

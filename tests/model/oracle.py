@@ -350,7 +350,7 @@ def _cluster_wait(machine: Machine, thread: Thread, op: Op) -> object:
     for other in machine.meeting("cluster").came[machine.cluster.pop(thread)]:
         for first, scope in other.firsts:
             if holds(scope, first.thread, thread):
-                machine.graph.join(event, first)
+                machine.graph.take(event, first)
     return None
 
 
@@ -510,7 +510,7 @@ ENABLED = {
 DOES = {
     **dict.fromkeys(("W", "R", "add", "exch", "cas", "red"), _memory),
     "init": _init,
-    "F": _fence,
+    **dict.fromkeys(("F", "Fs"), _fence),
     "fpa": _proxy_fence,
     **dict.fromkeys(("shfl", "initf", "fpag"), _nothing),
     "arr": _arrive,

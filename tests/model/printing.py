@@ -275,6 +275,7 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
     "R": _load,
     **dict.fromkeys(("add", "exch", "cas", "red"), _atomic),
     "F": _said('T.ptx.fence("{op.sem}", "{op.scope}")'),
+    "Fs": _said('T.ptx.fence.sync_restrict("{op.sem}")'),
     "sync": _said("T.cuda.cta_sync()"),
     "bar": _barrier("sync"),
     "bararr": _barrier("arrive"),

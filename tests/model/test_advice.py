@@ -103,7 +103,7 @@ WITHOUT = {  # no order, no fence and no scope would help these
         row.program.name
         for row in ROWS
         if row.program.name.startswith(
-            ("tc-", "bar", "cpa", "px-", "tma-past", "mb-gap", "mb-init", "mb-remote: after")
+            ("tc-", "bar", "cpa", "px-", "tma-past", "sync_restrict", "mb-gap", "mb-init", "mb-remote: after")
         )
     ),
 }

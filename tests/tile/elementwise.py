@@ -87,7 +87,9 @@ def judged(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TilewrightWarning)
         exe = tw.compile(kernel(*before, sync, call, *after, threads=threads, grid=1), target="sm_90a")
-        said = next(entry for entry in exe.report.entries if entry.primitive == name)
+        tiles = [f"{each.region.buffer.name}[" for each in (dst, *sources) if isinstance(each, Operand)]
+        entries = (entry for entry in exe.report.entries if entry.primitive == name)
+        said = next(entry for entry in entries if all(each in entry.call for each in tiles))
     expected = arrays.get(to.name, arrays.get(f"{to.name}_in")).copy()  # type: ignore[union-attr]
     given = [
         (arrays.get(each.region.buffer.name, arrays.get(f"{each.region.buffer.name}_in")))[each.box]  # type: ignore[index]

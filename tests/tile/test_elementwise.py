@@ -208,7 +208,7 @@ def test_the_widest_dtype_decides_about_the_run() -> None:
         "cast", tile("C", "global", (1024,), "float16"), [tile("A", "global", (1024,), "float64")], "cta", 128
     )
 
-    assert said.plan == "4 x 2 elements for each of 128 threads, 4 at once, computed in float64"
+    assert said.plan == "4 x 2 elements for each of 128 threads, 4 at once, converted to float16"
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
@@ -242,8 +242,48 @@ def test_a_row_that_all_lanes_of_a_group_hold_is_broadcast_across_threads() -> N
 
 
 ELSEWHERE = S[(2, 4, 8) : (1, 8 @ laneid, 1 @ laneid)]
+BY_ROWS = TileLayout(S[(8, 8) : (1 @ laneid, 1)])
+STAGED: dict[str, tuple[Operand, str]] = {
+    "a tile of the same size": (tile("Q", "local", (8, 8), layout=ELSEWHERE), "Q by permute_layout/"),
+    "rows in a lane each": (tile("Q", "local", (8, 8), layout=BY_ROWS), "Q by permute_layout/"),
+    "a row that lanes share": (tile("Q", "local", (8,), layout=S[(8,) : (1 @ laneid,)]), "Q by copy/reg"),
+    "a column that lanes share": (tile("Q", "local", (8, 1), layout=S[(8, 1) : (1 @ laneid, 1)]), "Q by copy/reg"),
+}
+
+
+@pytest.mark.parametrize("name", STAGED)
+@pytest.mark.parametrize("space", ["local", "global"])
+@pytest.mark.parametrize("scope", ["warp", "cta"])
+def test_what_other_threads_hold_is_brought_to_those_that_compute(scope: str, space: str, name: str) -> None:
+    other, way = STAGED[name]
+    held = tile("R", "local", (8, 8), layout=FRAGMENT)
+    dst = held if space == "local" else tile("C", "global", (8, 8))
+
+    said = judged("sub", dst, [held, other], scope)
+
+    assert said.variant == "staged"
+    assert way in said.plan
+    assert "then holders" in said.plan
+
+
+@st.composite
+def elsewhere(draw: st.DrawFn) -> tuple[str, Operand, Operand]:
+    scope = draw(st.sampled_from(["warp", "warpgroup", "cta"]))
+    layout, shape = draw(registers(scope, 256))
+    other = TileLayout(draw(st.permutations(list(layout.shard))))
+    one, two = (tile(name, "local", shape, layout=made) for name, made in (("X", layout), ("Y", other)))
+    return scope, one, two
+
+
+@settings(max_examples=20)
+@given(elsewhere())
+def test_registers_of_any_two_layouts_are_added(made: tuple[str, Operand, Operand]) -> None:
+    scope, one, two = made
+
+    assert judged("add", one, [one, two], scope).variant in ("holders", "staged")
+
+
 DECLINED: dict[str, tuple[list[Operand | Expr], str]] = {
-    "other holders": ([tile("Q", "local", (8, 8), layout=ELSEWHERE)], "are held by other threads"),
     "no extents": ([tile("A", "global", (7, 8))], "the extents differ"),
     "integers": ([tile("A", "global", (8, 8), "int32")], "exp is of floats"),
 }

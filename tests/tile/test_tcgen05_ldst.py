@@ -215,6 +215,34 @@ def test_datapath_f_is_half_of_each_quarter() -> None:
     assert said.plan == "tcgen05.ld 16x256b.x4, 1 instruction per warp"
 
 
+@pytest.mark.parametrize("loads", [True, False])
+@pytest.mark.parametrize("shape", [shape for shape in REGISTERS if shape != "32x32b"])
+@pytest.mark.parametrize("slab", [0, 1])
+def test_64_rows_of_datapath_f_are_one_instruction_in_either_half_of_the_quarters(
+    shape: str, slab: int, loads: bool
+) -> None:
+    datapath = tensor("tmem", (64, 32), tmem_datapath_layout("F", 64, 32, sub_slab=slab), "float32")
+    sides = registers((64, 32), tcgen05_atom_layout(shape, (64, 32), "float32")), datapath
+
+    assert check(*(sides if loads else sides[::-1])).plan.endswith("1 instruction per warp")
+
+
+@pytest.mark.parametrize("loads", [True, False])
+def test_datapath_b_is_one_instruction_with_a_half_of_the_columns_in_each_pair_of_warps(loads: bool) -> None:
+    halves = registers((64, 32), S[(64, 2, 16) : (1 @ tid_in_wg, 64 @ tid_in_wg, 1)])
+    sides = halves, tensor("tmem", (64, 32), tmem_datapath_layout("B", 64, 32), "float32")
+
+    said = check(*(sides if loads else sides[::-1]))
+
+    assert said.plan == f"tcgen05.{'ld' if loads else 'st'} 32x32b.x16, 1 instruction per warp"
+
+
+def test_a_warp_cannot_have_16_of_the_first_64_rows_of_datapath_d() -> None:
+    fragment = registers((64, 32), tcgen05_atom_layout("16x256b", (64, 32), "float32"))
+
+    assert "warp 1 reaches lanes 32 to 63" in reason(fragment, Region(rows(32), ((0, 64), (0, 32))))
+
+
 # What it wants
 
 

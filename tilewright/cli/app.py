@@ -230,6 +230,7 @@ def atom(
       tilewright atom SM75_U32x4_LDSM_N
       tilewright atom SM90_U16x8_STSM_T --by register --svg stsm.svg
       tilewright atom SM80_16x8x16_F32F16F16F32_TN
+      tilewright atom SM90_64x16x16_F32BF16BF16_RS
     """
     from tilewright import isa
     from tilewright.view import atom_grids, mma_grids, opposite_grid
@@ -237,10 +238,14 @@ def atom(
     if by not in ("lane", "register"):
         raise ArgumentError(f"unknown colouring {by!r}", given=by, allowed=choices(by, ["lane", "register"]))
     with _from_the_command_line():
-        found = isa.mma_atom(name) if re.match(r"SM\d+_\d", name) else isa.atom(name)
+        find = isa.wgmma_atom if re.match(r"SM90_64x", name) else isa.mma_atom
+        found = find(name) if re.match(r"SM\d+_\d", name) else isa.atom(name)
     facts = {"name": found.name, "ptx": found.mnemonic, "exists_on": str(found.arch)}
     if isinstance(found, isa.MmaAtom):
         places = {operand: str(found.fragment(operand)) for operand in "ABC"}
+        grids = mma_grids(found, by=by)
+    elif isinstance(found, isa.WgmmaAtom):
+        places = {operand: str(found.fragment(operand)) for operand in found.shapes}
         grids = mma_grids(found, by=by)
     else:
         places = {"source": found.source_cute, "destination": found.destination_cute}

@@ -15,7 +15,7 @@ from math import gcd, prod
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from tilewright.dtypes import INT32, DType
+from tilewright.dtypes import INT32, INT64, DType
 from tilewright.errors import KernelError
 from tilewright.ir.build import as_expr
 from tilewright.ir.conditions import learn
@@ -300,7 +300,13 @@ class RangeFacts:
 
     def terms(self, expr: Expr) -> Sum:
         """The value as a sum of ideal integers: taken apart where it is exact, else a single term that is no sum."""
-        return Sum.of(expr if self.exact(expr) else Reinterpret(expr, expr.dtype), expand=True)
+        return Sum.of(expr if self.exact(expr) else Reinterpret(expr, expr.dtype), self._narrow, expand=True)
+
+    def _narrow(self, expr: Expr) -> Expr:
+        """The integer itself where ``expr`` only widens it."""
+        if type(expr) is not Cast or expr.a.dtype != INT32 or expr.dtype != INT64 or not self.exact(expr.a):
+            return expr
+        return expr.a
 
     def reach(self, total: Sum) -> Interval:
         """The values of a sum of ideal integers."""

@@ -106,12 +106,18 @@ def read_and_written(
 class Fence:
     """A form that orders the thread's accesses before it against those after it, as the threads of ``scope`` see them.
 
-    sem: sc, acq_rel, acquire or release. only: the sole thing that it orders; "mbarrier.init" for m-barriers' making.
+    sem: sc, acq_rel, acquire or release. only: the sole thing that it orders; "mbarrier.init" for m-barriers' making,
+    "shared" for accesses of shared memory.
     """
 
     sem: Word
     scope: Word
     only: str = ""
+
+    @property
+    def is_of_shared(self) -> bool:
+        """Does it order accesses of shared memory alone?"""
+        return self.only == "shared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,11 @@ class ProxyFence:
     space: Word = ""
     side: Word = "both"
     scope: Word = ""
+
+    @property
+    def is_of_shared(self) -> bool:
+        """Is it, of a pair, a fence of accesses of shared memory too?"""
+        return self.side != "both" and str(self.space).startswith("shared")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ from tilewright.isa.effects import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from tilewright.isa.machine import Addresses, Lanes
     from tilewright.isa.products import MatrixProduct
 
@@ -85,6 +87,8 @@ class Form:
     returns what goes to the written accesses, then what goes to the written registers. The first axis of all tells
     issuers apart: threads, whose operands are (n,) or (n, registers); warps, (n, 32) or (n, registers, 32);
     warpgroups, the same with 128. Without `execute`, the bytes of the one read access go to the one written.
+    joined: of several in a row that update the same registers, what the read accesses of one would find that does all
+    that they do: from a list of what those of each found, and the modifiers in ``passes``; None if there is none.
     source: the section that says so.
     """
 
@@ -100,6 +104,7 @@ class Form:
     moves: bool = False
     validity: Callable[..., object] | None = None
     addresses: Callable[..., Mapping[str, Addresses]] | None = None
+    joined: Callable[..., list[NDArray[Any]] | None] | None = None
     takes: tuple[str, ...] = ()
     product: Callable[[Mods], MatrixProduct | None] | None = None
     ready: Callable[..., object] | None = None

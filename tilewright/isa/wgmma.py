@@ -1,9 +1,10 @@
 """wgmma: a warpgroup has the tensor cores multiply matrices of shared memory, and goes on meanwhile.
 
 ``mma_async`` computes D = A * B + D, or A * B where ``scaleD`` is false: 64 rows, N columns, a K of 32 bytes. B is
-found by a matrix descriptor, A by another (``.ss``) or in four registers of each thread (``.rs``); D is in registers. The
-operation reads shared memory as the asynchronous units see it, and its registers until `wait_group`: nobody may touch
-them before, not even to read. `fence` stands between what the threads did to these registers and the first operation.
+found by a matrix descriptor, A by another (``.ss``) or in four registers of each thread (``.rs``); D is in registers.
+The operation reads shared memory as the asynchronous units see it, and its registers until `wait_group`: nobody may
+touch them before, not even to read. `fence` stands between what the threads did to these registers and the first
+operation.
 
 K-major operands have K contiguous in shared memory; ``transA`` and ``transB`` say that an operand of 16-bit elements is
 MN-major. ``scaleA`` and ``scaleB`` of -1 negate.
@@ -137,11 +138,19 @@ def product_of_registers(b: Lanes, *registers: Lanes, **mods: object) -> Lanes:
 
 def _into_registers(a: Lanes, b: Lanes, scaled: Lanes, acc: Lanes, mods: Mapping[str, object]) -> Lanes:
     before = gathered(acc, str(mods["out_dtype"]))
-    before = np.where(scaled[:, :1, None], before, before.dtype.type(0))
+    if not scaled.all():
+        before = np.where(scaled[:, :1, None], before, before.dtype.type(0))
     sign = int(str(mods.get("scaleA", 1))) * int(str(mods.get("scaleB", 1)))
     b = _along_k(b, trans=bool(mods.get("transB")))
-    total = multiplied(a, b, sign * before, _kinds(mods), saturate=bool(mods["saturate"]))
-    return spread_out(sign * total)
+    return spread_out(multiplied(a, b, before, _kinds(mods), sign=sign, saturate=bool(mods["saturate"])))
+
+
+def joined(found: Sequence[Sequence[Lanes]], **mods: object) -> list[Lanes] | None:
+    """The matrices of products that follow each other, side by side along K; None where each of them rounds."""
+    if mods["out_dtype"] == "float16" or mods["saturate"] or "float8" in str(mods["in_dtype"]):
+        return None
+    along = [1 if mods[name] else 2 for name in ("transA", "transB")]
+    return [np.concatenate(parts, axis) for parts, axis in zip(zip(*found, strict=True), along, strict=True)]
 
 
 def registers_of_d(mods: Mods) -> int:
@@ -195,6 +204,7 @@ def _forms(operands: str, flags: Sequence[str]) -> Iterator[Form]:
             passes=("transA", *OTHERS) if shared_a else OTHERS,
             registers=registers_of_d,
             addresses=addresses if shared_a else addresses_of_b,
+            joined=joined if shared_a else None,
             takes=(*flags, "scaleD"),
             effects=(
                 *(read if shared_a else read[1:]),

@@ -1,8 +1,8 @@
 """What wgmma computes: a 64 x K by a K x N matrix, added to a 64 x N one that is spread over a warpgroup's registers.
 
 Thread 32w + 4g + t of the warpgroup holds, of D and of A in registers, rows 16w + g and 16w + g + 8. Registers of D:
-for each 8 columns two rows, of each the columns 2t and 2t + 1. Registers of A: the bytes 4t to 4t + 3 of a row's first 16
-bytes in both rows, then those of the next 16.
+for each 8 columns two rows, of each the columns 2t and 2t + 1. Registers of A: the bytes 4t to 4t + 3 of a row's first
+16 bytes in both rows, then those of the next 16.
 
 Integers are exact. Floats: f16, bf16 and tf32 products are summed exactly (in float64) and rounded once; the hardware's
 order is its own, so that results differ by up to K * 2**-23 * sum(abs(a * b)). float8: see `float8_sum`.
@@ -26,7 +26,11 @@ __all__ = ["FLOAT8_BITS", "float8_sum", "gathered", "multiplied", "rows_of_regis
 Array = NDArray[Any]
 Wide = NDArray[np.float64]
 FLOAT8_BITS = 13  # fraction bits that a sum of float8 products keeps, below the largest exponent in it
-RESULTS = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "int32": np.dtype(np.int32)}
+RESULTS: Mapping[str, np.dtype[Any]] = {
+    "float32": np.dtype(np.float32),
+    "float16": np.dtype(np.float16),
+    "int32": np.dtype(np.int32),
+}
 BOUNDS = np.iinfo(np.int32)
 AT_ONCE = 1 << 22  # products of a sum of float8 that are looked at together
 
@@ -39,9 +43,9 @@ def gathered(registers: Array, result: str) -> Array:
     kind, n = RESULTS[result], len(registers)
     if kind.itemsize == 2:  # two columns of a row share a register
         parts = np.ascontiguousarray(registers).view(kind).reshape(n, -1, 2, 4, 8, 4, 2)  # 8 columns, h, w, g, t, c
-        return parts.transpose(0, 3, 2, 4, 1, 5, 6).reshape(n, 64, -1)
+        return np.asarray(parts.transpose(0, 3, 2, 4, 1, 5, 6).reshape(n, 64, -1))
     parts = np.ascontiguousarray(registers).view(kind).reshape(n, -1, 2, 2, 4, 8, 4)  # 8 columns, h, c, w, g, t
-    return parts.transpose(0, 4, 2, 5, 1, 6, 3).reshape(n, 64, -1)
+    return np.asarray(parts.transpose(0, 4, 2, 5, 1, 6, 3).reshape(n, 64, -1))
 
 
 def spread_out(matrix: Array) -> Array:
@@ -62,19 +66,24 @@ def rows_of_registers(registers: Array) -> Array:
 # Products
 
 
-def multiplied(a: Array, b: Array, before: Array, kinds: tuple[str, str], *, saturate: bool) -> Array:
+def multiplied(
+    a: Array, b: Array, before: Array, kinds: tuple[str, str], *, sign: int = 1, saturate: bool = False
+) -> Array:
     """D from the bytes of A, (n, 64, bytes), and B, (n, N, bytes), and what D was, (n, 64, N).
 
-    kinds: dtypes of the elements, "b1" for bits.
+    kinds: dtypes of the elements, "b1" for bits. sign: of the product.
     """
     if before.dtype == np.float32 and kinds[0].startswith("float8"):
-        left, right = (_floats(part, kind) for part, kind in zip((a, b), kinds, strict=True))
-        return float8_sum(left, right, before)
+        narrow = [_floats(part, kind) for part, kind in zip((a, b), kinds, strict=True)]
+        return float8_sum(narrow[0] * np.float32(sign), narrow[1], before)
     left, right = (_numbers(part, kind) for part, kind in zip((a, b), kinds, strict=True))
-    total = left @ right.swapaxes(-1, -2) + before
+    total = left @ right.swapaxes(-1, -2)
+    if sign < 0:
+        np.negative(total, out=total)
+    total += before
     if before.dtype != np.int32:
-        return total.astype(before.dtype)
-    return (total.clip(BOUNDS.min, BOUNDS.max) if saturate else total).astype(np.int64).astype(np.int32)
+        return np.asarray(total.astype(before.dtype))
+    return np.asarray((total.clip(BOUNDS.min, BOUNDS.max) if saturate else total).astype(np.int64).astype(np.int32))
 
 
 def _numbers(octets: Array, kind: str) -> Wide:

@@ -55,7 +55,7 @@ class TMEMPool:
         cols: int | None = None,
         datapath: str | None = None,
     ) -> Buffer:
-        """The next buffer: a row in each lane, or as ``layout`` or a datapath ("D", "F") say; ``cols`` of 32 bits."""
+        """The next buffer: a row in each lane, or as ``layout`` or a datapath ("D", "F", "B") say. cols: of 32 bits."""
         known = [extent for extent in extents(shape, "a buffer of tensor memory") if isinstance(extent, int)]
         if layout is None and len(known) != 2:
             raise KernelError("a buffer of tensor memory has rows and columns", given=f"{shape}", hint="layout=")

@@ -125,7 +125,7 @@ class TileFunctions:
         fill: float | int | None = None,
         workspace: object = None,
     ) -> None:
-        """When the call returns, the calling threads have moved the elements of `src` to `dst`."""
+        """When the call returns, the calling threads have copied `src` to `dst`, converted to its dtype."""
     @staticmethod
     def copy_async(
         dst: Tile,
@@ -134,6 +134,9 @@ class TileFunctions:
         dispatch: str | None = None,
         cta_group: Literal[1, 2] = 1,
         fmt: Literal["", "b4x16_p64", "b6x16_p32"] = "",
+        vec_len: int | None = None,
+        clip: bool = False,
+        fill: float | int | None = None,
         workspace: object = None,
     ) -> None:
         """The call begins to move the elements of `src` to `dst`; waiting for its completion is the caller's."""
@@ -274,6 +277,21 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """`D` becomes `alpha * A @ B + beta * C`; with `beta` 0 nobody reads `C`, which is `D` if left out."""
+    @staticmethod
+    def gemm_async(
+        D: Tile,
+        A: Tile,
+        B: Tile,
+        accum: Value = False,
+        *,
+        dispatch: str | None = None,
+        transA: bool = False,
+        transB: bool = False,
+        negate: bool = False,
+        sync: bool = False,
+        workspace: object = None,
+    ) -> None:
+        """The call begins to compute `D = A @ B.T`, or `D += A @ B.T` where `accum`; waiting for it is the caller's."""
     @staticmethod
     def gt(
         dst: Tile,

@@ -23,6 +23,7 @@ __all__ = [
     "tma_shared_layout",
     "tmem_datapath_layout",
     "wg_local_layout",
+    "wgmma_fragment",
 ]
 
 
@@ -63,22 +64,57 @@ def wg_local_layout(cols: int, rows: int = 128) -> TileLayout:
     return TileLayout([*turns, Iter(lanes, 1, tid_in_wg), Iter(cols, 1)])
 
 
+@public
+def wgmma_fragment(rows: int, columns: int, operand: str = "D", element: str = "float32") -> TileLayout:
+    """Who of a warpgroup holds which element of D, or of A in registers, of ``wgmma``: 64 rows, or several times that.
+
+    Of each 64 rows, warp w holds 16w and the 15 after it. Slots count elements, the low bits of the first register
+    first. A has elements of ``element``, D of 32 or 16 bits alike.
+
+    >>> wgmma_fragment(64, 128)
+    S[(4, 2, 8, 16, 4, 2):(32@tid_in_wg, 2, 4@tid_in_wg, 4, 1@tid_in_wg, 1)]
+    >>> wgmma_fragment(64, 16, "A", "bfloat16")
+    S[(4, 2, 8, 2, 4, 2):(32@tid_in_wg, 2, 4@tid_in_wg, 4, 1@tid_in_wg, 1)]
+
+    Source: PTX ISA, "Register Fragments" of wgmma.mma_async.
+    """
+    if operand not in ("A", "D"):
+        raise LayoutError(f"no fragment of wgmma's {operand}", given=operand, allowed=choices(operand, "AD"))
+    held = 2 if operand == "D" else 32 // dtype(element).bits  # neighbours of a row that a thread has
+    across = 4 * held * (1 if operand == "D" else 2)  # columns that the fragment comes in
+    if rows < 1 or columns < 1 or rows % 64 or columns % across:
+        raise LayoutError(
+            f"a fragment of {rows} x {columns} of wgmma's {operand}",
+            given=f"{rows} rows, {columns} columns",
+            allowed=f"multiples of 64 rows and {across} columns",
+        )
+    blocks = [Iter(rows // 64, columns // 2)] if rows > 64 else []
+    height = [Iter(4, 32, tid_in_wg), Iter(2, held), Iter(8, 4, tid_in_wg)]
+    width = [Iter(columns // (4 * held), 2 * held), Iter(4, 1, tid_in_wg), Iter(held, 1)]
+    return TileLayout([*blocks, *height, *(width if held > 1 else width[:-1])])
+
+
 DATAPATHS: dict[str, tuple[tuple[int, OnAxis], ...]] = {
     "D": ((128, OnAxis(1, TLane)),),
     "F": ((4, OnAxis(32, TLane)), (16, OnAxis(1, TLane))),
+    "B": ((64, OnAxis(1, TLane)),),
 }
 """Accumulator rows to lanes of tensor memory. Source: PTX ISA, "Data path layout organization": D is M = 128 of one CTA
-(lane = row), F is M = 64 (lane = row % 16 + 32 * (row / 16))."""
+(lane = row), F is M = 64 (lane = row % 16 + 32 * (row / 16)), B is a CTA's half of M = 128 of two (lane = row, and the
+second half of the columns 64 lanes further)."""
 
 
 @public
-def tmem_datapath_layout(datapath: str, rows: int, cols: int) -> TileLayout:
+def tmem_datapath_layout(datapath: str, rows: int, cols: int, sub_slab: int = 0) -> TileLayout:
     """Where an accumulator of ``rows`` by ``cols`` lies in tensor memory; columns count elements.
 
-    D: 128 rows, row r in lane r. F: 64 rows, row r in lane ``r % 16 + 32 * (r // 16)``.
+    D: 128 rows, row r in lane r. F: 64 rows, row r in lane ``r % 16 + 32 * (r // 16)``, with ``sub_slab=1`` 16 lanes
+    further, where a second tile has room. B: 64 rows, row r in lane r, the second half of the columns in lane r + 64.
 
     >>> tmem_datapath_layout("F", 64, 256)
     S[(4, 16, 256):(32@TLane, 1@TLane, 1@TCol)]
+    >>> tmem_datapath_layout("B", 64, 256)
+    S[(64, 2, 128):(1@TLane, 64@TLane, 1@TCol)]
     """
     if datapath not in DATAPATHS:
         raise LayoutError(f"unknown datapath {datapath!r}", given=datapath, allowed=choices(datapath, DATAPATHS))
@@ -86,7 +122,13 @@ def tmem_datapath_layout(datapath: str, rows: int, cols: int) -> TileLayout:
     height = product(it.extent for it in lanes)
     if rows != height:
         raise LayoutError(f"datapath {datapath} with {rows} rows", given=rows, allowed=f"{height} rows")
-    return TileLayout([*lanes, Iter(cols, 1, TCol)])
+    halves = 2 if datapath == "B" else 1
+    if cols <= 0 or cols % halves:
+        raise LayoutError(f"datapath {datapath} with {cols} columns", given=cols, allowed=f"a multiple of {halves}")
+    if sub_slab not in ((0, 1) if datapath == "F" else (0,)):
+        raise LayoutError(f"sub_slab={sub_slab} of datapath {datapath}", given=sub_slab, allowed="0, of F also 1")
+    columns = [*([Iter(halves, 64, TLane)] if halves > 1 else []), Iter(cols // halves, 1, TCol)]
+    return TileLayout([*lanes, *columns], (), [OnAxis(16, TLane)] if sub_slab else ())
 
 
 @public

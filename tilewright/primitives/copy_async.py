@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from tilewright.primitives.copy import From, To
 from tilewright.primitives.elements import one_dtype
 from tilewright.primitives.shapes import equal_extents
-from tilewright.primitives.table import WITHIN_A_CTA, In, Mismatch, Out, Tile, primitive
+from tilewright.primitives.table import WITHIN_A_CTA, Mismatch, Tile, primitive
 
 __all__ = ["copy_async"]
 
@@ -30,10 +31,18 @@ def unpacked(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Misma
 
 @primitive(scopes=(*WITHIN_A_CTA, "cluster"), shapes=equal_extents, elements=unpacked)
 def copy_async(
-    dst: Out, src: In, *, cta_group: Literal[1, 2] = 1, fmt: Literal["", "b4x16_p64", "b6x16_p32"] = ""
+    dst: To,
+    src: From,
+    *,
+    cta_group: Literal[1, 2] = 1,
+    fmt: Literal["", "b4x16_p64", "b6x16_p32"] = "",
+    vec_len: int | None = None,
+    clip: bool = False,
+    fill: float | int | None = None,
 ) -> None:
     """The call begins to move the elements of `src` to `dst`; waiting for its completion is the caller's.
 
     cta_group: CTAs that work on one tensor memory together. fmt: how the source is packed, 16 values in 16 bytes.
+    vec_len: elements of one access. clip, fill: as in `copy`.
     """
     dst[...] = src.reshape(dst.shape)

@@ -8,7 +8,8 @@ from functools import reduce
 from tilewright.dtypes import INT32, DType, common_dtype, dtype
 from tilewright.primitives.table import ElementRule, Mismatch, Tile
 
-__all__ = ["VECTOR_BYTES", "all_of", "arithmetic_dtype", "computable", "lengths_of", "one_dtype", "whole_vectors"]
+__all__ = ["VECTOR_BYTES", "all_of", "arithmetic_dtype", "computable", "convertible", "lengths_of", "one_dtype",
+           "whole_vectors"]  # fmt: skip
 
 FLOAT32 = dtype("float32")
 VECTOR_BYTES = (16, 8, 4, 2, 1)
@@ -35,6 +36,13 @@ def computable(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch |
         if tile.dtype.lanes > 1 or tile.dtype.kind not in ("bool", "int", "uint", "float"):
             return Mismatch("elements are numbers", f"{tile.name} is {tile.dtype}", "a scalar dtype")
     return None
+
+
+def convertible(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:
+    """All tiles have elements of one type, whatever it is, or all have numbers, outside of tensor memory."""
+    differ = one_dtype(tiles, keywords)
+    in_tmem = "tmem" in {tile.space for tile in tiles.values()}
+    return differ if differ is None or in_tmem else computable(tiles, keywords)
 
 
 def _computed(kind: DType) -> DType:

@@ -5,7 +5,7 @@ In the order in which to read:
     resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
     call, scope         what a variant sees: the tiles, and who executes the call
     conditions, hints   what variants ask, and changes that might help; report: what is told
-    copy, copy_async, fill, elementwise, reduce, scan, permute_layout, gemm
+    copy, copy_async, fill, elementwise, reduce, scan, permute_layout, gemm, gemm_async
                         the variants
     walks, partition    tables of addresses, and the way back from a table to an expression
     inside, values      regions that may leave their buffer; the value of a fill
@@ -15,6 +15,7 @@ In the order in which to read:
     matrices            what the variants with ldmatrix and stmatrix share
     cells, tmem_copies, tmem_sources
                         what those with tensor memory share
+    smem_descriptors    where the tensor cores find matrices in shared memory
     reductions, partials, prefixes, deals
                         what is computed, who has parts of it, and how threads share out a memory
     blocks, staging, scaling

@@ -16,6 +16,7 @@ from tilewright.tile.scope import SPOKEN
 __all__ = [
     "between",
     "between_in_order",
+    "bits_only",
     "constant_extents",
     "element_bits",
     "kept_inside",
@@ -75,6 +76,12 @@ def only_in(*spaces: str) -> Condition:
         return None if outside is None else f"{outside.name} is in {outside.space} memory, not in {listed}"
 
     return check
+
+
+@condition("both sides have one dtype")
+def bits_only(call: TileCall) -> str | None:
+    dst, src = call["dst"], call["src"]
+    return None if dst.dtype == src.dtype else f"{src.dtype} becomes {dst.dtype}, which is computed"
 
 
 @condition("the region is known to be inside of its buffer")

@@ -117,6 +117,8 @@ class Computation:
 
     def summary(self) -> str:
         """``in float32``, where that says something."""
+        if self.formula.text == "src":
+            return f", converted to {self.dst}"
         return f", computed in {self.kind}" if self.kind != self.dst else ""
 
 
@@ -196,7 +198,7 @@ def _placed(node: Expr, digits: Sequence[Value]) -> Expr | None:
 
 def computation(call: TileCall) -> Computation | Moving:
     """What is to be computed. Raises DispatchError for types with which it means nothing."""
-    formula = call.row.formula
+    formula = call.row.formula or _conversion(call)
     if formula is None:
         return Moving(call.dtype)
     dst, *tiles = ((operand.name, side.dtype) for operand, side in call.operands)
@@ -233,6 +235,11 @@ def _fused(call: TileCall, dst: DType, formula: Formula) -> Fused:
             Mismatch(error.what, str(error.given or text), str(error.allowed or "one common dtype"), error.hint)
         ) from None
     return Fused(formula, kind, dst, call.scalars, {FORMULA: text}, step)
+
+
+def _conversion(call: TileCall) -> Formula | None:
+    """The formula of a copy between different dtypes."""
+    return PRIMITIVES["cast"].formula if len({side.dtype for side in call.tiles}) > 1 else None
 
 
 def _kind(call: TileCall, tiles: list[DType], values: Mapping[str, Expr], dst: DType, formula: Formula) -> DType:

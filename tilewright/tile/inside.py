@@ -10,12 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.dtypes import INT32, INT64
-from tilewright.ir import Expr, Value, as_expr, binary, const_value
-from tilewright.ir.widths import has_wide_strides
+from tilewright.ir import Expr, Value, binary, const_value
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.owners import all_hold
-from tilewright.tile.walks import Ints
+from tilewright.tile.walks import Ints, plus
 
 __all__ = ["inside", "inside_tests", "open_dimensions", "splits"]
 
@@ -40,12 +38,12 @@ def inside(call: TileCall, side: Side, digits: Sequence[Value]) -> Expr | None:
 def inside_tests(call: TileCall, side: Side, first: Sequence[Value], last: Sequence[Value]) -> list[Expr]:
     """What is to be asked of the elements between these coordinates, to know that they are inside of the buffer."""
     facts, tests = call.facts, list[Expr]()
-    kind = INT64 if has_wide_strides(side.buffer, facts) else INT32
     for dim in open_dimensions(call, side):
-        start = as_expr(side.starts[dim], kind)
-        if not facts.less(-1, side.starts[dim]):
-            tests.append(binary(">=", start + first[dim], 0))
-        tests.append(binary("<", start + last[dim], side.buffer.shape[dim]))
+        start = side.starts[dim]
+        begin, end = plus(start, first[dim]), plus(start, last[dim])
+        if not facts.less(-1, start):
+            tests.append(binary(">=", begin, 0))
+        tests.append(binary("<", end, side.buffer.shape[dim]))
     return tests
 
 

@@ -139,12 +139,13 @@ def _whole_table(layout: Layout, shape: tuple[int, ...]) -> dict[str, Ints]:
 # Neighbours and alignment
 
 
-def vector_lengths(call: TileCall) -> list[int]:
-    """Elements of the vectors to try, the widest first: 128 bits down to 8, whole elements and whole bytes.
+def vector_lengths(call: TileCall, least: int = 1) -> list[int]:
+    """Elements of the vectors to try, the widest first: 16 bytes down to ``least``, whole elements and whole bytes.
 
-    The call's ``vec_len=`` leaves only that one.
+    Elements of tiles in registers, which no access moves, may be wider. The call's ``vec_len=`` leaves only that one.
     """
-    lengths = lengths_of(max(side.dtype.bits for side in call.tiles))
+    bits = max((side.dtype.bits for side in call.tiles if side.space != "local"), default=8)
+    lengths = [length for length in lengths_of(bits) if length * bits >= 8 * least]
     asked = call.option("vec_len")
     return lengths if asked is None else [length for length in lengths if length == asked]
 
@@ -153,21 +154,23 @@ def widest_vector(
     call: TileCall,
     sides: Sequence[tuple[Side, Places, Ints]],
     also: Callable[[int], str | None] = lambda _: None,
+    least: int = 1,
 ) -> tuple[int, str]:
     """Elements of the widest vector that every side admits, and why not the widest of all ("" if it is).
 
     Each side comes with its places and the elements, whose last axis a thread goes along; ``also`` may know more that
-    speaks against a length. Raises Decline where not even
-    the narrowest vector fits.
+    speaks against a length. least: bytes of the narrowest vector. Raises Decline where not even that fits.
     """
     problems: list[str] = []
-    for length in vector_lengths(call):
+    for length in vector_lengths(call, least):
         found = (run_problem(call, side, where, elements, length) for side, where, elements in sides)
         problem = next((each for each in found if each), None) or also(length)
         if problem is None:
             return length, problems[0] if problems else ""
         problems.append(problem)
-    raise Decline(problems[-1] if problems else f"vec_len={call.option('vec_len')} is no vector of 8 to 128 bits")
+    raise Decline(
+        problems[-1] if problems else f"vec_len={call.option('vec_len')} is no vector of {8 * least} to 128 bits"
+    )
 
 
 def run_problem(call: TileCall, side: Side, where: Places, elements: Ints, length: int) -> str | None:

@@ -13,6 +13,7 @@ from math import inf
 import ml_dtypes
 import numpy as np
 
+from tilewright import isa
 from tilewright.dtypes import INT32, INT64, DType, dtype
 from tilewright.ir import Expr, as_expr, binary, cast, const, const_value, select
 from tilewright.primitives.reduce import axes_of
@@ -38,12 +39,13 @@ def limit_of(kind: DType, *, largest: bool) -> float:
 @dataclass(frozen=True, slots=True)
 class Operation:
     """identity: for a dtype. join: the number that two come to. warp: the instruction that a whole warp joins 32-bit
-    integers by. finds: the result is a position.
+    integers by. with_nan: the function of floats in which a NaN wins. finds: the result is a position.
     """
 
     identity: Callable[[DType], float]
     join: Callable[[Expr, Expr], Expr]
     warp: str = ""
+    with_nan: str = ""
     ordered: bool = False
     finds: bool = False
     truth: bool = False
@@ -56,8 +58,12 @@ def _joined(op: str) -> Callable[[Expr, Expr], Expr]:
 OPERATIONS = {
     "sum": Operation(lambda _: 0, _joined("+"), "cuda.reduce_add_sync"),
     "prod": Operation(lambda _: 1, _joined("*")),
-    "max": Operation(lambda kind: limit_of(kind, largest=False), _joined("max"), "cuda.reduce_max_sync", ordered=True),
-    "min": Operation(lambda kind: limit_of(kind, largest=True), _joined("min"), "cuda.reduce_min_sync", ordered=True),
+    "max": Operation(
+        lambda kind: limit_of(kind, largest=False), _joined("max"), "cuda.reduce_max_sync", "maximum", ordered=True
+    ),
+    "min": Operation(
+        lambda kind: limit_of(kind, largest=True), _joined("min"), "cuda.reduce_min_sync", "minimum", ordered=True
+    ),
     "any": Operation(lambda _: 0, _joined("|"), "cuda.reduce_or_sync", truth=True),
     "all": Operation(lambda _: 1, _joined("&"), "cuda.reduce_and_sync", truth=True),
     "argmax": Operation(lambda kind: limit_of(kind, largest=False), _joined(">"), finds=True),
@@ -110,11 +116,9 @@ class Reduction:
         if self.row.finds:
             taken = self._is_before(one, other)
             return select(taken, a, b), select(taken, one[1], other[1])
-        number = self.row.join(a, b)
-        if not (self.propagates and a.dtype.is_float):
-            return (number,)
-        both = binary("and", binary("==", a, a), binary("==", b, b))
-        return (select(both, number, binary("+", a, b)),)
+        if self.propagates and a.dtype.is_float:
+            return (isa.call(self.row.with_nan, a, b),)
+        return (self.row.join(a, b),)
 
     def _is_before(self, one: Partial, other: Partial) -> Expr:
         """Is the first of the two the one that is looked for? A NaN comes before numbers, a lower position before."""

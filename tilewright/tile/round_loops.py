@@ -36,11 +36,12 @@ from tilewright.tile.rounds import Rounds
 from tilewright.tile.shares import LETTERS
 from tilewright.tile.walks import digits_of, plus, times
 
-__all__ = ["Writer", "emit_rounds", "once_each", "own_digits"]
+__all__ = ["Step", "Writer", "emit_rounds", "once_each", "own_digits"]
 
 
 Write: TypeAlias = Callable[[], None]
 Each: TypeAlias = Callable[[Value], None]
+Step: TypeAlias = Callable[[Value, Value, Value, bool], None]
 
 
 def emit_rounds(plan: Rounds, call: TileCall, out: Builder) -> None:
@@ -107,7 +108,7 @@ class Writer:
                     access = round_ if plan.spread else number
                     step(u, round_, access, asked)
 
-    def steps(self) -> list[Callable[[Value, Value, Value, bool], None]]:
+    def steps(self) -> list[Step]:
         """What is written for the runs of a batch, one after the other."""
         return [self.load, self.store] if set(self.loaded) - {"dst"} else [self.store]
 
@@ -174,7 +175,7 @@ class Writer:
                 out.store(self.loaded[name], u if single else plus(times(u, plan.vector), e), here)
 
         def filled(e: Value) -> None:
-            out.store(self.loaded["src"], plus(times(u, plan.vector), e), cast(self.fill, call.dtype))  # type: ignore[arg-type]  # asked first
+            out.store(self.loaded["src"], plus(times(u, plan.vector), e), cast(self.fill, call["src"].dtype))  # type: ignore[arg-type]  # asked first
 
         if not asked:
             runs()

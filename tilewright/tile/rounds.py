@@ -7,8 +7,9 @@ that is the same in all threads. `round_loops` writes the code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,9 +23,11 @@ from tilewright.tile.partition import element_numbers, places, repeats, tracked,
 from tilewright.tile.shares import LETTERS, in_memory_order
 from tilewright.tile.walks import Ints, Offset, Walk, walk_of
 
-__all__ = ["MOST_LISTED", "Rounds", "by_holders", "by_turns", "in_batches", "numbers_in", "registers_alike"]
+__all__ = ["MOST_LISTED", "Rounds", "by_holders", "by_turns", "held_elsewhere", "in_batches", "numbers_in",
+           "registers_alike"]  # fmt: skip
 
 MOST_LISTED = 1 << 17  # elements of a region whose addresses are listed
+Also: TypeAlias = Callable[[Ints, int], str | None]
 IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
 
 
@@ -85,14 +88,17 @@ def numbers_in(call: TileCall, side: Side) -> Ints:
 # Who takes which element
 
 
-def by_turns(call: TileCall) -> Rounds:
-    """The threads of the scope take runs in turns, in the order of a memory. Raises Decline."""
+def by_turns(call: TileCall, also: Also = lambda *_: None, least: int = 1) -> Rounds:
+    """The threads of the scope take runs in turns, in the order of a memory. Raises Decline.
+
+    also: what else speaks against runs of so many elements in this order. least: bytes of the shortest run.
+    """
     if int(call["dst"].size or 0) > MOST_LISTED:
         raise Decline(f"{call['dst'].size} elements, too many to lay out one by one")
     order = in_memory_order(_leading(call))
     at_hand = {name: side for name, side in call.sides.items() if side.space == "local"}
     memory = _memory(call)
-    vector, limit = _vector(call, memory, order)
+    vector, limit = _vector(call, memory, order, also, least)
     starts, threads = order[::vector], call.scope.threads
     rounds = -(-len(starts) // threads)
     partial = len(starts) if len(starts) < rounds * threads else 0
@@ -156,6 +162,22 @@ def registers_alike(call: TileCall) -> Side | None:
     return max(spread, key=lambda side: int(side.size or 0), default=None)
 
 
+def held_elsewhere(call: TileCall, local: Side) -> list[str]:
+    """The sources in registers that the holders of ``local`` do not have, or not all in the same slots."""
+    held, elements = _expanded(call, local, owners(call, local, loading=True))
+    for side in call.tiles:
+        if side.space == "local":
+            held, elements = _within(held, elements, owners(call, side, loading=True))
+    found = []
+    for name, side in call.sides.items():
+        if side.space == "local" and side is not local and name != "dst":
+            try:
+                _slots(call, side, held, elements)
+            except Decline:
+                found.append(name)
+    return found
+
+
 def _finished(call: TileCall, plan: Rounds) -> Rounds:
     most = in_batches(sum(name != "dst" and name not in plan.single for name, _ in plan.offsets))
     pairs = plan.vector % 2 == 0 and isinstance(plan.computing, Computation) and plan.computing.packs(call)
@@ -202,9 +224,11 @@ def _single(call: TileCall, order: Ints, vector: int) -> frozenset[str]:
     return frozenset(name for name, side in sides if repeats(numbers_in(call, side)[order], vector))
 
 
-def _vector(call: TileCall, memory: Mapping[str, Side], order: Ints) -> tuple[int, str]:
+def _vector(
+    call: TileCall, memory: Mapping[str, Side], order: Ints, also: Also = lambda *_: None, least: int = 1
+) -> tuple[int, str]:
     sides = [(side, places(side, call.facts), numbers_in(call, side)[order]) for side in memory.values()]
-    return widest_vector(call, sides, lambda length: _crooked(call, order, length))
+    return widest_vector(call, sides, lambda length: _crooked(call, order, length) or also(order, length), least)
 
 
 def _crooked(call: TileCall, order: Ints, length: int) -> str | None:

@@ -11,7 +11,6 @@ from tilewright.isa import INSTRUCTIONS, RegisterFence
 from tilewright.sim.checks.base import Check, register
 
 if TYPE_CHECKING:
-    from tilewright.isa import Fence, ProxyFence
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.pending import Operation
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Unfenced"]
@@ -54,38 +54,44 @@ class Uses:
 
 
 class Unfenced(Check):
+    def __init__(self, program: Subject) -> None:
+        super().__init__(program)
+        self.uses: dict[Wave, Uses] = {}  # of the waves that run
+        self.is_needed = any(bound.form.issue and bound.form.issue.fenced for bound in program.operations)
+
     def start(self, wave: Wave) -> None:
-        if any(bound.form.issue and bound.form.issue.fenced for bound in self.program.operations):
-            wave.pending.uses = Uses(wave)
+        self.uses[wave] = Uses(wave)
+        wave.pending.watched = self.is_needed
+
+    def ended(self, wave: Wave) -> None:
+        del self.uses[wave]
 
     def watch(self, site: Site) -> Hook | None:
         place = site.place
-        if place is None or place.space != "local" or not self.program.has_asynchronous:
+        if place is None or place.space != "local" or not self.is_needed:
             return None
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
-            pending = batch.wave.pending
-            issue = pending.issuing.bound.form.issue if pending.issuing is not None else None
-            if pending.uses is None or (issue is not None and issue.fenced):
+            issuing, uses = batch.wave.pending.issuing, self.uses[batch.wave]
+            issue = issuing.bound.form.issue if issuing is not None else None
+            if issue is not None and issue.fenced:
                 return
             words = slice((at.lo - place.start) // WORD, -(-(at.hi + site.width - place.start) // WORD))
-            last = pending.uses.of(place)[batch.ctas, batch.warps, words]
-            np.copyto(last, pending.uses.number(site), where=mask.full.any(-1)[..., None])
+            last = uses.of(place)[batch.ctas, batch.warps, words]
+            np.copyto(last, uses.number(site), where=np.asarray(mask.full.any(-1))[..., None])
 
         return hook
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence | RegisterFence) -> None:
-        uses = batch.wave.pending.uses
-        if uses is None or not isinstance(fence, RegisterFence):
-            return
-        warps = mask.full.any(-1)
+    def fenced_registers(self, batch: Batch, mask: Mask, fence: RegisterFence) -> None:
+        uses = self.uses[batch.wave]
+        warps = np.asarray(mask.full.any(-1))
         uses.fenced[batch.ctas, batch.warps] |= warps
         for last in uses.last.values():
             np.copyto(last[batch.ctas, batch.warps], 0, where=warps[..., None])
 
     def issued(self, operation: Operation) -> None:
-        uses, issue = operation.batch.wave.pending.uses, operation.form.issue
-        if uses is None or issue is None or not issue.fenced:
+        uses, issue = self.uses[operation.batch.wave], operation.form.issue
+        if issue is None or not issue.fenced:
             return
         rows, warps = (each[:, ::32] // unit for each, unit in zip(operation.issuers.each(), (1, 32), strict=True))
         fence = next(f"T.{name}()" for name, row in INSTRUCTIONS.items()

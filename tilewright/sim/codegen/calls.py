@@ -187,7 +187,8 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
             name = e.out.constant("X", file)
             address = e.out.named("a", at)
             flags = f"{name}.flags(b, {mask}, {address})" if e.with_shadows else "None"
-            return f"{name}.load(b, {mask}, {address})", flags
+            held = bound.form.issue is not None and row.name in bound.form.issue.holds  # looked at when it is issued
+            return f"{name}.load(b, {mask}, {address}{', checked=True' if held else ''})", flags
     texts: list[str] = []
     shadows: list[str | None] = []
     moves = bound.form.moves and e.with_shadows and row.kind != "tmem"  # which says where

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.isa import Access, Sync
+from tilewright.isa import Access, RegisterFence, Sync
 from tilewright.sim.machine.counts import Line
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.overlaps import blocks_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tilewright.errors import Span
-    from tilewright.isa import Fence, ProxyFence, RegisterFence
+    from tilewright.isa import Fence, ProxyFence
     from tilewright.sim.machine.address import Part
     from tilewright.sim.machine.arrays import Array, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look
@@ -89,7 +89,10 @@ class Device:
         """A fence, or the lanes of whole warps meeting where none of them can be elsewhere."""
         if not isinstance(what, Sync):
             for check in self.checks:
-                check.fenced(batch, mask, what)
+                if isinstance(what, RegisterFence):
+                    check.fenced_registers(batch, mask, what)
+                else:
+                    check.fenced(batch, mask, what)
             return
         if not batch.has_whole_warps(mask):
             raise SimulationError(

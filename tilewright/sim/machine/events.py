@@ -50,8 +50,11 @@ class Events:
     def warps_met(self, batch: Batch, mask: Mask) -> None:
         """The lanes of each active warp have met."""
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence | RegisterFence) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
         """A thread ordered its own accesses."""
+
+    def fenced_registers(self, batch: Batch, mask: Mask, fence: RegisterFence) -> None:
+        """A warp ordered what it did to its registers."""
 
     def signalled(
         self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None

@@ -87,7 +87,8 @@ class RegisterFile:
 
     def check(self, batch: Batch, mask: Mask, at: Any) -> None:
         """Look at the registers before they are accessed."""
-        if self.run and not at.parts and self.is_inside(at.start) and not batch.wave.pending.watched:
+        pending = batch.wave.pending
+        if self.run and not at.parts and self.is_inside(at.start) and not (pending.loading or pending.watched):
             return
         if self.run:
             self.sites[0].reach(batch, mask, at)

@@ -81,6 +81,7 @@ class Operation:
     serial: Ints
     touched: tuple[Touched, ...] = ()
     signals: tuple[Touched, ...] = ()
+    is_joined: bool = field(default=False, init=False)
     _read: list[NDArray[Any]] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -171,9 +172,38 @@ class Operation:
     def _marks(self) -> bool:
         return self.instruction.with_shadows and not self.is_commit
 
+    def goes_on_with(self, later: Operation) -> bool:
+        """Does a later one update the same registers, of the same issuers, by what this one's form can join?"""
+        mine, other, issue = self.instruction.bound, later.instruction.bound, later.form.issue
+        if self.form.joined is None or issue is None or mine.form is not other.form or mine.mods != other.mods:
+            return False
+        same = self.batch.key == later.batch.key and np.array_equal(self.issuers.each(), later.issuers.each())
+        if not same or not later.arguments[issue.accumulates].all():
+            return False
+        registers, others = list(self.registers()), list(later.registers())
+        return all(
+            a[0] is b[0] and (a[1].start, a[1].parts) == (b[1].start, b[1].parts)
+            for a, b in zip(registers, others, strict=True)
+        )
+
+    def join(self, later: list[Operation]) -> None:
+        """Do what the later ones do too, as one operation."""
+        everyone = [self, *later]
+        for operation in everyone:
+            operation.read()
+        assert self.form.joined is not None
+        found = self.form.joined([operation._read for operation in everyone], **self.instruction.keywords)
+        if found is None:
+            return
+        if self._marks:
+            self._flags = self.form.joined([one._flags for one in everyone], **self.instruction.keywords) or []
+        self._read = found
+        for operation in later:
+            operation.is_joined = True
+
     def complete(self) -> None:
         """What the operation does, done; operations that combine go one after the other."""
-        if not self.is_commit:
+        if not self.is_commit and not self.is_joined:
             if any(access.rmw for access in self.form.touched):
                 for issuer in range(len(self.issuers.rows)):
                     self._carry_out([one.on_behalf(issuer) for one in self.touched], slice(issuer, issuer + 1))
@@ -259,25 +289,32 @@ def _ones(one: Touched) -> NDArray[Any]:
     return np.ones((*one.at.shape, one.width), np.uint8)
 
 
+def _join(operations: list[Operation]) -> None:
+    """Runs of operations that one can do, joined."""
+    run: list[Operation] = []
+    for operation in [*operations, None]:
+        if run and (operation is None or not run[0].goes_on_with(operation)):
+            if len(run) > 1:
+                run[0].join(run[1:])
+            run = []
+        if operation is not None:
+            run.append(operation)
+
+
 class Pending:
     """The queue of a wave. last: the number of the operation that was issued last. loading: must accesses to registers
     be looked at, since some may be in flight? issuing: the instruction that is looking at its own. commits: by group,
-    (CTAs, threads), how many each thread has made. uses: what else was done to registers, for the check that asks.
+    (CTAs, threads), how many each thread has made. watched: does a check look at all accesses to registers?
     """
 
     def __init__(self, wave: Wave) -> None:
         self.wave = wave
         self.loading = False
-        self.uses: Any = None
+        self.watched = False
         self.issuing: Instruction | None = None
         self.queue: deque[Operation] = deque()
         self.last = 0
         self.commits: dict[str, Ints] = {}
-
-    @property
-    def watched(self) -> bool:
-        """Must accesses to registers be looked at?"""
-        return self.loading or self.uses is not None
 
     def commits_of(self, group: str) -> Ints:
         """(CTAs, threads): how many commits of a group each thread has made."""
@@ -343,7 +380,10 @@ class Pending:
     def wait(self, batch: Batch, mask: Mask, effect: Wait, pending: int | None) -> None:
         """Completes, of the operations of a group that these threads have issued, those that they wait for."""
         waiting = Waiting(effect, self._threads(batch, mask), self.commits_of(effect.group), pending)
-        for operation in [each for each in self.queue if waiting.covers(each).any()]:
+        covered = [each for each in self.queue if waiting.covers(each).any()]
+        if not effect.reads:
+            _join(covered)
+        for operation in covered:
             if effect.reads:
                 operation.read()
                 continue

@@ -182,8 +182,7 @@ class Site:
         for size in np.unique(np.broadcast_to(sizes, mask.shape)[mask.full]).tolist():
             lanes = mask.narrowed(sizes == size) if size else None
             if lanes is not None:
-                at = harmless(at, lanes)
-                (self if size == self.width else self._sized(size)).touch(batch, lanes, at)
+                (self if size == self.width else self._sized(size)).touch(batch, lanes, harmless(at, lanes))
 
     def _sized(self, nbytes: int) -> Site:
         """This site, where it touches less."""

@@ -6,7 +6,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from tilewright.ir import Call, Kernel, Launch, expressions, statements
-from tilewright.isa import bind
+from tilewright.isa import Fence, ProxyFence, bind
 from tilewright.sim.machine.places import Place, Places
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ class Subject:
     """kernel: of stage "lowered". checks: names out of `CHECKS`. groups: buffers whose arguments share memory.
 
     sites: the places of the kernel that touch memory. tallies: the instructions that are counted. thread_parts: address
-    parts that depend on thread numbers only, by the warps, kept for all runs.
+    parts that depend on thread numbers only, by the warps, kept for all runs. fences_shared: is there any fence of
+    shared memory alone?
     """
 
     def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
@@ -38,7 +39,10 @@ class Subject:
         self.thread_parts: dict[tuple[int, int, int], dict[int, Part]] = {}
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
         calls = (expr for stmt in statements(kernel.body) for expr in expressions(stmt) if isinstance(expr, Call))
-        self.operations = [bound for bound in map(bind, calls) if bound.form.asynchronous]
+        bounds = list(map(bind, calls))
+        self.operations = [bound for bound in bounds if bound.form.asynchronous]
+        fences = (bound.form.fence for bound in bounds)
+        self.fences_shared = any(isinstance(one, Fence | ProxyFence) and one.is_of_shared for one in fences)
 
     @property
     def has_asynchronous(self) -> bool:

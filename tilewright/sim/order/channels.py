@@ -186,8 +186,9 @@ class Phases:
 
     def _loosened(self, known: Known) -> Known:
         """What is handed on across CTAs where a scope does not hold them: the order of reads, with a warning."""
-        firm, loose = np.split(known.threads, [self.clocks.loose], axis=1)
-        return Known(np.hstack((np.zeros_like(firm), np.maximum(firm, loose))), known.parts, known.cluster)
+        threads, size = np.zeros_like(known.threads), self.clocks.size
+        threads[:, size : 2 * size] = np.maximum(known.threads[:, :size], known.threads[:, size : 2 * size])
+        return Known(threads, known.parts, known.cluster)
 
     def _looked(self, state: _Barriers, who: Actors, home: Ints) -> None:
         self.clocks.now += 1
@@ -217,12 +218,15 @@ class Pattern:
 
 @dataclass(eq=False, slots=True)
 class _Passed:
-    """Lanes of a warp that have passed a fence. known: what they all knew; time: when that was."""
+    """Lanes of a warp that have passed a fence. known: what they all knew; time: when that was. first: the block of
+    columns that it is about, 0 for all memory.
+    """
 
     lanes: Bools
     scope: str
     known: Known
     time: int
+    first: int
 
 
 class Fences:
@@ -232,24 +236,29 @@ class Fences:
         self.clocks = clocks
         self.latest: dict[tuple[int, int], list[_Passed]] = {}  # row and warp
 
-    def passed(self, who: Actors, scope: str) -> None:
-        """Lanes have passed a fence that releases."""
+    def passed(self, who: Actors, scope: str, *, of_shared: bool) -> None:
+        """Lanes have passed a fence that releases. of_shared: shared memory alone."""
         clocks = self.clocks
-        common = clocks.published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)))
+        first = clocks.narrow if of_shared else 0
+        common = self._published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)), first)
         for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
             older = self.latest.get((row, warp), [])
             for passed in older:
-                if passed.scope == scope:
+                if (passed.scope, passed.first) == (scope, first):
                     passed.lanes = passed.lanes & ~who.lanes[k]
             rest = who.lanes[k].copy()
             made = []
             for thread in clocks.alone:
                 if thread >> 5 == warp and rest[thread & 31]:
                     one = Actors.threads(np.array([row]), np.array([thread]))
-                    made.append(_Passed(one.lanes[0], scope, clocks.published(one), clocks.now))
+                    made.append(_Passed(one.lanes[0], scope, self._published(one, first), clocks.now, first))
                     rest[thread & 31] = False
-            made.append(_Passed(rest, scope, common[np.array([k])], clocks.now))
+            made.append(_Passed(rest, scope, common[np.array([k])], clocks.now, first))
             self.latest[row, warp] = [passed for passed in (*older, *made) if passed.lanes.any()]
+
+    def _published(self, who: Actors, first: int) -> Known:
+        known = self.clocks.published(who)
+        return self.clocks.about_shared(known) if first else known
 
     def before(self, who: Actors, k: int) -> Iterator[Pattern]:
         """What a relaxed arrival of the warp number k among these publishes."""
@@ -259,7 +268,7 @@ class Fences:
         """What some lanes of a warp publish by a strong write."""
         for passed in self.latest.get((row, warp), ()):
             if (own := passed.lanes & lanes).any():
-                first = int(self.clocks.first_column(np.array(row))) + 32 * warp
+                first = passed.first + int(self.clocks.first_column(np.array(row))) + 32 * warp
                 times = passed.known.threads.copy()
                 times[:, first : first + 32][:, own] = passed.time
                 known = Known(times, passed.known.parts, passed.known.cluster, passed.known.far)

@@ -108,7 +108,8 @@ class Ledger:
 
 class Clocks:
     """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps; in clusters, from column
-    ``loose`` on, once more: up to when *reads* surely come first in practice, though no scope says so. parts: (rows,
+    ``loose`` on, once more: up to when *reads* surely come first in practice, though no scope says so. From column
+    ``narrow`` on, where fences of shared memory alone are used: up to when accesses there come first. parts: (rows,
     knowers, numbers), flags; everything is known of number 0, which nobody has. knower: of each thread the one it is.
 
     now: the time. floor: all CTAs' threads know all others of their CTA up to then. version changes with what is known.
@@ -118,8 +119,10 @@ class Clocks:
         self.wave = wave
         run = wave.run
         self.threads = 32 * run.warps
-        self.loose: int = run.cluster_ctas * self.threads if run.cluster_ctas > 1 else 0
-        self.width: int = run.cluster_ctas * self.threads + self.loose
+        self.size: int = run.cluster_ctas * self.threads
+        self.loose: int = self.size if run.cluster_ctas > 1 else 0
+        self.narrow: int = self.size + self.loose if run.program.fences_shared else 0
+        self.width: int = (self.narrow or self.loose) + self.size
         rows = 1 if run.cluster_ctas == 1 and not has_parts else wave.ctas
         self.known: Times = np.zeros((rows, run.warps, self.width), np.int32)
         self.known[..., np.tile(~run.exists.reshape(-1), self.width // self.threads)] = FOREVER
@@ -175,14 +178,25 @@ class Clocks:
             self._bounds[look.key] = mine.reshape(*mine.shape[:2], -1, 32).min(-1)
         return self._bounds[look.key]
 
+    @property
+    def of_shared(self) -> tuple[int, ...]:
+        """The blocks of columns that count for shared memory, beside the first."""
+        return (self.narrow,) if self.narrow else ()
+
     def knows(
-        self, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints, times: Ints, *, loosely: bool = False
+        self, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints, times: Ints, *, also: tuple[int, ...] = ()
     ) -> Bools:
-        """Does each knower of the CTAs in ``rows`` know those threads of CTAs of the grid up to those times?"""
+        """Does each knower of the CTAs in ``rows`` know those threads of CTAs of the grid up to those times?
+
+        also: the first columns of further blocks that count.
+        """
         size = self.wave.run.cluster_ctas
         near = ctas // size == self.cluster_of(rows)
-        columns = np.where(near, ctas % size * self.threads + threads, 0) + loosely * self.loose
-        found: Bools = near & (self.known[self.at(rows), knowers, columns] >= times)
+        columns = np.where(near, ctas % size * self.threads + threads, 0)
+        found: Bools = self.known[self.at(rows), knowers, columns] >= times
+        for first in also:
+            found |= self.known[self.at(rows), knowers, columns + first] >= times
+        found &= near
         if self.far and not near.all():
             for k in np.flatnonzero(~near).tolist():
                 far = self.far.get((int(rows[k]), int(knowers[k])), {}).get(int(ctas[k]))
@@ -210,6 +224,16 @@ class Clocks:
         own = self.first_column(who.rows) + 32 * who.warps
         threads[which, own[which] + lane] = np.maximum(threads[which, own[which] + lane], self.now)
         return Known(threads, parts, self.cluster_of(who.rows), far if self.far else [])
+
+    def about_shared(self, known: Known) -> Known:
+        """What a fence of shared memory alone hands on of it."""
+        threads = np.zeros_like(known.threads)
+        threads[:, self.narrow :] = self.times_of_shared(known)
+        return Known(threads, known.parts, known.cluster)
+
+    def times_of_shared(self, known: Known) -> Times:
+        """Up to when threads of the cluster are known as to shared memory."""
+        return np.maximum(known.threads[:, : self.size], known.threads[:, self.narrow : self.narrow + self.size])
 
     def learn(self, who: Actors, known: Known) -> None:
         """These lanes, no warp twice, come after what was published, a row of it for each."""

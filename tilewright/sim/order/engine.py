@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.isa import Fence, ProxyFence, RegisterFence, Signal
+from tilewright.isa import Fence, ProxyFence, Signal
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.coordinates import element_text
@@ -226,9 +226,7 @@ class Order(Check):
             self._expand(batch.wave)
         self.orders[batch.wave].clocks.warps_met(batch, mask.full)
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence | RegisterFence) -> None:
-        if isinstance(fence, RegisterFence):
-            return
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
         order, who = self.orders[batch.wave], Actors.of(batch, mask)
         if isinstance(fence, Fence) and fence.scope == "warp":
             order.clocks.learn(who, order.clocks.published(who))
@@ -245,11 +243,11 @@ class Order(Check):
                 return
         self.locations.awake |= bool(sem)
         if sem in ACQUIRES:
-            self.locations.fenced(order.clocks, who, str(fence.scope))
+            self.locations.fenced(order.clocks, who, str(fence.scope), of_shared=fence.is_of_shared)
         if order.stores is not None:
             order.stores.fenced(who, fence)
         if sem in RELEASES:
-            order.fences.passed(who, str(fence.scope))
+            order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared)
 
     # m-barriers
 

@@ -156,8 +156,11 @@ class Locations:
         if released or found is not None:
             self._at[access.where] = _Location(access.scope, access.cta, access.width, _merged(released))
 
-    def fenced(self, clocks: Clocks, who: Actors, scope: str) -> None:
-        """Lanes have passed a fence that acquires: what they have observed comes before them now."""
+    def fenced(self, clocks: Clocks, who: Actors, scope: str, *, of_shared: bool) -> None:
+        """Lanes have passed a fence that acquires: what they have observed comes before them now.
+
+        of_shared: as to shared memory alone.
+        """
         size = clocks.wave.run.cluster_ctas
         for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
             cta = row + clocks.wave.first
@@ -165,7 +168,8 @@ class Locations:
                 lanes = pattern.lanes & who.lanes[k]
                 mutual = holds(pattern.scope, pattern.cta, cta, size) and holds(scope, cta, pattern.cta, size)
                 if lanes.any() and mutual:
-                    clocks.learn(Actors(who.rows[k : k + 1], who.warps[k : k + 1], lanes[None]), pattern.known)
+                    known = clocks.about_shared(pattern.known) if of_shared else pattern.known
+                    clocks.learn(Actors(who.rows[k : k + 1], who.warps[k : k + 1], lanes[None]), known)
 
 
 def _merged(patterns: list[Pattern]) -> list[Pattern]:

@@ -43,8 +43,8 @@ NOWHERE = (1 << 62, -1)  # a span without bytes
 
 @dataclass(eq=False, slots=True)  # not frozen: one is made for each access of a kernel
 class Access:
-    """look, mask: how to look at the tags. at: the bytes. time: of its record. loosely: is what surely comes first in
-    practice taken for known?
+    """look, mask: how to look at the tags. at: the bytes. time: of its record. also: blocks of the clocks' columns that
+    count as known, beside the first.
     """
 
     places: Places
@@ -55,7 +55,7 @@ class Access:
     mask: Mask
     at: Address
     time: int
-    loosely: bool = False
+    also: tuple[int, ...] = ()
 
     def tags(self) -> Tags:
         """What each lane leaves behind, (CTAs or 1, warps, 32)."""
@@ -166,6 +166,7 @@ class Places:
         self.name = name
         self.grain = grain
         self.is_global = is_global
+        self.is_shared = not is_global or pitch < 1 << 62
         self.tag = np.dtype(np.uint64 if is_global else np.uint32)
         self.shift = CTA + (CTA_BITS if is_global else 0)
         self.nbytes = nbytes
@@ -212,7 +213,8 @@ class Places:
         clocks.now += 1
         if self.tag.itemsize == 4 and clocks.now >> 32 - self.shift:
             self._widen()
-        return Access(self, clocks, site, batch, look, active, at, clocks.now)
+        also = clocks.of_shared if self.is_shared else ()
+        return Access(self, clocks, site, batch, look, active, at, clocks.now, also)
 
     def _widen(self) -> None:
         """Times have outgrown the tags."""

@@ -160,7 +160,11 @@ class Protocol:
             return True
         rows, knowers = np.array([row]), self.clocks.knower[[thread]]
         ctas = np.array([home + self.wave.first])
-        return bool(self.clocks.knows(rows, knowers, ctas, np.array([made.thread]), np.array([made.time]))[0])
+        return bool(
+            self.clocks.knows(
+                rows, knowers, ctas, np.array([made.thread]), np.array([made.time]), also=self.clocks.of_shared
+            )[0]
+        )
 
     # Other CTAs' memory
 

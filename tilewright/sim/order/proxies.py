@@ -124,7 +124,7 @@ class Stores:
         if fence.side == "acquire":
             self._acquired(who)
             return
-        until = self.clocks.published(who).threads.reshape(len(who), -1, 32).min(-1)[:, : self.since.shape[1]]
+        until = self.clocks.times_of_shared(self.clocks.published(who)).reshape(len(who), -1, 32).min(-1)
         until[np.arange(len(who)), self._warp(who.rows, who.warps)] = self.clocks.now
         seen = self.clocks.flags_of(who.rows, 32 * who.warps + who.lanes.argmax(1)) & SEEN
         parts = [np.flatnonzero(each) for each in seen]
@@ -142,7 +142,7 @@ class Stores:
         knowers = clocks.knower[32 * who.warps + who.lanes.argmax(1)]
         for half in self.halves:
             cta, thread, time = (np.full(count, of) for of in (half.row + clocks.wave.first, half.thread, half.time))
-            if clocks.knows(who.rows, knowers, cta, thread, time).any():
+            if clocks.knows(who.rows, knowers, cta, thread, time, also=clocks.of_shared).any():
                 self._cover(half.row, half.until, half.parts)
 
     def _cover(self, row: int, until: Times, parts: Ints) -> None:

@@ -105,7 +105,7 @@ def clash_with_reads(access: Access, found: Candidates) -> Clash | None:
     """The race of a write with earlier reads that is told; loose, where all of them come first in practice."""
     clash, _ = clash_of(access, found, with_writer=False)
     if clash is not None and access.clocks.loose:
-        strict, _ = clash_of(replace(access, loosely=True), found, with_writer=False)
+        strict, _ = clash_of(replace(access, also=(*access.also, access.clocks.loose)), found, with_writer=False)
         return strict or replace(clash, loose=True)
     return clash
 
@@ -117,7 +117,7 @@ def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[C
     """
     pairs = _pairs(access, found)
     who = (pairs.row, pairs.knower, pairs.other_cta, pairs.other_thread, pairs.time)
-    known = access.clocks.knows(*who, loosely=access.loosely)
+    known = access.clocks.knows(*who, also=access.also)
     many = found.tags & MANY != 0
     if with_writer and many.any():
         known[many] = _are_known_together(access, _select(pairs, many))
@@ -263,10 +263,10 @@ def _known_of(access: Access, record: Record, rows: Ints, knowers: Ints, ctas: I
     """Is what these threads did in a record known? What a warp did together, all of its lanes did."""
     time = np.full(len(rows), record.time)
     if not record.site.collective:
-        return access.clocks.knows(rows, knowers, ctas, threads, time, loosely=access.loosely)
+        return access.clocks.knows(rows, knowers, ctas, threads, time, also=access.also)
     known = np.ones(len(rows), np.bool_)
     for lane in range(32):
-        known &= access.clocks.knows(rows, knowers, ctas, threads & ~31 | lane, time, loosely=access.loosely)
+        known &= access.clocks.knows(rows, knowers, ctas, threads & ~31 | lane, time, also=access.also)
     return known
 
 

@@ -14,6 +14,7 @@ from tilewright.layout import Axis
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline, condition, variant
+from tilewright.tile.elements import computation
 from tilewright.tile.owners import all_hold, axes_of, check_own, gaps, held_here, owners
 from tilewright.tile.scope import INDEX
 
@@ -112,7 +113,9 @@ def _(plan: ElementPlan, call: TileCall, out: Builder) -> None:
         tests = [*held_here(call["dst"], dst), *held_here(call["src"], src)]
         inside.enter_context(out.when(all_hold(tests)))
         out.store(
-            call["dst"].buffer.flat(), dst.get("m", 0), Load(call["src"].buffer.flat(), (as_expr(src.get("m", 0)),))
+            call["dst"].buffer.flat(),
+            dst.get("m", 0),
+            computation(call).of({"src": Load(call["src"].buffer.flat(), (as_expr(src.get("m", 0)),))}, {}),
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import constant_extents, only_in
+from tilewright.tile.conditions import bits_only, constant_extents, only_in
 from tilewright.tile.dispatch import Chosen, variant
 from tilewright.tile.inner import inner_call, planned
 
@@ -24,7 +24,7 @@ class PermutedPlan:
         return f"permute_layout/{self.chosen.variant.name}: {self.chosen.plan.summary()}"
 
 
-@variant("copy", priority=3, when=[only_in("local"), constant_extents])
+@variant("copy", priority=3, when=[only_in("local"), bits_only, constant_extents])
 def permuted(call: TileCall) -> PermutedPlan:
     """The threads hand elements to those that hold them in the destination."""
     return PermutedPlan(planned(_permutation(call)))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import one_place_each, only_in
+from tilewright.tile.conditions import bits_only, one_place_each, only_in
+from tilewright.tile.copy.clipped import emit_runs
 from tilewright.tile.dispatch import Decline, condition, variant
-from tilewright.tile.flow import Flow, emit_flow, flowing
-from tilewright.tile.round_loops import emit_rounds
+from tilewright.tile.flow import Flow, flowing
 from tilewright.tile.rounds import MOST_LISTED, Rounds, by_holders, by_turns, registers_alike
 
 __all__ = ["rows"]
@@ -18,7 +17,12 @@ def alike(call: TileCall) -> str | None:
     return None if call.spaces.count("local") != 1 else "one side is in registers, the other is not"
 
 
-@variant("copy", priority=4, keywords=("vec_len",), when=[alike, only_in("local", "shared", "global"), one_place_each])
+@variant(
+    "copy",
+    priority=4,
+    keywords=("vec_len",),
+    when=[alike, bits_only, only_in("local", "shared", "global"), one_place_each],
+)
 def rows(call: TileCall) -> Rounds | Flow:
     """Runs in the order of a memory, threads in turns; extents may be those of the run."""
     size = call["dst"].size
@@ -31,9 +35,4 @@ def rows(call: TileCall) -> Rounds | Flow:
     return flowing(call) if size is None or size > MOST_LISTED else by_turns(call)
 
 
-@rows.emit
-def _(plan: Rounds | Flow, call: TileCall, out: Builder) -> None:
-    if isinstance(plan, Flow):
-        emit_flow(plan, call, out)
-    else:
-        emit_rounds(plan, call, out)
+rows.emit(emit_runs)
