@@ -36,6 +36,10 @@ Value = Any  # a number, a scalar, an element of a buffer
 class TileFunctions:
 {functions}
 
+class Scope(TileFunctions):
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
 class TileNamespace(TileFunctions):
 {scopes}
 
@@ -130,7 +134,7 @@ def _literal(value: object) -> str:
 
 def stub() -> str:
     """The text of `tx.pyi`."""
-    scopes = "\n".join(f"    {name}: TileFunctions" for name in SCOPES)
+    scopes = "\n".join(f"    {name}: Scope" for name in SCOPES)
     functions = "\n".join(line for name in sorted(PRIMITIVES) for line in _function(PRIMITIVES[name]))
     return _STUB.format(functions=functions, scopes=scopes)
 

@@ -340,7 +340,7 @@ def other_extents(x, y, m, A, B, C, D):
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "an operator without a meaning": (remainder, "no number|fails"),
+    "an operator without a meaning": (remainder, "tiles have no operator %"),
     "a tile as a condition": (truth, "answer for each element"),
     "bits of tiles": (inverted, "no operator ~"),
     "a result of memory without a place": (place_of_memory, "has no place"),
@@ -348,7 +348,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "an axis that is not there": (no_axis, "2 dimensions"),
     "a step that does not divide": (two_steps, "with step 5"),
     "a function of tiles only": (gelu_of_value, "T.gelu is of tiles"),
-    "a function as a value": (a_function, "function of places"),
+    "a function as a value": (a_function, "what x.* gets"),
     "extents that do not broadcast": (other_extents, "extents differ"),
 }
 
@@ -415,3 +415,16 @@ def test_a_formula_that_means_nothing_is_refused(text: str, message: str) -> Non
 def test_a_formula_is_written_without_parentheses_that_change_nothing() -> None:
     assert str(formula_of("((a * b) + (exp((c))))")) == "a * b + exp(c)"
     assert str(formula_of("a - (b - c)")) == "a - (b - c)"
+
+
+def test_tiles_of_a_list_have_the_names_that_it_is_assigned_to() -> None:
+    @T.prim_func
+    def k():
+        T.cta_id([1])
+        T.thread_id([32])
+        x, y = [T.alloc_local((4,)) for _ in range(2)]
+        ring = [T.alloc_local((4,)) for _ in range(2)]
+        x[:], y[:], ring[0][:], ring[1][:] = 0, 0, 0, 0
+
+    made = [str(stmt.written[0]) for stmt in statements(k.body) if isinstance(stmt, TileCall)]
+    assert made == ["x[0:4]", "y[0:4]", "ring[0:4]", "ring_1[0:4]"]

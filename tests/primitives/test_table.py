@@ -53,7 +53,7 @@ def test_a_type_checker_sees_every_primitive_and_scope() -> None:
     text = stub()
 
     assert all(f"def {name}(" in text for name in PRIMITIVES)
-    assert all(f"    {scope}: TileFunctions" in text for scope in SCOPES)
+    assert all(f"    {scope}: Scope" in text for scope in SCOPES)
 
 
 def test_the_page_has_every_variant_of_every_primitive() -> None:

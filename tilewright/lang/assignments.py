@@ -89,7 +89,7 @@ def _assign_pairs(parser: Parser, targets: Sequence[ast.expr], nodes: Sequence[a
 def _evaluated(parser: Parser, target: ast.expr, node: ast.expr) -> object:
     """The value for a target; what it defines takes the target's name."""
     parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-    if isinstance(node, (ast.Call, ast.IfExp)):
+    if isinstance(node, (ast.Call, ast.IfExp, ast.ListComp)):
         parser.builder.hints = tuple(part.id for part in parts if isinstance(part, ast.Name))
     parser.keeps_meta = node
     value = parser.eval(node)

@@ -25,11 +25,10 @@ from tilewright.ir import (
     binary,
     component,
     unary,
-    whole_indices,
 )
-from tilewright.lang.builder import Builder
 from tilewright.lang.calls import call
 from tilewright.lang.elsewhere import hint_for
+from tilewright.lang.indexing import element
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.tile_assignments import hold
 from tilewright.lang.values import MetaValue
@@ -169,6 +168,7 @@ def _tiles_refused(parser: Parser, node: ast.BinOp, *values: object) -> KernelEr
         f"tiles have no operator {symbol}",
         given=ast.unparse(node),
         allowed=f"{' '.join(OPERATORS.values())}, the functions of T, or one element: an index for each dimension",
+        hint={"&": "of truths: p * q", "|": "of truths: p + q"}.get(symbol),
         at=parser.source.span(node),
     )
 
@@ -226,44 +226,6 @@ def subscript(parser: Parser, node: ast.Subscript) -> object:
             return value
         raise KernelError(f"`{value}` is an element, it has no index", given=f"[{ast.unparse(node.slice)}]")
     return value[index]  # type: ignore[index]  # Python's own error is the right one
-
-
-def element(builder: Builder, buffer: Buffer, index: object) -> Load | object:
-    """``buffer[index]``: an element or a region, with what is known about the index checked."""
-    indices = index if isinstance(index, tuple) else (index,)
-    made = buffer[indices]
-    if isinstance(made, Region) and made.buffer is not buffer:  # of a view, that None and steps make
-        made = Region(builder.declared(made.buffer), made.box)
-    places = [part for part in whole_indices(indices, len(buffer.shape)) if part is not None]
-    for dim, (part, extent) in enumerate(zip(places, buffer.shape, strict=False)):  # the rest is whole
-        for value, past in _bounds(part):
-            _check_index(buffer, dim, value, extent, past=past)
-    return made
-
-
-def _bounds(part: object) -> Iterator[tuple[object, bool]]:
-    """The numbers of an index; with each, whether it may be one past the end."""
-    if isinstance(part, slice):
-        yield from ((value, True) for value in (part.start, part.stop) if value is not None)
-    else:
-        yield part, False
-
-
-def _check_index(buffer: Buffer, dim: int, value: object, extent: object, *, past: bool) -> None:
-    if isinstance(value, Expr) and not value.dtype.is_integer:
-        raise KernelError(f"an index of {buffer.name} is an integer", given=f"`{value}` of {value.dtype}")
-    number = value.value if isinstance(value, Const) else value
-    if isinstance(number, Expr) or not isinstance(extent, int):
-        return
-    if not hasattr(number, "__index__") or isinstance(number, bool):
-        raise KernelError(f"an index of {buffer.name} is an integer", given=f"{value!r}")
-    if not 0 <= operator.index(number) < extent + past:
-        shape = ", ".join(map(str, buffer.shape))
-        raise KernelError(
-            f"index {number} is outside {buffer.name}",
-            given=f"{number} in dimension {dim} of ({shape})",
-            allowed=f"0 to {extent if past else extent - 1}",
-        )
 
 
 @expression(ast.Slice)
@@ -324,7 +286,14 @@ def formatted(parser: Parser, node: ast.FormattedValue) -> str:
 
 @expression(ast.ListComp)
 def comprehension(parser: Parser, node: ast.ListComp | ast.GeneratorExp) -> list[object]:
-    return [parser.eval(node.elt) for _ in _rounds(parser, node.generators)]
+    """What a call in it makes has the names that the list is assigned to, the last one for all that are left."""
+    builder, values = parser.builder, list[object]()
+    hints, builder.hints = builder.hints if isinstance(node.elt, ast.Call) else (), ()
+    for number, _ in enumerate(_rounds(parser, node.generators)):
+        builder.hints = hints[number : number + 1] or hints[-1:]
+        values.append(parser.eval(node.elt))
+    builder.hints = ()
+    return values
 
 
 @expression(ast.GeneratorExp)

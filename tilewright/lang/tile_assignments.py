@@ -11,8 +11,10 @@ from itertools import pairwise
 from math import prod
 from typing import cast
 
+import numpy as np
+
 from tilewright.dtypes import BOOL, INT32, DType
-from tilewright.errors import KernelError
+from tilewright.errors import KernelError, described
 from tilewright.ir import Buffer, Computed, Const, Expr, Load, Reduced, Region, Tiled, Value, as_expr, const_value, same
 from tilewright.lang.builder import current
 from tilewright.lang.memory import new_buffer
@@ -62,9 +64,9 @@ def assign_tile(place: Region, value: object) -> None:
         _compute(place, value)
     elif (source := region_of(value) if isinstance(value, Tiled) else None) is not None:
         _copy(place, source)
-    elif callable(value) and not isinstance(value, Expr):
-        raise KernelError(f"{place} gets a function of places", given=repr(value), allowed="a tile or a value",
-                          hint="T.select(lambda i, j: j <= i, x, 0)")  # fmt: skip
+    elif not isinstance(value, (Expr, int, float, np.generic)):
+        hint = "T.select(lambda i, j: j <= i, x, 0)" if callable(value) else None
+        raise KernelError(f"what {place} gets", given=described(value), allowed="a tile or a value", hint=hint)
     else:
         _call(fill.name, [place], place, value)
 

@@ -634,12 +634,16 @@ class TileFunctions:
     ) -> None:
         """Every element of `dst` becomes 0; nothing is stored outside of the buffer."""
 
+class Scope(TileFunctions):
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
 class TileNamespace(TileFunctions):
-    thread: TileFunctions
-    warp: TileFunctions
-    wg: TileFunctions
-    warpgroup: TileFunctions
-    cta: TileFunctions
-    cluster: TileFunctions
+    thread: Scope
+    warp: Scope
+    wg: Scope
+    warpgroup: Scope
+    cta: Scope
+    cluster: Scope
 
 Tx: TileNamespace

@@ -1,0 +1,50 @@
+"""``buf[i, a:b]`` in the text of a kernel: an element or a region, with what is known about the index checked."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+
+from tilewright.errors import KernelError
+from tilewright.ir import Buffer, Const, Expr, Load, Region, whole_indices
+from tilewright.lang.builder import Builder
+
+__all__ = ["element"]
+
+
+def element(builder: Builder, buffer: Buffer, index: object) -> Load | object:
+    """``buffer[index]``: an element or a region, with what is known about the index checked."""
+    indices = index if isinstance(index, tuple) else (index,)
+    made = buffer[indices]
+    if isinstance(made, Region) and made.buffer is not buffer:  # of a view, that None and steps make
+        made = Region(builder.declared(made.buffer), made.box)
+    places = [part for part in whole_indices(indices, len(buffer.shape)) if part is not None]
+    for dim, (part, extent) in enumerate(zip(places, buffer.shape, strict=False)):  # the rest is whole
+        for value, past in _bounds(part):
+            _check_index(buffer, dim, value, extent, past=past)
+    return made
+
+
+def _bounds(part: object) -> Iterator[tuple[object, bool]]:
+    """The numbers of an index; with each, whether it may be one past the end."""
+    if isinstance(part, slice):
+        yield from ((value, True) for value in (part.start, part.stop) if value is not None)
+    else:
+        yield part, False
+
+
+def _check_index(buffer: Buffer, dim: int, value: object, extent: object, *, past: bool) -> None:
+    if isinstance(value, Expr) and not value.dtype.is_integer:
+        raise KernelError(f"an index of {buffer.name} is an integer", given=f"`{value}` of {value.dtype}")
+    number = value.value if isinstance(value, Const) else value
+    if isinstance(number, Expr) or not isinstance(extent, int):
+        return
+    if not hasattr(number, "__index__") or isinstance(number, bool):
+        raise KernelError(f"an index of {buffer.name} is an integer", given=f"{value!r}")
+    if not 0 <= operator.index(number) < extent + past:
+        shape = ", ".join(map(str, buffer.shape))
+        raise KernelError(
+            f"index {number} is outside {buffer.name}",
+            given=f"{number} in dimension {dim} of ({shape})",
+            allowed=f"0 to {extent if past else extent - 1}",
+        )
