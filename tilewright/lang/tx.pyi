@@ -93,7 +93,7 @@ class TileFunctions:
         fill: float | int | None = None,
         workspace: object = None,
     ) -> None:
-        """When the call returns, the calling threads have moved the elements of `src` to `dst`, converted to its dtype."""
+        """When the call returns, the calling threads have moved the elements of `src` to `dst`, in its dtype."""
     @staticmethod
     def copy_async(
         dst: Tile,

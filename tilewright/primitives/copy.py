@@ -22,7 +22,7 @@ From = Annotated[NDArray[Any], Role("in", if_asked=ASKED)]
 def copy(
     dst: To, src: From, *, vec_len: int | None = None, clip: bool = False, fill: float | int | None = None
 ) -> None:
-    """When the call returns, the calling threads have moved the elements of `src` to `dst`, converted to its dtype.
+    """When the call returns, the calling threads have moved the elements of `src` to `dst`, in its dtype.
 
     vec_len: elements of one access; the widest that fits, if left out. clip: the regions may leave their buffers;
     elements that are outside on either side are left alone. fill: the same, but elements of `dst` whose source is

@@ -35,6 +35,7 @@ __all__ = [
     "one_storage",
     "places",
     "repeats",
+    "run_problem",
     "storage_start",
     "tracked",
     "widest_vector",
