@@ -122,6 +122,30 @@ def test_rows_of_any_length_are_reduced(scope: str, length: int) -> None:
     held("sum", buffer("D", "global", (2,), None, "int32"), src, scope, {"thread": 1, "warp": 32, "cta": 64}[scope])
 
 
+@pytest.mark.parametrize(
+    ("kind", "into", "columns", "threads", "stored"),
+    [("float32", "float32", 512, 128, 4), ("bfloat16", "float32", 1024, 128, 4), ("float16", "float16", 1024, 64, 8),
+     ("float32", "float32", 64, 32, 4), ("float32", "float64", 1000, 128, 2)],
+)  # fmt: skip
+def test_neighbouring_columns_are_stored_at_a_time(
+    kind: str, into: str, columns: int, threads: int, stored: int
+) -> None:
+    src, dst = buffer("S", "global", (16, columns), None, kind), buffer("D", "global", (columns,), None, into)
+
+    said = held("sum", dst, src, "cta", threads, axes=0)
+
+    assert said.plan.endswith(f", {stored} results at a store")
+
+
+def test_columns_that_lie_apart_or_accumulate_are_stored_one_by_one() -> None:
+    src = buffer("S", "global", (16, 512), None, "float32")
+
+    apart = held("sum", buffer("D", "shared", (512,), S[512:3], "float32"), src, "cta", 128, axes=0)
+    more = held("sum", buffer("D", "global", (512,), None, "float32"), src, "cta", 128, axes=0, accum=True)
+
+    assert "at a store" not in apart.plan + more.plan
+
+
 @pytest.mark.parametrize("threads", [16, 48, 96])
 @pytest.mark.parametrize("axes", [0, 1, (0, 1)])
 @pytest.mark.parametrize("space", ["local", "shared"])

@@ -37,6 +37,7 @@ __all__ = [
     "places",
     "repeats",
     "root_of",
+    "run_problem",
     "storage_start",
     "tracked",
     "widest_vector",

@@ -13,7 +13,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.deals import Along, Deal, below, ceiling, dealt_along, wider_runs
 from tilewright.tile.dispatch import Decline, condition, variant
-from tilewright.tile.inside import inside
+from tilewright.tile.inside import inside, open_dimensions
 from tilewright.tile.owners import all_hold, owners
 from tilewright.tile.partials import (
     Delivery,
@@ -31,7 +31,7 @@ from tilewright.tile.partials import (
     take_in,
     taken_from_scratch,
 )
-from tilewright.tile.partition import one_storage
+from tilewright.tile.partition import one_storage, places, run_problem
 from tilewright.tile.reductions import OPERATIONS, Reduction, reduction_of, wanted
 from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
 
@@ -57,7 +57,7 @@ def whole_bytes(call: TileCall) -> str | None:
 class MemoryReduction:
     """blocks: of results, one after the other. rounds: of ``batch`` loads each. delivery: from scratch; None where each
     result is stored by a thread that has it, to ``slots`` where the destination is in registers. guard: who has any.
-    widened: what would make the loads wider.
+    stored: results of one store. widened: what would make the loads wider.
     """
 
     deal: Deal
@@ -69,6 +69,7 @@ class MemoryReduction:
     delivery: Delivery | None = None
     slots: Offset | None = None
     guard: Expr | None = None
+    stored: int = 1
     widened: str | None = None
 
     def summary(self) -> str:
@@ -79,6 +80,7 @@ class MemoryReduction:
         steps = [f"{threads} threads along {what} by {self.nbytes} bytes, {_counted(self.batch, 'load')} at a time"]
         steps += self.lanes.steps(deal.parts)
         steps += self.delivery.steps() if self.delivery else []
+        steps += [f"{self.stored} results at a store"] if self.stored > 1 else []
         return ", ".join(steps)
 
 
@@ -101,12 +103,23 @@ def memory(call: TileCall) -> MemoryReduction:
         raise Decline(f"the size of {dst.name} is not known, where thread_reduce= asks for all of its elements")
     total = None if dst.size is None else int(wanted(call).max()) + 1
     if apart and dst.space != "local" and dst.size == total:
-        return plan
+        return replace(plan, stored=_stored(call, deal))
     if total is None or total * deal.pieces > MOST_RESULTS:
         raise Decline(f"{total or 'any number of'} results would go through scratch memory, at most {MOST_RESULTS} may")
     if apart and (kept := _kept_in_registers(call, dst, deal, int(const_value(blocks) or 0))):
         return replace(plan, slots=kept[0], guard=kept[1])
     return replace(plan, delivery=taken_from_scratch(call, deal.pieces, total))
+
+
+def _stored(call: TileCall, deal: Deal) -> int:
+    """How many neighbouring results one store takes to the destination."""
+    dst, along = call["dst"], deal.kept
+    known = dst.size is not None and not open_dimensions(call, dst) and not call.option("accum", False)
+    if not known or along.vector == 1 or along.dims[-1] != max(along.dims) or deal.parts != along.vector:
+        return 1
+    order, where = np.arange(int(dst.size or 0)), places(dst, call.facts)
+    lengths = [length for length in (8, 4, 2) if length * dst.dtype.bits <= 128 and deal.parts % length == 0]
+    return next((length for length in lengths if not run_problem(call, dst, where, order, length)), 1)
 
 
 def _counted(count: int, what: str) -> str:
@@ -272,7 +285,12 @@ def _hand_on(emission: _Emission, block: Value, column: Value, exists: Expr | No
         return
     row = deal.row(emission.thread)
     first = None if deal.together == 1 else binary("==", row % deal.together, 0)
-    with out.when(all_hold([test for test in (exists, first) if test is not None])), out.each("j", deal.parts) as j:
+    mine = all_hold([test for test in (exists, first) if test is not None])
+    if plan.stored > 1:
+        with out.when(mine):
+            _store_runs(emission, column)
+        return
+    with out.when(mine), out.each("j", deal.parts) as j:
         digits = deal.kept.digits(column)
         if deal.kept.vector > 1:
             digits[deal.kept.dims[-1]] = plus(digits[deal.kept.dims[-1]], j)
@@ -282,6 +300,22 @@ def _hand_on(emission: _Emission, block: Value, column: Value, exists: Expr | No
             piece = row // deal.together if deal.pieces > 1 else 0
             index = plus(times(piece, plan.delivery.results), _row_major(deal.kept, digits))
             scratch.set(out, index, emission.parts.get(j))
+
+
+def _store_runs(emission: _Emission, column: Value) -> None:
+    """The results of a thread, several in one store."""
+    plan, call, out = emission.plan, emission.call, emission.out
+    dst, count = call["dst"], plan.stored
+    run = out.local("result", plan.deal.parts, str(dst.dtype)).flat()
+    with out.each("j", plan.deal.parts) as j:
+        out.store(run, j, emission.reduction.result(emission.parts.get(j)))
+    with out.each("j", plan.deal.parts // count) as j:
+        digits = plan.deal.kept.digits(column)
+        last = plan.deal.kept.dims[-1]
+        digits[last] = plus(digits[last], times(j, count))
+        offset = dst.place(_in_destination(call, digits), call.facts).get("m", 0)
+        source = AddressOf(run, (as_expr(times(j, count)),))
+        out.call("cuda.copy_bytes", out.pointer("ptr", dst.buffer.flat(), offset), source, count * dst.dtype.bits // 8)
 
 
 def _row_major(along: Along, digits: Mapping[int, Value]) -> Value:
