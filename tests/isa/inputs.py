@@ -29,18 +29,17 @@ def active_lanes(bound: Bound, rng: np.random.Generator) -> NDArray[np.bool_]:
 
 def operand(bound: Bound, which: Operand, active: NDArray[np.bool_], rng: np.random.Generator) -> Array:
     name = bound.instruction.name
+    is_wide = name.endswith("b128")
     if name == "ptx.mma":
         return matrix(bound, which.name, rng)
     if which.kind == "shared":
         places = rng.permuted(np.tile(np.arange(BYTES // 16), (WARPS, 1)), axis=1)[:, :32]
         return places * 16
     if which.kind in ("generic", "global"):
-        places = (16 if name.endswith("b128") else 8) * rng.integers(0, 6, (WARPS, 32))
+        places = (16 if is_wide else 8) * rng.integers(0, 6, (WARPS, 32))
         return places + (WINDOW if "shared" in name or "smem" in name else 0)
     if name.endswith("f32x2"):
         return ordinary(rng, (WARPS, 64)).view(np.uint64)
-    if name.endswith("b128"):
-        return rng.integers(0, 2, (WARPS, 32)).astype(np.uint64)
     if made := BY_KIND.get(which.kind):
         return made(bound, rng)
     if which.name == "mask" and bound.instruction.lanes == BY_MASK:

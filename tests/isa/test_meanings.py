@@ -21,7 +21,7 @@ from tilewright.isa.table import Bound
 WITHOUT_VALUES = {
     *("printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock", "cuda.nanosleep", "ptx.bar.warp.sync"),
     *("cuda.func_call", "ptx.setmaxnreg", "ptx.griddepcontrol.wait", "ptx.griddepcontrol.launch_dependents"),
-    *tma_oracles.CACHES,
+    *("cuda.warp_sync", *tma_oracles.CACHES),
 }
 
 # What they work on is no plain memory: each family has an oracle of its own, which covers every form too.

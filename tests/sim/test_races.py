@@ -246,13 +246,14 @@ def test_the_last_cta_may_read_all_results_between_fences_and_a_counter(fenced: 
         k.run(**arrays)
 
 
+@pytest.mark.parametrize("name", ["ptx.bar.warp.sync", "cuda.warp_sync"])
 @pytest.mark.parametrize(("mask", "reach", "said"), [(0xFFFF, 15, ""), (0xFFFF, 31, "race"), (0xFF, 15, "its mask")])
-def test_a_meeting_by_mask_orders_the_lanes_that_it_names(mask: int, reach: int, said: str) -> None:
+def test_a_meeting_by_mask_orders_the_lanes_that_it_names(name: str, mask: int, reach: int, said: str) -> None:
     k = Lowered()
     out, s = k.array("out", "int32", 32), k.shared("s", "int32", 32)
     k.store(s, lane, lane)
     with k.when(lane < 16):
-        k.do("ptx.bar.warp.sync", mask)
+        k.do(name, mask=mask)
         k.store(out, lane, get(s, reach - lane))
     arrays = {"out": np.zeros(32, np.int32)}
 

@@ -6,7 +6,7 @@ Sources: CUDA C++ Programming Guide, "Synchronization Functions" and "Warp Synch
 from __future__ import annotations
 
 from tilewright.isa.arch import since
-from tilewright.isa.table import BY_MASK, Fence, Form, Sync, counts, instruction
+from tilewright.isa.table import BY_MASK, GIVEN, LEFT_OUT, Fence, Form, Sync, counts, instruction
 
 __all__: list[str] = []
 
@@ -23,9 +23,22 @@ instruction(
 instruction(
     "cuda.warp_sync",
     params=(),
-    operands=(),
-    doc="The lanes of the warp wait for each other; their memory accesses are ordered.",
-    forms=(Form("__syncwarp()", since("sm_75"), GUIDE, effects=(Sync("warp"),), language="cuda"),),
+    keywords={"mask": None},
+    operands=(counts("mask"),),
+    lanes=BY_MASK,
+    doc="The lanes of the warp, or those that ``mask`` names, wait for each other; their memory accesses are ordered.",
+    forms=(
+        Form("__syncwarp()", since("sm_75"), GUIDE, {"mask": LEFT_OUT}, effects=(Sync("warp"),), language="cuda"),
+        Form(
+            "__syncwarp({mask})",
+            since("sm_75"),
+            GUIDE,
+            {"mask": GIVEN},
+            lambda mask: None,
+            effects=(Fence("acq_rel", "warp"),),
+            language="cuda",
+        ),
+    ),
 )
 instruction(
     "ptx.bar.warp.sync",

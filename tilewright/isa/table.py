@@ -195,7 +195,7 @@ class Bound:
         joined = {name: value if isinstance(value, str) else vector(value) for name, value in operands.items()}
         joined |= {one.name: self._text(one) for one in self.instruction.operands if one.name in self.texts}
         if not ptx:
-            return self.form.text.format(**self.form.spellings(self.mods), **joined).replace("(, ", "(", 1)
+            return self.form.text.format(**{**self.form.spellings(self.mods), **joined}).replace("(, ", "(", 1)
         pattern = self.form.pattern or self.instruction.pattern
         if "{mnemonic}" in pattern:
             return pattern.format(mnemonic=self.mnemonic, **{**self.form.spellings(self.mods), **joined})

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.arrays import Bools
+from tilewright.sim.machine.arrays import Array, Bools
 from tilewright.sim.machine.batch import lanes_text, numbers
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import SHIFT, UNITS, Block
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Storage
 
 __all__ = ["Facet", "MemoryFacet", "SharedFacet"]
-
-Array = NDArray[Any]
 
 
 def _lanes_of(mask: Mask, count: int) -> Mask:

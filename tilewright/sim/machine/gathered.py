@@ -29,8 +29,8 @@ def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...
     """Raises SimulationError where a warp lacks lanes that a row wants together. values: what `execute` gets."""
     if bound.instruction.lanes in (WARPGROUP, WHOLE_WARP) and not mask.has_whole_warps:
         raise _divergence(bound, batch, mask, np.ones((1, 1, 32), np.bool_), at)
-    if bound.instruction.lanes == BY_MASK:
-        names = [row.name for row in bound.read]
+    names = [row.name for row in bound.read]
+    if bound.instruction.lanes == BY_MASK and "mask" in names:
         given = values[names.index("mask")].astype(np.int64) & ALL_LANES
         if mask.array is None and (given == ALL_LANES).all():
             return

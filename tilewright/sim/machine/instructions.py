@@ -23,10 +23,10 @@ from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.machine.remote import OFFSET_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Value
+    from tilewright.sim.machine.arrays import Flags, Given, Value
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
@@ -152,7 +152,7 @@ class RegisterFile:
         first = (at.start - self.places[0].start) // 4
         return bool(shadows.registers[self.places[0].name].all_set(batch.single, range(first, first + self.count)))
 
-    def store_flags(self, batch: Batch, mask: Mask, at: Any, flags: Any) -> None:
+    def store_flags(self, batch: Batch, mask: Mask, at: Any, flags: Flags) -> None:
         """The flags of what `store` wrote; None: all of it is initialised."""
         if flags is None:
             shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
@@ -190,10 +190,10 @@ class Instruction:
         self,
         batch: Batch,
         mask: Mask,
-        values: tuple[Any, ...],
-        sinks: tuple[Any, ...],
-        flags: Any = None,
-        sources: tuple[Any, ...] = (),
+        values: Given,
+        sinks: Given,
+        flags: Sequence[Flags] | None = None,
+        sources: Given = (),
     ) -> Any:
         check_lanes(self.bound, batch, mask, values, self.at)
         for number, site in self.accesses:
@@ -216,7 +216,7 @@ class Instruction:
         return self.carry_out(batch, mask, arguments, sinks, flags)
 
     def _issue(
-        self, batch: Batch, mask: Mask, arguments: Any, sinks: tuple[Any, ...], flags: Any, sources: tuple[Any, ...]
+        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None, sources: Given
     ) -> None:
         """An operation begins: what says where is used now, what moves is kept with its flags."""
         taken = self.bound.form.takes
@@ -239,7 +239,7 @@ class Instruction:
                 site.touch_sized(batch, mask, Address(0, Part(arguments[number])), sizes)
         pending.issue(made)
 
-    def may_go_on(self, batch: Batch, mask: Mask, values: tuple[Any, ...]) -> Any:
+    def may_go_on(self, batch: Batch, mask: Mask, values: Given) -> Any:
         """In which lanes it can take place now; of a form that may have to wait."""
         check_lanes(self.bound, batch, mask, values, self.at)
         arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
@@ -268,11 +268,11 @@ class Instruction:
             what = f"{self.bound.instruction.name} at byte {far} of the shared memory of a CTA in the cluster"
             Facet(batch, mask, self.at, run.plain).fault(f"{what}: it has {run.shared_bytes}", wrong)
 
-    def meaning(self, batch: Look, mask: Mask, arguments: tuple[Any, ...], storage: Any) -> Any:
+    def meaning(self, batch: Look, mask: Mask, arguments: Given, storage: Any) -> Any:
         """What the row says, on the memory that ``storage`` finds."""
         return self._run(batch, mask, arguments, storage)
 
-    def carry_out(self, batch: Batch, mask: Mask, arguments: Any, sinks: tuple[Any, ...], flags: Any) -> Any:
+    def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None) -> Any:
         """Do what the row says, and deliver its results."""
         found = self._run(batch, mask, arguments, batch.wave.run.plain)
         if self.bound.form.signal is not None:
@@ -283,7 +283,7 @@ class Instruction:
             return self._typed(found)
         return self._shadowed(batch, mask, arguments, sinks, flags, found)
 
-    def _signal(self, batch: Batch, mask: Mask, arguments: Any, found: Any) -> None:
+    def _signal(self, batch: Batch, mask: Mask, arguments: Given, found: Any) -> None:
         """Tell the checks what happened to an m-barrier; those who waited in vain have learned nothing."""
         signal = self.bound.form.signal
         assert signal is not None
@@ -298,7 +298,7 @@ class Instruction:
             for check in batch.wave.run.checks:
                 check.signalled(batch, told, barrier, resolved, found, self.at)
 
-    def _moves_sound_bits(self, batch: Batch, arguments: Any, sinks: tuple[Any, ...]) -> bool:
+    def _moves_sound_bits(self, batch: Batch, arguments: Given, sinks: Given) -> bool:
         """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""
         form = self.bound.form
         if not (form.moves and form.on == "shared" and self.sinks) or len(arguments) > 1:
@@ -308,7 +308,9 @@ class Instruction:
             register.is_initialised(batch, at) for register, at in zip(self.sinks, sinks, strict=True)
         )
 
-    def _shadowed(self, batch: Batch, mask: Mask, arguments: Any, sinks: Any, flags: Any, found: Any) -> Any:
+    def _shadowed(
+        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None, found: Any
+    ) -> Any:
         form = self.bound.form
         shadow: Any = None
         if form.moves:
@@ -318,7 +320,7 @@ class Instruction:
             look, active = shadows.view(batch, mask, *addresses)
             given = tuple(
                 self._flags(argument, flag) if data else self._sound(batch, mask, argument, flag)
-                for argument, flag, (_, data) in zip(arguments, flags, self._read_kinds, strict=True)
+                for argument, flag, (_, data) in zip(arguments, flags or (), self._read_kinds, strict=True)
             )
             shadow = self._run(look, active, given, shadows.finder, form.validity)
         else:
@@ -340,7 +342,7 @@ class Instruction:
         flags = np.ones((*address.shape, width), np.uint8)
         Facet(batch, mask, self.at, batch.wave.shadows.finder).shared.store_rows(address, flags)
 
-    def _delivered(self, sinks: tuple[Any, ...], found: Any) -> Iterator[tuple[RegisterFile, Any, Any]]:
+    def _delivered(self, sinks: Given, found: Any) -> Iterator[tuple[RegisterFile, Any, Any]]:
         """What goes into which registers, and where those are."""
         results = found if len(self.sinks) > 1 else [found] * len(self.sinks)
         yield from zip(self.sinks, sinks, results, strict=True)
@@ -384,7 +386,7 @@ class Instruction:
         flags = np.atleast_3d(flags)  # those of a value that all lanes share come as one item
         return flags if flags.shape[-1] == 32 else np.broadcast_to(flags, np.broadcast_shapes(flags.shape, (1, 1, 32)))
 
-    def _run(self, batch: Look, mask: Mask, arguments: tuple[Any, ...], storage: Any, meaning: Any = None) -> Any:
+    def _run(self, batch: Look, mask: Mask, arguments: Given, storage: Any, meaning: Any = None) -> Any:
         form = self.bound.form
         execute = meaning or form.execute
         assert execute is not None

@@ -19,13 +19,11 @@ from tilewright.isa import Addresses, Signal
 from tilewright.sim.machine.units import Issuers, Touched, issuers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator, Sequence
 
     from tilewright.isa import Access, Form, Wait
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.arrays import Array, Bools, Given, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.instructions import Instruction
     from tilewright.sim.machine.masks import Mask
@@ -34,8 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Operation", "Pending", "Waiting"]
 
-Ints: TypeAlias = "NDArray[np.int64]"
-Values: TypeAlias = "dict[str, NDArray[Any]]"
+Values: TypeAlias = "dict[str, Array]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +72,14 @@ class Operation:
     mask: Mask
     issuers: Issuers
     arguments: Values
-    sinks: tuple[Any, ...]
-    held: tuple[Any, ...]
+    sinks: Given
+    held: Given
     flags: Values
     serial: Ints
     touched: tuple[Touched, ...] = ()
     signals: tuple[Touched, ...] = ()
     is_joined: bool = field(default=False, init=False)
-    _read: list[NDArray[Any]] | None = field(default=None, init=False)
+    _read: list[Array] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         form, bound = self.form, self.instruction.bound
@@ -229,7 +226,7 @@ class Operation:
         shape = self.batch.shape
         reads, writes = ([one for one in touched if one.writes == write] for write in (False, True))
         found = self._read if self._read is not None else [one.load(wave, flags=False) for one in reads]
-        flags: list[NDArray[Any]] = []
+        flags: list[Array] = []
         if self._marks:
             flags = self._flags if self._read is not None else [one.load(wave, flags=True) for one in reads]
         kept = [register.load(self.batch, self.mask, at, checked=True) for register, at in self._kept]
@@ -251,15 +248,15 @@ class Operation:
         return [(register, at) for operand, register, at in sinks if operand.read]
 
     @staticmethod
-    def _of(results: Any) -> tuple[Any, ...]:
+    def _of(results: Any) -> Given:
         return results if isinstance(results, tuple) else () if results is None else (results,)
 
-    def _results(self, meaning: Any, values: list[Any]) -> tuple[Any, ...]:
+    def _results(self, meaning: Any, values: list[Any]) -> Given:
         return self._of(meaning(*values, **self.instruction.keywords)) if meaning else tuple(values[:1])
 
     # What is initialised
 
-    def _mark(self, flags: list[NDArray[Any]], which: slice, writes: list[Touched]) -> None:
+    def _mark(self, flags: list[Array], which: slice, writes: list[Touched]) -> None:
         """The flags go where the bits went; what is computed needs initialised bits, and is initialised."""
         wave, form, shape = self.batch.wave, self.form, self.batch.shape
         given = [self.flags[name][which] for name in form.takes if name in self.flags]
@@ -283,7 +280,7 @@ class Operation:
         condition = self.form.issue.accumulates if self.form.issue else ""
         return not condition or bool(self.arguments[condition][which].any())
 
-    def _require(self, flags: NDArray[Any], use: str) -> None:
+    def _require(self, flags: Array, use: str) -> None:
         octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
         if not octets.all():
             wrong = ~octets.reshape(len(octets), -1).all(1)
@@ -295,7 +292,7 @@ class Operation:
             )
 
 
-def _ones(one: Touched) -> NDArray[Any]:
+def _ones(one: Touched) -> Array:
     if one.space == "tmem":
         return np.full(one.at.shape, 0x01010101, np.uint32)
     return np.ones((*one.at.shape, one.width), np.uint8)
@@ -339,10 +336,10 @@ class Pending:
         instruction: Instruction,
         batch: Batch,
         mask: Mask,
-        arguments: tuple[Any, ...],
-        sinks: tuple[Any, ...],
-        held: tuple[Any, ...],
-        flags: Any,
+        arguments: Given,
+        sinks: Given,
+        held: Given,
+        flags: Sequence[Any] | None,
     ) -> Operation:
         """An operation that has yet to be issued."""
         bound = instruction.bound

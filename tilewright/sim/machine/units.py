@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from tilewright.sim.machine.tmem import trouble_with
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Addresses
-    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.memory import Block
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Issuers", "Touched", "issuers_of"]
 
-Ints: TypeAlias = "NDArray[np.int64]"
 LANES = {ANY_LANES: 1, WARPGROUP: 128}  # of each issuer; all others are warps
 
 
@@ -65,7 +64,7 @@ class Issuers:
             return f"CTA {cta}, warps {warp}..{warp + 3}"
         return f"CTA {cta}, warp {warp}" + (f", lane {int(self.threads[k]) % 32}" if self.lanes == 1 else "")
 
-    def read(self, address: NDArray[Any], nbytes: int) -> NDArray[np.uint8]:
+    def read(self, address: Ints, nbytes: int) -> NDArray[np.uint8]:
         found = np.zeros((len(self.rows), nbytes), np.uint8)
         run = self.wave.run
         for one in np.unique(address).tolist():
@@ -84,7 +83,7 @@ class Issuers:
         threads = self.threads[:, None] + np.arange(self.lanes)
         return np.broadcast_to(self.rows[:, None], threads.shape), threads
 
-    def taken(self, value: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    def taken(self, value: Array, shape: tuple[int, ...]) -> Array:
         """Their part of values (CTAs, warps, 32), or (CTAs, warps, registers, 32): an axis of issuers, lanes last."""
         vector = value.shape[2:-1] if value.ndim > 3 else ()
         full = np.moveaxis(np.broadcast_to(value, (*shape[:2], *vector, 32)), -1, 2)  # registers last
@@ -94,7 +93,7 @@ class Issuers:
         found = found.reshape(len(self.rows), self.lanes, *vector)
         return np.ascontiguousarray(np.moveaxis(found, 1, -1))
 
-    def spread(self, value: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    def spread(self, value: Array, shape: tuple[int, ...]) -> Array:
         """The other way: (n, registers, lanes) as (CTAs, warps, registers, 32)."""
         vector = value.shape[1:] if self.lanes == 1 else value.shape[1:-1]
         full = np.zeros((*shape, *vector), value.dtype)
@@ -213,7 +212,7 @@ class Touched:
 
     # Bytes
 
-    def load(self, wave: Wave, *, flags: bool) -> NDArray[Any]:
+    def load(self, wave: Wave, *, flags: bool) -> Array:
         """What is there, or its flags: (m, ..., width) bytes, (m, ...) cells. Bytes that do not count are zero, and
         initialised.
         """
@@ -239,7 +238,7 @@ class Touched:
         octets = np.where(counts, at[..., None] + np.arange(self.width), 0)
         found[there] = np.where(counts, block.data[rows[..., None], octets], found)[there]
 
-    def store(self, wave: Wave, data: NDArray[Any], *, flags: bool) -> None:
+    def store(self, wave: Wave, data: Array, *, flags: bool) -> None:
         """Write what `load` would find, a row for each of the m, or one for each of the n issuers."""
         if len(data) != len(self.at):
             data = data[self.issuer]
@@ -263,7 +262,7 @@ class Touched:
         octets = at[..., None] + np.arange(self.width)
         block.data[np.broadcast_to(rows[..., None], octets.shape)[counts], octets[counts]] = data[counts]
 
-    def change(self, wave: Wave, values: tuple[NDArray[Any], ...]) -> None:
+    def change(self, wave: Wave, values: tuple[Array, ...]) -> None:
         """Change the m-barriers that are signalled, one after the other. values: (n,), what each issuer gives."""
         assert isinstance(self.effect, Signal)
         assert self.effect.change is not None
