@@ -1,4 +1,4 @@
-"""The two kernels in Triton's language."""
+"""The kernels in Triton's language."""
 
 import triton
 import triton.language as tl
@@ -16,6 +16,29 @@ def transpose(a, b, n, BLOCK: tl.constexpr):
 def scale(x, y, factor, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + at, tl.load(x + at) * factor)
+
+
+@triton.jit
+def softmax(x, y, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + at)
+    powers = tl.exp(values - tl.max(values, axis=0))
+    tl.store(y + at, powers / tl.sum(powers, axis=0))
+
+
+@triton.jit
+def rms_norm(x, weight, y, BLOCK: tl.constexpr):
+    columns = tl.arange(0, BLOCK)
+    at = tl.program_id(0) * BLOCK + columns
+    values = tl.load(x + at)
+    scale = 1 / tl.sqrt(tl.sum(values * values, axis=0) / BLOCK + 1e-6)
+    tl.store(y + at, values * scale * tl.load(weight + columns))
+
+
+@triton.jit
+def row_sum(x, sums, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    tl.store(sums + row, tl.sum(tl.load(x + row * BLOCK + tl.arange(0, BLOCK)), axis=0))
 
 
 @triton.jit

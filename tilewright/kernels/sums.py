@@ -11,7 +11,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Rows, common_vector
+from tilewright.kernels.rows import Rows, common_vector, dealt
 from tilewright.lang import T, Tx
 
 __all__ = ["column_sum", "row_argmax", "row_sum"]
@@ -44,23 +44,45 @@ def columns(vector: int, kind: str, to: str, whole: bool) -> tw.Executable:
 
 
 @cache
-def lines(vector: int, kind: str, to: str, whole: bool, find: bool) -> tw.Executable:
-    """Each CTA has a row."""
-    rows = Rows(THREADS, 1, vector, whole, long=True)
-    reduce = Tx.cta.argmax if find else Tx.cta.sum
+def lines(rows: Rows, kind: str) -> tw.Executable:
+    """Each row is added up by the threads that share it."""
+    scope = rows.scope
 
     @T.prim_func
-    def row_reduction(x: T.handle, y: T.handle):
+    def row_sums(x: T.handle, y: T.handle):
         m, n, x_pitch = T.int32(), T.int32(), T.int32()
         X = rows.matrix(x, (m, n), kind, x_pitch)
-        Y = rows.numbers(y, m, to)
+        Y = rows.numbers(y, m, kind)
+        row = rows.first(rows.ctas(m), n)
+        read, total, row_total = rows.tile(kind), rows.own(), rows.each()
+        if row < m:
+            total.local()[0] = 0.0
+            for p in rows.parts(n):
+                scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
+                Tx.sum(total.local(), read.local(), accum=True)
+            scope.sum(row_total, total)
+            scope.cast(Y[rows.at(row)], row_total)
+
+    return tw.compile(row_sums)
+
+
+@cache
+def places(vector: int, kind: str, whole: bool) -> tw.Executable:
+    """Each CTA looks through a row."""
+    rows = Rows(THREADS, 1, vector, whole, long=True)
+
+    @T.prim_func
+    def row_places(x: T.handle, y: T.handle):
+        m, n, x_pitch = T.int32(), T.int32(), T.int32()
+        X = rows.matrix(x, (m, n), kind, x_pitch)
+        Y = rows.numbers(y, m, "int32")
         if whole:
             T.assume(n % vector == 0)
         row = T.cta_id([m])
         T.thread_id([THREADS])
-        reduce(Y[row : row + 1], X[row : row + 1, 0:n])
+        Tx.cta.argmax(Y[row : row + 1], X[row : row + 1, 0:n])
 
-    return tw.compile(row_reduction)
+    return tw.compile(row_places)
 
 
 def run_columns(results: Arrays, args: Arrays) -> None:
@@ -74,10 +96,15 @@ def run_columns(results: Arrays, args: Arrays) -> None:
     columns(vector, kind_of(found), kind, n % vector == 0)(found, y.reshape(1, n))
 
 
-def run_lines(results: Arrays, args: Arrays, *, find: bool) -> None:
-    x, y = matrix(args[0]), results[0].reshape(-1)
+def run_lines(results: Arrays, args: Arrays) -> None:
+    x = matrix(args[0])
+    lines(dealt(x), kind_of(x))(x, results[0].reshape(-1))
+
+
+def run_places(results: Arrays, args: Arrays) -> None:
+    x = matrix(args[0])
     vector = common_vector([x])
-    lines(vector, kind_of(x), kind_of(y), x.shape[-1] % vector == 0, find)(x, y)
+    places(vector, kind_of(x), x.shape[-1] % vector == 0)(x, results[0].reshape(-1))
 
 
 def column_outputs(x: Array, kind: str) -> Arrays:
@@ -96,10 +123,8 @@ def place_outputs(x: Array) -> Arrays:
 
 
 COLUMNS = Operator("column_sum", "(Tensor x, str dtype) -> Tensor", column_outputs, run_columns)
-ROWS = Operator("row_sum", "(Tensor x) -> Tensor", row_outputs, lambda made, args: run_lines(made, args, find=False))
-PLACES = Operator(
-    "row_argmax", "(Tensor x) -> Tensor", place_outputs, lambda made, args: run_lines(made, args, find=True)
-)
+ROWS = Operator("row_sum", "(Tensor x) -> Tensor", row_outputs, run_lines)
+PLACES = Operator("row_argmax", "(Tensor x) -> Tensor", place_outputs, run_places)
 
 
 def column_sum(x: Array, dtype: str | None = None) -> Array:
