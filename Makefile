@@ -34,6 +34,7 @@ lint: venv
 
 test-long: venv
 	$(VENV)/pytest --quiet -m long tests
+	$(VENV)/pytest --quiet -m sampled --hypothesis-profile=whole tests
 
 test-gpu: $(GPU_READY)
 	$(GPU_PYTHON) -m pytest tests/gpu -m gpu -n 8 -p no:benchmark --gpu-report benchmarks/results/gpu_conformance.json

@@ -17,6 +17,7 @@ settings.register_profile(
     "repeatable", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("search", max_examples=2000, deadline=None, print_blob=True)
+settings.register_profile("whole", settings.get_profile("repeatable"))
 settings.load_profile("repeatable")
 
 

@@ -35,6 +35,7 @@ _ROOMS = (
     "dtypes",
     "ir",
     "isa",
+    "kernels",
     "lang",
     "layout",
     "lower",

@@ -5,7 +5,7 @@ exe(a, b)                  # NumPy and CPU tensors: the simulator; CUDA tensors:
 exe.source("cuda")         # "tile", "lowered", "cuda", "ptx", "sass"
 exe.report                 # why each tile call became what it is
 
-The back ends are imported where they are first asked for: whoever only simulates never loads the CUDA emitter.
+The back ends are imported where they are first asked for: a simulation never loads the CUDA emitter.
 """
 
 from __future__ import annotations
@@ -233,9 +233,13 @@ class Executable:
         return self._assembled(self._cuda)
 
     def _assembled(self, text: str) -> Assembly:
+        from tilewright.cuda import entry_name
         from tilewright.cuda.cache import assemble
+        from tilewright.cuda.complaints import check_log
 
-        return assemble(text, str(self.target), fast_math=self.fast_math)
+        made = assemble(text, str(self.target), fast_math=self.fast_math)
+        check_log(made, self.lowered, entry_name(self.lowered))
+        return made
 
     def _cubin(self, *, may_alias: bool) -> bytes:
         """The kernel for calls whose arguments do not overlap, or for those where they may."""

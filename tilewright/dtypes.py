@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.errors import KernelError, choices, described
 
-__all__ = ["BOOL", "HANDLE", "INT32", "INT64", "NAMES", "VOID", "DType", "dtype"]
+__all__ = ["BOOL", "HANDLE", "INT32", "INT64", "NAMES", "VOID", "DType", "common_dtype", "dtype"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +180,27 @@ INT32 = dtype("int32")
 INT64 = dtype("int64")
 HANDLE = dtype("handle")
 VOID = dtype("void")
+
+
+def common_dtype(a: DType, b: DType) -> DType:
+    """The dtype that both operands of ``a op b`` are brought to.
+
+    Floats win over integers, wider over narrower, unsigned over signed of the same width; a number next to a vector
+    counts for each of its components.
+    Raises KernelError where neither holds the other (float16 with bfloat16).
+    """
+    if a == b:
+        return a
+    if "handle" in (a.kind, b.kind):
+        return HANDLE
+    if 1 in (a.lanes, b.lanes) and a.lanes != b.lanes:
+        return common_dtype(a.element, b.element).with_lanes(max(a.lanes, b.lanes))
+    if a.is_float != b.is_float:
+        return a if a.is_float else b
+    if a.lanes != b.lanes or (a.is_float and a.bits == b.bits):
+        raise KernelError(
+            f"operands of {a} and {b} have no common dtype", given=f"{a} and {b}", hint="T.cast one of them"
+        )
+    if a.bits != b.bits:
+        return a if a.bits > b.bits else b
+    return max(a, b, key=lambda kind: ("bool", "int", "uint").index(kind.kind))

@@ -148,7 +148,7 @@ def _dlpack_device(value: Any) -> tuple[int, int]:
 
 @contextmanager
 def protocol(what: str, allowed: str) -> Iterator[None]:
-    """Where an argument's own protocol runs, which is other people's code: what it raises is why it cannot be read."""
+    """Run an argument's own protocol, which is foreign code: an error in it says why the argument cannot be read."""
     try:
         yield
     except TilewrightError:
@@ -231,15 +231,15 @@ def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict
 def opened(value: Any, kind: DType) -> NDArray[np.generic]:
     """A C-contiguous NumPy array over the memory of a host array, nothing copied; one-per-byte 4-bit elements packed.
 
-    Of an array with gaps it has all elements from the first to the last, in one dimension. `Any`: arrays are known by
-    their attributes. Give it back with `closed`.
+    The view of an array with gaps has all elements from the first to the last, in one dimension. `Any`: arrays are
+    known by their attributes. Give it back with `closed`.
     """
     array = _as_numpy(value, kind)
     return pack_subbyte(array) if _is_unpacked(array, kind) else array
 
 
 def closed(value: Any, array: NDArray[np.generic], kind: DType) -> None:
-    """After a run: what `opened` had to pack is unpacked into the caller's array."""
+    """Unpack, after a run, what `opened` had to pack into the caller's array."""
     original = _as_numpy(value, kind)
     if _is_unpacked(original, kind) and original.flags.writeable:
         original[...] = unpack_subbyte(array, original.shape, kind)
@@ -270,7 +270,7 @@ def _as_numpy(value: Any, kind: DType) -> NDArray[np.generic]:
 
 
 def _span(shape: Iterable[int], strides: Iterable[int], unit: int = 1) -> int:
-    """From the first element to behind the last, where strides are in ``unit``."""
+    """The length of an array from its first element to behind its last, where strides are in ``unit``."""
     return 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)) // unit
 
 

@@ -73,13 +73,12 @@ class Public:
             if not plan:
                 plan.append(self._parameters(function))
             parameters = plan[0]
-            for (name, kind), value in zip(parameters.of(args), args, strict=False):
-                if not kind.fits(value):
-                    raise self._refused(function, args, name, kind, value)
-            for name, value in named.items():
-                kind = parameters.named.get(name, parameters.others)
-                if not kind.fits(value):
-                    raise self._refused(function, args, name, kind, value)
+            if named or parameters.rest is not None:
+                self._check(function, parameters, args, named)
+            else:
+                for fits, value in zip(parameters.tests, args, strict=False):
+                    if fits is not None and not fits(value):
+                        self._check(function, parameters, args, named)
             return function(*args, **named)
 
         return cast("F", checked)
@@ -150,10 +149,23 @@ class Public:
         others = starred[0] if code.co_flags & inspect.CO_VARKEYWORDS else None
         return Parameters(
             positional,
+            tuple(None if kind is ANYTHING else kind.fits for _, kind in positional),
             (rest, self.kind(_text(written.get(rest, "")), f"*{rest}")) if rest else None,
             kinds,
             self.kind(_text(written.get(others, "")), f"**{others}") if others else ANYTHING,
         )
+
+    def _check(
+        self, function: Callable[..., Any], parameters: Parameters, args: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> None:
+        """Raises the room's error for the first argument that is not what its parameter takes."""
+        for (name, kind), value in zip(parameters.of(args), args, strict=False):
+            if not kind.fits(value):
+                raise self._refused(function, args, name, kind, value)
+        for name, value in named.items():
+            kind = parameters.named.get(name, parameters.others)
+            if not kind.fits(value):
+                raise self._refused(function, args, name, kind, value)
 
     def _refused(
         self, function: Callable[..., Any], args: tuple[Any, ...], name: str, kind: Kind, value: object
@@ -164,9 +176,13 @@ class Public:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The kinds of a function's parameters: positional ones in order, what ``*rest`` takes, by name, ``**others``."""
+    """The kinds of a function's parameters: positional ones in order, what ``*rest`` takes, by name, ``**others``.
+
+    tests: of the positional ones, None for those that take anything.
+    """
 
     positional: tuple[tuple[str, Kind], ...]
+    tests: tuple[Callable[[Any], bool] | None, ...]
     rest: tuple[str, Kind] | None
     named: Mapping[str, Kind]
     others: Kind

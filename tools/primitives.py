@@ -45,11 +45,42 @@ Tx: TileNamespace
 
 def primitives_page() -> str:
     """The whole page."""
-    return "\n".join([_HEAD, *(line for name in sorted(PRIMITIVES) for line in _section(PRIMITIVES[name]))])
+    plain = (row for _, row in sorted(PRIMITIVES.items()) if row.formula is None)
+    return "\n".join([_HEAD, *(line for row in plain for line in _section(row)), *_elementwise()])
+
+
+_ELEMENTWISE = """\
+## Elementwise
+
+Of each element of `dst` the formula is computed in the type of arithmetic and converted to the dtype of `dst`:
+[elementwise.md](elementwise.md). `src` left out is `dst`. Types: *float* refuses integers, of *number* a bool counts as
+0 or 1.
+
+| call | element | types | |
+| --- | --- | --- | --- |
+"""
+
+
+def _elementwise() -> Iterator[str]:
+    """The primitives that compute each element by itself: a table, and the variants that they share."""
+    rows = [row for _, row in sorted(PRIMITIVES.items()) if row.formula is not None]
+    yield _ELEMENTWISE.rstrip()
+    for row in rows:
+        assert row.formula is not None, "asked above"
+        keywords = [f"{each.name}={each.default!r}" for each in row.keywords if each.name != "vec_len"]
+        names = [f"{each.name}=None" if each.optional else each.name for each in row.operands]
+        shown = f"`Tx.{row.name}({', '.join([*names, *keywords])})`"
+        others = [f"`{text}` for {key!r}" for key, text in (row.formula.chosen or {}).items()]
+        formula = "; ".join([f"`{row.formula.text}`", *others])
+        yield f"| {shown} | {formula} | {row.formula.takes} | {row.doc} |"
+    yield from ("", "All have `vec_len=`, elements of one access. `affine` is `src * scale + bias`, rounded twice.", "")
+    for each in VARIANTS[rows[0].name].variants:
+        yield from _variant(each)
+    yield ""
 
 
 def _section(row: Primitive) -> Iterator[str]:
-    names = [f"{each.name}=None" if each.optional else each.name for each in row.operands]
+    names = [each.name + (f"={each.default!r}" if _is_optional(each) else "") for each in _positional(row)]
     yield from (f"## Tx.{row.name}({', '.join(names)})", "", row.doc, "")
     yield from ("In NumPy:", "", "```text", *_body(row), "```", "")
     yield from (f"Scopes: {', '.join(row.scopes)}.", "", "| operand | role |", "| --- | --- |")
@@ -65,6 +96,15 @@ def _section(row: Primitive) -> Iterator[str]:
     for each in VARIANTS[row.name].variants:
         yield from _variant(each)
     yield ""
+
+
+def _positional(row: Primitive) -> list[inspect.Parameter]:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return [each for each in row.signature.parameters.values() if each.kind is kind]
+
+
+def _is_optional(parameter: inspect.Parameter) -> bool:
+    return parameter.default is not inspect.Parameter.empty
 
 
 def _body(row: Primitive) -> list[str]:
@@ -96,9 +136,11 @@ def stub() -> str:
 
 
 def _function(row: Primitive) -> Iterator[str]:
+    tiles = {each.name for each in row.operands if each.role.tile}
     operands = [
-        f"{each.name}: {'Tile' if each.role.tile else 'Value'}{' = None' if each.optional else ''}"
-        for each in row.operands
+        f"{each.name}: {'Tile' if each.name in tiles else _shown(each.annotation)}"
+        + (f" = {each.default!r}" if _is_optional(each) else "")
+        for each in _positional(row)
     ]
     keywords = [
         f"{each.name}: {_shown(each.annotation)} = {_literal(each.default)}"

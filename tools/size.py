@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tilewright"
-
-_NO_CODE = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENCODING,
-    tokenize.ENDMARKER,
-}
 
 
 def docstrings(tree: ast.AST) -> list[ast.Constant]:
@@ -43,11 +31,13 @@ def code_lines(source: str) -> int:
     >>> code_lines('"docstring"\\n\\nx = 1  # why\\n# comment\\n')
     1
     """
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in _NO_CODE:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for doc in docstrings(ast.parse(source)):
+    tree = ast.parse(source)
+    written = (line.strip() for line in source.split("\n"))
+    lines = {number for number, line in enumerate(written, 1) if line and not line.startswith("#")}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    for doc in docstrings(tree):
         lines.difference_update(range(doc.lineno, (doc.end_lineno or doc.lineno) + 1))
     return len(lines)
 

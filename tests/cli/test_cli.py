@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tilewright.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -54,6 +60,27 @@ def file(tmp_path: Path) -> Path:
 
 
 def call(*words: object) -> subprocess.CompletedProcess[str]:
+    """The command in this process: what is imported already need not be imported again."""
+    out, errors, modules = StringIO(), StringIO(), set(sys.modules)
+    argv, sys.argv = sys.argv, ["tilewright", *map(str, words)]
+    broken_pipe = signal.getsignal(signal.SIGPIPE)
+    code: object = 0
+    try:
+        with warnings.catch_warnings(), redirect_stdout(out), redirect_stderr(errors):
+            warnings.simplefilter("default")
+            main()
+    except SystemExit as left:
+        code = left.code or 0
+    finally:
+        sys.argv = argv
+        signal.signal(signal.SIGPIPE, broken_pipe)
+        for name in {"kernels", "transpose"} & (set(sys.modules) - modules):  # files of the command line
+            del sys.modules[name]
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(sys.argv, code, out.getvalue(), errors.getvalue())
+
+
+def in_a_process(*words: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from tilewright.cli import main; main()", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -63,6 +90,13 @@ def printed(*words: object) -> str:
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout, "a pipe gets plain text"
     return done.stdout
+
+
+@pytest.mark.parametrize("words", [("atom", "SM75_U16x4_LDSM_T"), ("run", "nowhere.py")])
+def test_a_process_prints_and_leaves_as_a_call_does(words: tuple[str, ...]) -> None:
+    done, here = in_a_process(*words), call(*words)
+
+    assert (done.returncode, done.stdout, done.stderr) == (here.returncode, here.stdout, here.stderr)
 
 
 def test_run_counts_what_the_kernel_did() -> None:

@@ -80,13 +80,14 @@ def test_a_product_of_matrices_is_no_volatile_assembly() -> None:
 
 def test_arguments_that_overlap_get_a_kernel_of_their_own(fake: FakeDriver, exe: Any) -> None:  # noqa: F811
     for first, second in ((0x1000, 0x2000), (0x1000, 0x1000), (0x1000, 0x10F0), (0x10F0, 0x1000), (0x1000, 0x1100)):
-        exe(Tensor((64,), address=first), Tensor((64,), address=second), 1.0)
+        for _ in range(2):  # the second time, addresses are those of the call before
+            exe(Tensor((64,), address=first), Tensor((64,), address=second), 1.0)
 
     loaded = [cubin for _, cubin, _ in fake.loaded]
     functions = [seen.function for seen in fake.launches]
     assert len(loaded) == 2
-    assert functions == [functions[0], *[functions[1]] * 3, functions[0]]
-    assert functions[0] != functions[1]
+    assert functions == [*[functions[0]] * 2, *[functions[2]] * 6, *[functions[0]] * 2]
+    assert functions[0] != functions[2]
 
 
 def test_the_text_for_arguments_that_overlap_promises_nothing() -> None:

@@ -41,6 +41,7 @@ def argument(operand: Operand, count: int, mods: Mods) -> object:
         "imm": 24,
         "note": 0,
         "text": "%d\n",
+        "symbol": "given" if operand.name == "name" else "__device__ int given(int x) { return x; }",
     }
     return values[operand.kind]
 

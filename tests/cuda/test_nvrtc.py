@@ -141,3 +141,16 @@ def test_without_nvdisasm_the_error_says_how_to_install_it(fresh_caches: pytest.
 def test_bytes_that_are_no_cubin_are_refused() -> None:
     with pytest.raises(ToolError, match="nvdisasm cannot read the cubin"):
         sass(b"not an ELF file")
+
+
+def test_a_text_that_comes_from_nvrtc_s_own_cache_is_assembled_again_for_its_resources(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assembled = nvrtc._compiled
+
+    def cached(source: str, arch: str, flags: list[str]) -> nvrtc.Assembly:
+        made = assembled(source, arch, flags)
+        return made if "--no-cache" in flags else nvrtc.Assembly(arch, made.cubin, made.ptx, "")
+
+    monkeypatch.setattr(nvrtc, "_compiled", cached)
+    assert assemble(MULTIPLY_ADD, "sm_90a").resources("axpy").registers > 0

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.examples.compute import COMPUTE
 from tilewright.errors import SimulationError
 from tilewright.ir import Call, Evaluate, Kernel, Stmt, map_body, statements
 from tilewright.isa import bind
@@ -93,7 +94,10 @@ def test_every_example_has_its_barriers_counted() -> None:
     }
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+# Those that compute run in `test_compute`, without a process each.
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(EXAMPLES.glob("*.py")) if path.stem not in COMPUTE], ids=lambda path: path.stem
+)
 def test_an_example_runs_as_a_program(path: Path) -> None:
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
 

@@ -27,7 +27,7 @@ ARCH = arch("sm_90a")
 REGISTERS = {"b16": "uint16", "b32": "uint32", "b64": "uint64", "f32": "float32", "f64": "float64"}
 ADDRESS_ROWS = ("cuda.cvta_generic_to_shared", "ptx.cvta.to.shared.u64", "cuda.cast_smem_ptr_to_uint")
 # Text, the end of the kernel, and time: nothing that two sides could agree on bit by bit.
-WITHOUT_VALUES = {"printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock"}
+WITHOUT_VALUES = {"printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock", "cuda.func_call"}
 WITHOUT_VALUES |= {*tma_oracles.CACHES, "ptx.setmaxnreg", "ptx.griddepcontrol.wait"}
 WITHOUT_VALUES |= {"ptx.griddepcontrol.launch_dependents"}
 MAPPING = ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank")
@@ -40,12 +40,15 @@ M_BARRIERS = (
 IN_PROGRAMS = {
     *(f"ptx.cp_async{name}" for name in ("", ".commit_group", ".wait_group", ".wait_all", ".mbarrier.arrive")),
     *("cuda.warp_sync", "cuda.warpgroup_sync", "cuda.cta_sync", "cuda.cluster_sync", "ptx.bar.sync", "ptx.bar.arrive"),
+    "ptx.bar.warp.sync",
     *("ptx.barrier.cluster.arrive", "ptx.barrier.cluster.wait"),
     *(f"ptx.mbarrier.{name}" for name in M_BARRIERS),
     *MAPPING,
     *DESCRIBING,
     *tma_oracles.COVERED,  # test_tma has programs for them
     *("ptx.cp_async.bulk.commit_group", "ptx.cp_async.bulk.wait_group"),
+    *(f"ptx.wgmma.{name}" for name in ("mma_async.ss", "mma_async.rs", "fence", "commit_group", "wait_group")),
+    "ptx.wgmma.noop_barrier",
     "ptx.fence.proxy_tensormap.acquire",  # of 128 bytes in global memory
 }
 ME = cta * 32 + lane

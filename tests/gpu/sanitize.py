@@ -13,9 +13,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+
+from tests.examples.compute import COMPUTE
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
@@ -64,11 +67,19 @@ def run_ldmatrix_by_hand() -> None:
         tw.compile(getattr(ldmatrix_by_hand, name), target="sm_90a")(on="gpu")
 
 
+def run_compute(name: str) -> None:
+    import tilewright as tw
+    from tests.examples.compute import module
+
+    module(name).main(lambda kernel, *arrays: tw.compile(kernel, target="sm_90a")(*arrays, on="gpu"))
+
+
 PROGRAMS: dict[str, Callable[[], None]] = {
     "transpose": run_transpose,
     "stage_tile": run_stage_tile,
     "row_per_lane": run_row_per_lane,
     "ldmatrix_by_hand": run_ldmatrix_by_hand,
+    **{name: partial(run_compute, name) for name in COMPUTE},
 }
 
 

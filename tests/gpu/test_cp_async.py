@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tw
+from examples.async_ring import COLUMNS, async_ring
 from tests.gpu.hardware import Bench
 from tests.isa.assembling import combinations
 from tests.sim.build import Lowered, at, cta, get, tid
@@ -87,3 +89,13 @@ def test_copies_are_handed_to_other_threads(how: str, bench: Bench) -> None:
     arrays = {"source": np.arange(512, dtype=np.uint32), "out": np.zeros(512, np.uint32)}
 
     bench.run(handed_on(how).kernel(), arrays, check="all")
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 75, 160])
+def test_ragged_tiles_arrive_in_a_ring(n: int) -> None:
+    a = np.random.default_rng(n).integers(0, 9, (n, COLUMNS)).astype(np.float32)
+    b = np.zeros(COLUMNS, np.float32)
+
+    tw.compile(async_ring, target="sm_90a")(a, b, on="gpu")
+
+    assert np.array_equal(b, a.sum(axis=0))

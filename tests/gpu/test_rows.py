@@ -140,12 +140,13 @@ def meeting(scope: str) -> Lowered:
     """Values travel through shared memory across one kind of barrier, 20 times, each time to another thread."""
     k = Lowered("meeting", threads=256, grid=4, cluster=2)
     out, tile = k.array("out", "int32", 1024), k.shared("tile", "int32", 256)
-    group = {"warp": 32, "warpgroup": 128, "named": 64}.get(scope, 256)
+    group = {"warp": 32, "lanes": 32, "warpgroup": 128, "named": 64}.get(scope, 256)
     value = k.bind("x", cta * 256 + tid)
 
     def meet() -> None:
         calls = {
             "warp": ("cuda.warp_sync",),
+            "lanes": ("ptx.bar.warp.sync", 0xFFFFFFFF),
             "warpgroup": ("cuda.warpgroup_sync", 1 + warp // 4),
             "named": ("ptx.bar.sync", 1 + warp // 2, 64),
             "cta": ("cuda.cta_sync",),
@@ -162,7 +163,7 @@ def meeting(scope: str) -> Lowered:
     return k
 
 
-@pytest.mark.parametrize("scope", ["warp", "warpgroup", "named", "cta", "cluster"])
+@pytest.mark.parametrize("scope", ["warp", "lanes", "warpgroup", "named", "cta", "cluster"])
 def test_barriers_let_values_through(scope: str, bench: Bench) -> None:
     bench.run(meeting(scope).kernel(), {"out": np.zeros(1024, np.int32)}, check="all")
 

@@ -15,8 +15,8 @@ from tests.sim.build import Lowered, at, cta, get, lane, tid
 from tests.sim.test_clusters import relayed
 from tests.sim.test_mbarriers import pipeline, rounds
 from tilewright import T
-from tilewright.dtypes import INT32, VOID
-from tilewright.ir import Expr, Kernel, as_expr, cast
+from tilewright.dtypes import HANDLE, INT32, VOID
+from tilewright.ir import Expr, Kernel, Reinterpret, as_expr, cast
 from tilewright.isa import call
 from tilewright.isa.table import Bound
 
@@ -132,7 +132,9 @@ def test_an_m_barrier_that_ended_may_begin_anew(bench: Bench) -> None:
 def test_every_way_to_an_m_barrier_of_the_cluster(row: str, bench: Bench) -> None:
     script = Script(1)
     script.ask()
-    far = script.k.bind("far", call(row, at(script.bar, 0), as_expr(0)), "uint32")
+    mapped = call(row, at(script.bar, 0), as_expr(0))
+    pointer = mapped.dtype == "uint64"
+    far = script.k.bind("far", Reinterpret(mapped, HANDLE) if pointer else mapped, "handle" if pointer else "uint32")
     script.k.do("ptx.mbarrier.arrive", far, space="shared::cluster")
     script.ask()
 

@@ -88,6 +88,12 @@ class NoStores(Check):
 register("stores", "every store", NoStores)
 """
 AXIS = 'shelf = _axis("shelf")  # of a memory with shelves\n'
+# A thread axis with a level of its own: where a table is derived from the rows, the new ones must stand before it.
+THREAD_AXES = (
+    ('"warp": 32,', '"quad": 4, "warp": 32,'),
+    ('cbx = ', 'in_quad = _axis("in_quad", "thread", "quad", "thread")\n'
+               'quad = _axis("quad", "thread", "warp", "quad")\n\ncbx = '),
+)  # fmt: skip
 
 # For each kind of addition: the files that are new, and the lines that files get.
 ADDITIONS: dict[str, dict[str, str]] = {
@@ -100,6 +106,7 @@ ADDITIONS: dict[str, dict[str, str]] = {
     "check": {"sim/checks/stores.py": CHECK},
     "axis": {"layout/axes.py": AXIS},
 }  # fmt: skip
+CHANGES = {"layout/axes.py": THREAD_AXES}
 FILES = {"instruction": 1, "primitive": 3, "variant": 1, "check": 1, "axis": 1}
 KERNELS = """
 import inspect
@@ -109,6 +116,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import T, Tx
 from tilewright.errors import SimulationError
+from tilewright.ir import COORDINATES
 from tilewright.layout import Axis, S
 
 
@@ -163,11 +171,53 @@ def check():
         return "a store" in str(error)
 
 
+@T.prim_func
+def quads(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+    T.cta_id([1])
+    T.thread_id([64])
+    R = T.alloc_buffer((8, 4), "float32", scope="local", layout=S[(8, 4) : (1 @ Axis.quad, 1 @ Axis.in_quad)])
+    Tx.cta.copy(R, A)
+    Tx.cta.copy(B, R)
+
+
+@T.prim_func
+def of_one_quad(B: T.Buffer((4,), "float32")):
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    R = T.alloc_buffer((4,), "float32", scope="local", layout=S[4 : 1 @ Axis.in_quad])
+    R[lane % 4] = T.float32(lane // 4)
+    Tx.warp.copy(B, R)
+
+
+@T.prim_func
+def of_another(B: T.Buffer((4,), "float32")):
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    R = T.alloc_buffer((4,), "float32", scope="local", layout=S[4 : 1 @ Axis.in_quad])
+    R[(lane + 1) % 4] = T.float32(1)
+
+
 def axis():
     return str(S[8 : 2 @ Axis.shelf]) == "S[8:2@shelf]"
 
 
-for works in (instruction, primitive, variant, check, axis):
+def thread_axis():
+    a, b, first = np.arange(32, dtype=np.float32).reshape(8, 4), np.zeros((8, 4), np.float32), np.ones(4, np.float32)
+    made = tw.compile(quads, target="sm_90a")
+    made.simulate(a, b, check="default")
+    tw.compile(of_one_quad, target="sm_90a").simulate(first, check="default")
+    composed = S[(8, 4) : (1 @ Axis.quad, 1 @ Axis.in_quad)].canonicalize() == S[32 : 1 @ Axis.laneid]
+    return composed and (a == b).all() and not first.any() and str(COORDINATES["in_quad"]) == "T.laneid % 4"
+
+
+def owner():
+    try:
+        tw.compile(of_another, target="sm_90a").simulate(np.zeros(4, np.float32), check="default")
+    except SimulationError as error:
+        return "(T.laneid + 1) % 4 == T.laneid % 4" in str(error)
+
+
+for works in (instruction, primitive, variant, check, axis, thread_axis, owner):
     print(works.__name__, bool(works()))
 """
 
@@ -183,6 +233,13 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             path.parent.mkdir(exist_ok=True)
             with path.open("a", encoding="utf-8") as file:
                 file.write(text)
+    for name, changes in CHANGES.items():
+        path = home / "tilewright" / name
+        text = path.read_text(encoding="utf-8")
+        for old, new in changes:
+            assert text.count(old) == 1, old
+            text = text.replace(old, new)
+        path.write_text(text, encoding="utf-8")
     script = home / "kernels.py"
     script.write_text(KERNELS, encoding="utf-8")
     run = subprocess.run(
@@ -197,6 +254,16 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_an_addition_is_found_without_another_line(kind: str, worked: dict[str, str]) -> None:
     assert worked[kind] == "True"
     assert len(ADDITIONS[kind]) == FILES[kind]
+
+
+def test_a_thread_axis_is_a_row_and_every_reader_of_axes_knows_it(worked: dict[str, str]) -> None:
+    """Copies share out by it, of several holders the first one stores, it composes, and has a number in kernels."""
+    assert worked["thread_axis"] == "True"
+
+
+def test_a_new_thread_axis_loses_no_check(worked: dict[str, str]) -> None:
+    """An element that another thread holds is refused when the kernel runs."""
+    assert worked["owner"] == "True"
 
 
 def test_contributing_says_how_many_files_each_addition_touches() -> None:

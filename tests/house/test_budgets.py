@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from tests.house.sources import function_lines, parse, setting, sources, table_lines
-from tools.size import lines_per_room
+from tests.house.sources import Source, function_lines, parse, setting, sources, table_lines
+from tools.size import code_lines, lines_per_room
 
 FILE_LINES = 400
 FUNCTION_LINES = 50
@@ -42,6 +44,35 @@ def test_the_compiler_stays_under_its_ceiling() -> None:
     counted = sum(rooms[room] for room in ast.literal_eval(setting("counted_rooms")))
 
     assert counted <= int(setting("max_code_lines")), "raise the ceiling in pyproject.toml, and say why in the commit"
+
+
+def test_the_rooms_of_the_simulator_stay_under_their_ceilings() -> None:
+    ceilings = dict(ast.literal_eval(setting("sim_code_lines")))
+
+    found: Counter[str] = Counter()
+    for source in simulator():
+        found[room_of(source)] += code_lines(source.text)
+
+    assert found.keys() == {*ceilings, "__init__.py"}
+    assert {room: lines for room, lines in found.items() if lines > ceilings.get(room, 10)} == {}
+
+
+def test_types_of_the_simulator_say_any_at_the_edges_of_numpy_only() -> None:
+    ceilings = dict(ast.literal_eval(setting("sim_any")))
+
+    found: Counter[str] = Counter()
+    for source in simulator():
+        found[room_of(source)] += sum(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(source.tree))
+
+    assert {room: number for room, number in found.items() if number > ceilings.get(room, 0)} == {}
+
+
+def simulator() -> Iterator[Source]:
+    return (source for source in sources() if source.name.startswith("tilewright/sim/"))
+
+
+def room_of(source: Source) -> str:
+    return source.name.split("/")[2]
 
 
 def test_a_table_of_rows_does_not_count_towards_the_length_of_its_file() -> None:

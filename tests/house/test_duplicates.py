@@ -40,13 +40,21 @@ def normalised(function: Function) -> str:
 
 def duplicates(modules: tuple[Source, ...]) -> list[list[str]]:
     """Groups of functions with equal bodies of at least six lines."""
-    groups: defaultdict[str, list[str]] = defaultdict(list)
+    alike: defaultdict[tuple[type, ...], list[tuple[str, Function]]] = defaultdict(list)
     for source in modules:
         for function in source.functions():
             body = body_of(function)
             if body and (body[-1].end_lineno or 0) - body[0].lineno + 1 >= MINIMUM_LINES:
-                groups[normalised(function)].append(f"{source.path.name}:{function.lineno} {function.name}")
+                alike[kinds_of(body)].append((f"{source.path.name}:{function.lineno} {function.name}", function))
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for name, function in (one for group in alike.values() if len(group) > 1 for one in group):
+        groups[normalised(function)].append(name)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def kinds_of(body: list[ast.stmt]) -> tuple[type, ...]:
+    """The kinds of all nodes, in which equal bodies agree, whatever the names in them are."""
+    return tuple(type(node) for statement in body for node in ast.walk(statement))
 
 
 def test_no_two_functions_have_the_same_body() -> None:

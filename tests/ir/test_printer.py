@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.ir.kernels import identical, kernels
+from tests.samples import sampled
 from tilewright.dtypes import BOOL, HANDLE, dtype
 from tilewright.ir import (
     SPECIALS,
@@ -39,7 +40,7 @@ INT32, FLOAT16 = dtype("int32"), dtype("float16")
 I = Var("i")  # noqa: E741  as the scripts below call it
 
 
-@settings(max_examples=60)
+@sampled(24, of=60)
 @given(kernels("tile"))
 def test_an_authored_kernel_reads_back(kernel: Kernel) -> None:
     again = parse_script(script(kernel))
@@ -47,7 +48,7 @@ def test_an_authored_kernel_reads_back(kernel: Kernel) -> None:
     assert identical(again, kernel), script(kernel)
 
 
-@settings(max_examples=60)
+@sampled(24, of=60)
 @given(kernels("lowered"))
 def test_a_lowered_kernel_reads_back(kernel: Kernel) -> None:
     again = parse_script(script(kernel))

@@ -46,13 +46,24 @@ def every_form() -> Iterator[Bound]:
     """Every row, form and combination of modifiers (of very many those that `combinations` chooses)."""
     for row in isa.INSTRUCTIONS.values():
         for form, mods in combinations(row):
-            yield Bound(row, form, mods, {}, {"fmt": "%d"} if row.operand("fmt") else {})
+            yield Bound(row, form, mods, {}, texts(row, mods))
+
+
+def texts(row: Instruction, mods: Mods) -> dict[str, str]:
+    """The operands that are texts: a format, a function of C++."""
+    if row.operand("source_code"):
+        kind = dtype(str(mods["return_type"]))
+        head = "void" if kind == "void" else kind.cuda or kind.storage
+        body = "" if kind == "void" else "return 0;"
+        name = f"brought_{kind}"
+        return {"name": name, "source_code": f"__device__ {head} {name}(unsigned int word) {{ {body} }}"}
+    return {"fmt": "%d"} if row.operand("fmt") else {}
 
 
 def translation_unit(bounds: Iterable[Bound]) -> str:
     """One text that uses each of ``bounds``: a few in a kernel, as a kernel costs time; alone where rows must agree."""
     bounds = list(bounds)
-    helpers = dict.fromkeys(bound.form.helper for bound in bounds)
+    helpers = dict.fromkeys(bound.helper for bound in bounds)
     bodies = [statement(bound) for bound in bounds if bound.instruction.agrees]
     others = list(dict.fromkeys(statement(bound) for bound in bounds if not bound.instruction.agrees))
     bodies += ["\n  ".join(others[i : i + TOGETHER]) for i in range(0, len(others), TOGETHER)]
@@ -66,8 +77,8 @@ def statement(bound: Bound) -> str:
 
 def result_dtype(bound: Bound) -> DType:
     result = str(bound.form.result)
-    named = bound.instruction.operand(result) or result == "dtype"
-    return dtype(str(bound.mods["dtype"]) if named else result)
+    named = "dtype" if bound.instruction.operand(result) else result
+    return dtype(str(bound.mods.get(named, named)))
 
 
 def _assembly(bound: Bound) -> str:
@@ -90,7 +101,8 @@ def _assembly(bound: Bound) -> str:
         ]
         for number in range(first, first + length):
             if operand.written:
-                outputs.append(f'"=r"(words[{number}])')
+                mark = "+" if operand.read else "="
+                outputs.append(f'"{mark}r"(words[{number}])' if letter == "r" else OUTPUTS[letter])
             else:
                 inputs.append(f'"{letter}"({INPUTS[letter]})')
         numbers = [f"%{number}" for number in range(first, first + length)]
@@ -114,7 +126,7 @@ def _expression(bound: Bound) -> str:
             values[operand.name] = f"({kind.cuda or kind.storage}){'real' if kind.is_float else 'address'}"
         elif operand.written:
             values[operand.name] = "wide"
-        elif operand.kind != "text":
+        elif operand.name not in bound.texts:
             values[operand.name] = texts[operand.kind]
     code = bound.code(values)
     kind = result_dtype(bound)

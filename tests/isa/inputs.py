@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,12 +35,14 @@ def operand(bound: Bound, which: Operand, active: NDArray[np.bool_], rng: np.ran
         places = rng.permuted(np.tile(np.arange(BYTES // 16), (WARPS, 1)), axis=1)[:, :32]
         return places * 16
     if which.kind in ("generic", "global"):
-        places = 8 * rng.integers(0, 6, (WARPS, 32))
+        places = (16 if name.endswith("b128") else 8) * rng.integers(0, 6, (WARPS, 32))
         return places + (WINDOW if "shared" in name or "smem" in name else 0)
-    if which.kind == "pred":
-        return rng.random((WARPS, 32)) < 0.5
-    if which.kind == "typed":
-        return values(bound, rng)
+    if name.endswith("f32x2"):
+        return ordinary(rng, (WARPS, 64)).view(np.uint64)
+    if name.endswith("b128"):
+        return rng.integers(0, 2, (WARPS, 32)).astype(np.uint64)
+    if made := BY_KIND.get(which.kind):
+        return made(bound, rng)
     if which.name == "mask" and bound.instruction.lanes == BY_MASK:
         return np.packbits(active, axis=-1, bitorder="little").view(np.uint32).repeat(32, axis=-1)
     if which.name == "width":
@@ -62,6 +65,18 @@ def values(bound: Bound, rng: np.random.Generator) -> Array:
     if bound.instruction.name in ROUNDERS:
         drawn = np.round(drawn * 4) / 4  # many halves
     return drawn.astype(kind.numpy)
+
+
+BY_KIND: dict[str, Callable[[Bound, np.random.Generator], Array]] = {
+    "f32": lambda bound, rng: ordinary(rng, (WARPS, 32)),
+    "pred": lambda bound, rng: rng.random((WARPS, 32)) < 0.5,
+    "typed": values,
+}
+
+
+def ordinary(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """float32 numbers that an instruction neither flushes nor takes for NaN."""
+    return (rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4, shape)).astype(np.float32)
 
 
 def matrix(bound: Bound, name: str, rng: np.random.Generator) -> Array:

@@ -13,7 +13,10 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial, reduce
 from typing import Any
+
+import numpy as np
 
 WINDOW = 0x7F00_0000_0000
 
@@ -210,6 +213,45 @@ def ballot(warp: Warp, mask: Words, cond: list[bool]) -> Words:
     return [sum(1 << i for i in warp.lanes if mask[i] >> i & 1 and cond[i])] * 32
 
 
+def _reduced(warp: Warp, values: Words, join: Callable[[int, int], int]) -> Words:
+    total: int | None = None
+    for lane in warp.lanes:
+        total = int(values[lane]) if total is None else join(total, int(values[lane]))
+    return [total or 0] * 32
+
+
+@oracle("cuda.reduce_add_sync")
+def reduce_add(warp: Warp, mask: Words, value: Words) -> Words:
+    wrapped = _reduced(warp, value, lambda a, b: a + b)[0] & 0xFFFFFFFF
+    signed = any(int(each) < 0 for each in value) or wrapped < 1 << 31
+    return [wrapped if not signed or wrapped < 1 << 31 else wrapped - (1 << 32)] * 32
+
+
+@oracle("cuda.reduce_min_sync")
+def reduce_min(warp: Warp, mask: Words, value: Words) -> Words:
+    return _reduced(warp, value, lambda a, b: a if a < b else b)
+
+
+@oracle("cuda.reduce_max_sync")
+def reduce_max(warp: Warp, mask: Words, value: Words) -> Words:
+    return _reduced(warp, value, lambda a, b: a if a > b else b)
+
+
+@oracle("cuda.reduce_and_sync")
+def reduce_and(warp: Warp, mask: Words, value: Words) -> Words:
+    return _reduced(warp, value, lambda a, b: a & b)
+
+
+@oracle("cuda.reduce_or_sync")
+def reduce_or(warp: Warp, mask: Words, value: Words) -> Words:
+    return _reduced(warp, value, lambda a, b: a | b)
+
+
+@oracle("cuda.reduce_xor_sync")
+def reduce_xor(warp: Warp, mask: Words, value: Words) -> Words:
+    return _reduced(warp, value, lambda a, b: a ^ b)
+
+
 @oracle("cuda.any_sync")
 def any_sync(warp: Warp, mask: Words, cond: list[bool]) -> list[bool]:
     return [any(cond[i] for i in warp.lanes)] * 32
@@ -344,6 +386,18 @@ def atomic(warp: Warp, address: Words, *values: list[Any]) -> list[Any] | None:
     return None if ".red." in warp.mods["name"] else olds
 
 
+@oracle("ptx.atom.exch.b128", "ptx.atom.cas.b128")
+def atomic_of_16_bytes(warp: Warp, address: Words, *halves: Words) -> tuple[Words, Words]:
+    olds: tuple[Words, Words] = ([0] * 32, [0] * 32)
+    for lane in warp.lanes:
+        place = slice(address[lane], address[lane] + 16)
+        old, given = bytes(warp.memory[place]), b"".join(half[lane].to_bytes(8, "little") for half in halves)
+        if len(halves) == 2 or given[:16] == old:
+            warp.memory[place] = given[-16:]
+        olds[0][lane], olds[1][lane] = struct.unpack("<QQ", old)
+    return olds
+
+
 @oracle("cuda.cvta_generic_to_shared", "ptx.cvta.to.shared.u64", "cuda.cast_smem_ptr_to_uint")
 def to_shared(warp: Warp, address: Words) -> Words:
     return [a - WINDOW for a in address]
@@ -418,8 +472,11 @@ SCALAR: dict[str, Callable[..., float]] = {
     "rint": lambda x: float(round(x)),
     "nearbyint": lambda x: float(round(x)),
     "round": round_half_away,
+    "erf": math.erf,
     "fmin": smaller,
     "fmax": larger,
+    "minimum": lambda x, y: math.nan if math.isnan(x) or math.isnan(y) else min(x, y),
+    "maximum": lambda x, y: math.nan if math.isnan(x) or math.isnan(y) else max(x, y),
     "abs": abs,
 }
 ORACLES |= {name: per_lane(or_nan(function)) for name, function in SCALAR.items()}
@@ -445,3 +502,95 @@ PRECISION = {"float64": (53, -1022), "float32": (24, -126), "bfloat16": (8, -126
 def fma(warp: Warp, a: list[float], b: list[float], c: list[float]) -> list[float]:
     precision = PRECISION[warp.mods["dtype"]]
     return [exact(Fraction(x) * Fraction(y) + Fraction(z), *precision) for x, y, z in zip(a, b, c, strict=True)]
+
+
+# Pairs of float32.
+
+
+def pair(word: int) -> list[np.float32]:
+    return list(np.array([word & 0xFFFFFFFF, word >> 32], np.uint32).view(np.float32))
+
+
+def towards(value: Fraction, mode: str) -> np.float32:
+    """The float32 that a rounding takes, found among the neighbours of a nearby one."""
+    near = np.float32(float(value))
+    around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
+    below = max(one for one in around if Fraction(float(one)) <= value)
+    above = min(one for one in around if Fraction(float(one)) >= value)
+    if mode == "rn":
+        return min(below, above, key=lambda one: (abs(Fraction(float(one)) - value), int(one.view(np.uint32)) & 1))
+    return {"rm": below, "rp": above, "rz": below if value > 0 else above}[mode]
+
+
+@oracle("ptx.add_f32x2", "ptx.sub_f32x2", "ptx.mul_f32x2", "ptx.fma_f32x2")
+def on_pairs(warp: Warp, *registers: Words) -> Words:
+    combine: dict[str, Callable[..., Fraction]] = {
+        "add": lambda a, b: a + b,
+        "sub": lambda a, b: a - b,
+        "mul": lambda a, b: a * b,
+        "fma": lambda a, b, c: a * b + c,
+    }
+    compute = combine[warp.mods["name"].removeprefix("ptx.").partition("_")[0]]
+    found = []
+    for words in zip(*registers, strict=True):
+        halves = [
+            towards(compute(*(Fraction(float(x)) for x in xs)), warp.mods["rounding"])
+            for xs in zip(*map(pair, words), strict=True)
+        ]
+        found.append(int(halves[0].view(np.uint32)) | int(halves[1].view(np.uint32)) << 32)
+    return found
+
+
+@oracle("ptx.reduce3_max_f32", "ptx.reduce3_min_f32")
+def of_three(warp: Warp, *values: list[float]) -> list[float]:
+    choose = max if "max" in warp.mods["name"] else min
+    return [choose(three) for three in zip(*values, strict=True)]
+
+
+@oracle(*(f"cuda.reduce_{name}_sync" for name in ("add", "min", "max", "and", "or", "xor")))
+def redux(warp: Warp, mask: Words, value: list[int]) -> list[int]:
+    joins: dict[str, Callable[[int, int], int]] = {
+        "add": lambda a, b: a + b,
+        "min": min,
+        "max": max,
+        "and": lambda a, b: a & b,
+        "or": lambda a, b: a | b,
+        "xor": lambda a, b: a ^ b,
+    }
+    join = joins[warp.mods["name"].split("_")[1]]
+    return [reduce(join, (value[lane] for lane in warp.lanes))] * 32
+
+
+def directed(value: Fraction, mode: str, precision: int, lowest: int) -> float:
+    """A fraction rounded to nearest, to zero, down or up."""
+    if value == 0 or mode == "rn":
+        return exact(value, precision, lowest)
+    exponent = math.floor(math.log2(abs(value)))
+    exponent += (abs(value) >= 2 ** Fraction(exponent + 1)) - (abs(value) < 2 ** Fraction(exponent))
+    quantum = Fraction(2) ** (max(exponent, lowest) - precision + 1)
+    whole = {"rz": math.trunc, "rm": math.floor, "rp": math.ceil}[mode]
+    return float(whole(value / quantum) * quantum)
+
+
+EXACTLY: dict[str, Callable[..., Fraction]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "fma": lambda a, b, c: a * b + c,
+}
+
+
+def in_direction(operation: Callable[..., Fraction], warp: Warp, *lanes: list[float]) -> list[float]:
+    rounded = []
+    for values in zip(*lanes, strict=True):
+        if operation is EXACTLY["div"] and values[1] == 0:
+            rounded.append(
+                math.nan if values[0] == 0 else math.copysign(math.inf, values[0] * math.copysign(1, values[1]))
+            )
+        else:
+            rounded.append(directed(operation(*map(Fraction, values)), str(warp.mods["rounding"]), 24, -126))
+    return rounded
+
+
+ORACLES |= {f"rounded_{name}": partial(in_direction, operation) for name, operation in EXACTLY.items()}

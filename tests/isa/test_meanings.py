@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.isa import descriptor_oracles, mbarrier_oracles, tma_oracles, tmem_oracles
+from tests.isa import descriptor_oracles, mbarrier_oracles, tma_oracles, tmem_oracles, wgmma_oracles
 from tests.isa.assembling import every_form
 from tests.isa.inputs import WARPS, active_lanes, operand
 from tests.isa.machines import BYTES, PlainMachine
@@ -19,18 +19,19 @@ from tilewright.isa.table import Bound
 
 # Their effect is not a value: they have tests of their own.
 WITHOUT_VALUES = {
-    "printf",
-    "cuda.printf",
-    "cuda.trap",
-    "cuda.device_assert",
-    "cuda.clock",
-    "cuda.nanosleep",
-    *tma_oracles.CACHES,
+    *("printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock", "cuda.nanosleep", "ptx.bar.warp.sync"),
+    "cuda.func_call",
+    *("ptx.setmaxnreg", "ptx.griddepcontrol.wait", "ptx.griddepcontrol.launch_dependents", *tma_oracles.CACHES),
 }
-WITHOUT_VALUES |= {"ptx.setmaxnreg", "ptx.griddepcontrol.wait", "ptx.griddepcontrol.launch_dependents"}
 
 # What they work on is no plain memory: each family has an oracle of its own, which covers every form too.
-OWN_ORACLES = {*mbarrier_oracles.COVERED, *tmem_oracles.COVERED, *descriptor_oracles.COVERED, *tma_oracles.COVERED}
+OWN_ORACLES = {
+    *mbarrier_oracles.COVERED,
+    *tmem_oracles.COVERED,
+    *descriptor_oracles.COVERED,
+    *wgmma_oracles.COVERED,
+    *tma_oracles.COVERED,
+}
 
 EXECUTED = [
     bound for bound in every_form() if bound.form.execute and bound.instruction.name not in WITHOUT_VALUES | OWN_ORACLES

@@ -90,3 +90,28 @@ def test_a_flag_is_waited_for_and_its_kernel_prints_parses_and_becomes_cuda() ->
     assert parse_script(str(published)) == published
     source = tw.compile(published, target="sm_90a").source("cuda")
     assert all(text in source for text in ("st.release.gpu.b32", "ld.acquire.gpu.global.b32", "ld.weak.b16"))
+
+
+@T.prim_func
+def swapped(A: T.Buffer((2,), "uint64"), B: T.Buffer((3, 2), "uint64")):
+    T.cta_id([1])
+    T.thread_id([1])
+    old = T.alloc_local((2,), "uint64")
+    T.ptx.atom.exch.b128(A.ptr_to([0]), T.uint64(1), T.uint64(2), old[0], old[1])
+    for i in range(2):
+        B[0, i] = old[i]
+    T.ptx.atom.cas.b128(A.ptr_to([0]), T.uint64(1), T.uint64(2), T.uint64(3), T.uint64(4), old[0], old[1])
+    for i in range(2):
+        B[1, i] = old[i]
+    T.ptx.atom.cas.b128(A.ptr_to([0]), T.uint64(3), T.uint64(2), T.uint64(9), T.uint64(9), old[0], old[1])
+    for i in range(2):
+        B[2, i] = old[i]
+
+
+def test_16_bytes_are_exchanged_and_compared_as_one() -> None:
+    a, b = np.array([10, 11], np.uint64), np.zeros((3, 2), np.uint64)
+
+    tw.simulate(swapped, a, b, check="all")
+
+    assert a.tolist() == [3, 4]
+    assert b.tolist() == [[10, 11], [1, 2], [3, 4]]

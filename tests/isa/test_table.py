@@ -9,7 +9,7 @@ import pytest
 from tests.isa.oracles import ORACLES
 from tests.isa.test_meanings import OWN_ORACLES, WITHOUT_VALUES
 from tilewright import isa
-from tilewright.isa.table import Bound, Form, Instruction, reads
+from tilewright.isa.table import BY_MASK, Bound, Form, Instruction, reads
 
 
 def holes(text: str) -> set[str]:
@@ -27,10 +27,11 @@ def faults(row: Instruction, form: Form) -> list[str]:
     ptx = form.language == "ptx"
     meets = form.sync is not None and form.sync.scope != "poll"
     waits = form.asynchronous and not form.issue
-    meanings = [form.execute is not None, meets, waits, bool(form.fence)]
+    by_itself = form.execute is not None and not (form.fence and row.lanes == BY_MASK)  # whose mask is looked at
+    meanings = [by_itself, meets, waits, bool(form.fence)]
     meant = sum(meanings) == 1 or (not any(meanings) and is_plain_copy(form))
     given = {one.name for one in Bound(row, form, next(form.all_mods()), {}).given if one.kind != "note"}
-    pattern = holes(form.pattern or row.pattern) - {"mnemonic", "result"} if ptx else set()
+    pattern = holes(form.pattern or row.pattern) - {"mnemonic", "result"} - (modifiers - given) if ptx else set()
     checks = {
         "one meaning: execute, sync, wait, fence, or a plain copy": meant,
         "a source": '"' in form.source,

@@ -152,15 +152,22 @@ def test_the_fences_are_spelled_as_the_manual_has_them() -> None:
 # Clusters.
 
 
-@pytest.mark.parametrize("name", ["ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank"])
-def test_an_address_in_another_cta(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "dtype", "opcode"),
+    [
+        ("ptx.mapa", "uint32", "mapa.shared::cluster.u32"),
+        ("ptx.map_shared_rank", "uint64", "mapa.u64"),
+        ("cuda.map_shared_rank", "uint64", "mapa.u64"),
+    ],
+)
+def test_an_address_in_another_cta(name: str, dtype: str, opcode: str) -> None:
     bound = isa.bind(isa.call(name, ADDR, Var("rank")))
     assert bound.form.execute is not None
 
     found = bound.form.execute(TmemMachine(), np.full((1, 32), 24), np.arange(32)[None] % 2)
 
-    assert (found.dtype, found[0, :2].tolist()) == (np.uint32, [24 + (1 << 24), 24 + (2 << 24)])
-    assert bound.code({"ptr": "%1", "rank": "%2", "result": "%0"}) == "mapa.shared::cluster.u32 %0, %1, %2;"
+    assert (found.dtype, found[0, :2].tolist()) == (np.dtype(dtype), [24 + (1 << 24), 24 + (2 << 24)])
+    assert bound.code({"ptr": "%1", "rank": "%2", "result": "%0"}) == f"{opcode} %0, %1, %2;"
 
 
 @pytest.mark.parametrize(

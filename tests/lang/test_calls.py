@@ -282,7 +282,7 @@ def test_a_name_may_be_an_instruction_and_a_namespace() -> None:
         T.ptx.tcgen05.encode_matrix_descriptor(desc.data, addr.data, ldo=16, sdo=8, swizzle=T.SwizzleMode(2))
         T.ptx.mbarrier.arrive(bar.ptr_to([0]))
         T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 64)
-        state = T.ptx.mbarrier.arrive(bar.ptr_to([0]), 2, sem="relaxed")
+        state = T.ptx.mbarrier.arrive(bar.ptr_to([0]), count=2, sem="relaxed")
         T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
         T.ptx.mbarrier.try_wait.state(bar.ptr_to([0]), state)
         T.ptx.tcgen05.wait.ld()
@@ -306,7 +306,7 @@ def test_a_name_may_be_an_instruction_and_a_namespace() -> None:
 
 def test_a_name_may_be_asked_for() -> None:
     assert not hasattr(T, "tensor_map")
-    assert not hasattr(Tx, "gemm")
+    assert not hasattr(Tx, "convolve")
     assert getattr(T.ptx, "wgmma_of_tomorrow", None) is None
 
 

@@ -87,7 +87,7 @@ def test_the_place_of_a_tile_call_is_its_primitive() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda A: Tx.warp.gemm(A, A), "Tx.warp.gemm is not a tile primitive"),
+        (lambda A: Tx.warp.convolve(A, A), "Tx.warp.convolve is not a tile primitive"),
         (lambda A: Tx.warp.cta.copy(A, A), "Tx.warp.cta is not a tile primitive"),
         (lambda A: Tx.copy(A), "Tx.copy takes dst and src"),
         (lambda A: Tx.copy(A, 3), "copy: src is a tile"),

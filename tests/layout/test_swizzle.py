@@ -137,7 +137,7 @@ def test_compose_delegates_geometry_to_the_tile_layout():
     tile = S[(4, 8, 4, 2) : (64, 4 @ laneid, 1 @ laneid, 1)] + R[2:32]
     layout = ComposeLayout(SwizzleLayout(1, 2, 2), tile)
     assert layout.storage().tile == tile.storage()
-    assert layout.get_scope() == ("warp", "thread")
+    assert layout.get_scope() == ("thread", "warp")
     assert layout.verify_well_formed()
     assert layout.permute_dims((3, 2, 1, 0)).tile == tile.permute_dims((3, 2, 1, 0))
     assert layout.broadcast((256,), (2, 256)).tile == tile.broadcast((256,), (2, 256))
@@ -219,7 +219,7 @@ def test_a_bare_swizzle_is_one_over_rows_of_the_shape_given(swizzle, data):
     assert swizzle.tile(grid, (2, 3), shape) == rows.tile_with(grid, (2, 3), shape)
     assert swizzle.direct_sum(grid, (2, 3), shape) == rows.direct_sum(grid, (2, 3), shape)
     assert swizzle.broadcast(shape, (5, *shape)) == rows.broadcast(shape, (5, *shape))
-    assert swizzle.slice(shape, [(0, 1), (0, 1)]) == rows.slice(shape, [(0, 1), (0, 1)])
+    assert swizzle.part(shape, [(0, 1), (0, 1)]) == rows.slice(shape, [(0, 1), (0, 1)])
     assert swizzle.expand_threads() == swizzle.storage() == swizzle
 
 

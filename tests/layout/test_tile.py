@@ -98,8 +98,8 @@ def test_size_span_and_cosize_are_those_of_the_table(layout):
     for axis, values in table.items():
         assert layout.span(axis) == values.max() - values.min() + 1
         assert layout.cosize(axis) == values.max() + 1
-    memory = [layout.span(axis) for axis in table if Axis.get(axis).is_memory()]
-    assert layout.span() == np.prod(memory, dtype=int)
+    memory = [axis for axis in table if Axis.get(axis).is_memory()]
+    assert layout.span() == 1 + sum(layout.span(axis) - 1 + layout.offset.get(axis, 0) for axis in memory)
 
 
 def test_size_of_an_axis_counts_its_iters():
@@ -289,14 +289,19 @@ def test_row_major_is_trivial():
     ("layout", "scope"),
     [
         (S[4, 4], ("thread", "thread")),
-        (S[(32, 4) : (1 @ laneid, 1)], ("warp", "thread")),
-        (S[(4, 32) : (1 @ wid_in_wg, 1 @ laneid)], ("warpgroup", "thread")),
-        (S[(4, 32) : (1 @ warpid, 1 @ laneid)], ("cta", "thread")),
-        (S[4 : 1 @ warpid], ("cta", "warp")),
+        (S[(32, 4) : (1 @ laneid, 1)], ("thread", "warp")),
+        (S[(4, 32) : (1 @ wid_in_wg, 1 @ laneid)], ("thread", "warpgroup")),
+        (S[(4, 32) : (1 @ warpid, 1 @ laneid)], ("thread", "cta")),
+        (S[4 : 1 @ warpid], ("warp", "cta")),
     ],
 )
-def test_scope_is_the_widest_and_the_narrowest(layout, scope):
-    assert layout.get_scope() == scope
+def test_scope_is_the_narrowest_and_the_widest(layout, scope):
+    assert tuple(one.name for one in layout.get_scope()) == scope
+
+
+def test_thread_axes_with_a_gap_have_no_scope():
+    with pytest.raises(LayoutError, match="leave a gap"):
+        S[(2, 32) : (1 @ wgid, 1 @ laneid)].get_scope()
 
 
 def test_well_formed_layouts_pass():

@@ -8,7 +8,17 @@ import pytest
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError
 from tilewright.isa import TMEM_SHAPES, cells_of
-from tilewright.layout import R, S, TCol, TLane, laneid, sf_tmem_layout, tcgen05_atom_layout, wg_local_layout
+from tilewright.layout import (
+    R,
+    S,
+    TCol,
+    TLane,
+    laneid,
+    sf_smem_layout,
+    sf_tmem_layout,
+    tcgen05_atom_layout,
+    wg_local_layout,
+)
 
 ROWS = {"32x32b": (32, 128), **dict.fromkeys(("16x64b", "16x128b", "16x256b", "16x32bx2"), (16, 32, 64, 128))}
 
@@ -102,14 +112,55 @@ def test_512_bytes_of_scale_factors_are_one_copy_of_32_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "sf_k", "sf_per_mma", "message"),
+    ("rows", "more", "message"),
     [
-        (48, 4, 4, "scale factors of 48 rows"),
-        (128, 4, 3, "3 scale factors for a product"),
-        (128, 2, 4, "2 scale factors along K, 4 for a product"),
-        (128, 6, 2, "6 scale factors along K"),
+        (48, {"SF_K": 4}, "scale factors of 48 rows"),
+        (128, {"SF_K": 4, "sf_per_mma": 3}, "3 scale factors for a product"),
+        (128, {"SF_K": 2}, "2 scale factors along K, 4 for a product"),
+        (128, {"SF_K": 4, "sf_reuse": 0}, "sf_reuse=0"),
+        (128, {"SF_K": 4, "pipe_depth": 0}, "pipe_depth=0"),
     ],
 )
-def test_scale_factors_that_fit_no_product_are_refused(rows: int, sf_k: int, sf_per_mma: int, message: str) -> None:
-    with pytest.raises(LayoutError, match=message):
-        sf_tmem_layout(rows, SF_K=sf_k, sf_per_mma=sf_per_mma)
+def test_scale_factors_that_fit_no_product_are_refused(rows: int, more: dict[str, int], message: str) -> None:
+    for layout in (sf_tmem_layout, sf_smem_layout):
+        with pytest.raises(LayoutError, match=message):
+            layout(rows, **more)
+
+
+def test_scale_factors_of_shared_memory_are_whole_words_of_128_rows() -> None:
+    with pytest.raises(LayoutError, match="6 scale factors along K"):
+        sf_smem_layout(128, SF_K=6, sf_per_mma=2)
+    with pytest.raises(LayoutError, match="scale factors of 64 rows"):
+        sf_smem_layout(64, SF_K=4)
+
+
+@pytest.mark.parametrize("stages", [None, 3])
+@pytest.mark.parametrize("reuse", [1, 2])
+@pytest.mark.parametrize(("rows", "sf_k", "each"), [(32, 3, 1), (64, 6, 2), (128, 6, 1), (128, 12, 4), (256, 8, 2)])
+def test_a_cell_has_the_factors_of_as_many_products_as_divide_all(
+    rows: int, sf_k: int, each: int, reuse: int, stages: int | None
+) -> None:
+    layout = sf_tmem_layout(rows, sf_k, each, sf_reuse=reuse, pipe_depth=stages)
+
+    table = layout.table((stages or 1, rows, sf_k, reuse))
+
+    together = max(power for power in (1, 2, 4) if power * each <= 4 and sf_k // each % power == 0)
+    stage, row, k, _ = np.indices((stages or 1, rows, sf_k, reuse))
+    product = k // each
+    place = 4 * (row // 32) + k % each + each * (product % together) + rows // 8 * (product // together)
+    expected = place + stage * (rows // 8) * (sf_k // each // together)
+    assert np.array_equal(table["TCol"][..., 0], expected)
+    assert np.array_equal(table["TLane"], (row % 32)[..., None] + 32 * np.arange(4))
+
+
+@pytest.mark.parametrize(("rows", "sf_k", "reuse", "stages"), [(128, 4, 1, None), (256, 16, 2, None), (384, 8, 1, 2)])
+def test_shared_memory_has_scale_factors_as_one_copy_takes_them(
+    rows: int, sf_k: int, reuse: int, stages: int | None
+) -> None:
+    shape = (stages or 1, rows, sf_k, reuse)
+
+    table = sf_smem_layout(rows, sf_k, sf_reuse=reuse, pipe_depth=stages).table(shape)
+
+    stage, r, c, _ = np.indices(shape)
+    block = 512 * (sf_k // 4) * (r // 128) + 512 * (c // 4)
+    assert np.array_equal(table["m"][..., 0], stage * rows * sf_k + block + 16 * (r % 32) + 4 * (r % 128 // 32) + c % 4)

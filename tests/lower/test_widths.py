@@ -223,3 +223,20 @@ def test_an_extent_beyond_its_symbols_dtype_is_refused(far_array: np.ndarray[Any
 def test_a_row_outside_of_a_far_buffer_is_an_error(row: int, far_array: np.ndarray[Any, Any]) -> None:
     with pytest.raises(SimulationError, match="writes outside of A"):
         tw.simulate(element, far_array, row, check="bounds")
+
+
+def test_a_symbol_times_a_number_beyond_int32_does_not_wrap_where_it_is_built() -> None:
+    @T.prim_func
+    def kernel(p: T.handle, q: T.handle):
+        m = T.int32()
+        A = T.match_buffer(p, (m, 40000, 65536), "int8")  # 2,621,440,000 elements to a row
+        B = T.match_buffer(q, (32,), "int64")
+        T.cta_id([1])
+        lane = T.thread_id([32])
+        A[m - 1, lane, 3] = T.int8(1)
+        B[lane] = m * 2621440000
+
+    text = tw.compile(kernel, "sm_90a").source("cuda")
+
+    assert "(long long)(m - 1) * 2621440000ll" in text
+    assert "= (long long)m * 2621440000ll" in text

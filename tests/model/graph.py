@@ -36,17 +36,25 @@ class Event:
     writes: bool = False
     proxy: str = "generic"
     before: int = 0  # ancestors
+    narrow: int = 0  # ancestors as to shared memory alone
     fenced: dict[int, int] = field(default_factory=dict)  # CTA -> ancestors that a proxy fence there has passed
+    halved: int = 0  # a releasing half of a proxy fence has passed
     offered: int = 0  # of tensor memory: `before` has passed
     ordered: int = 0  # and `after`
     own: int = 0  # of tensor memory: the thread itself has waited for them
     sources: list[Event] = field(default_factory=list)
     firsts: list[tuple[Event, str]] = field(default_factory=list)
     atomic: bool = False
+    is_copy: bool = False  # by cp.async: of the generic proxy, and outside of its thread's program order
 
     @property
     def bit(self) -> int:
         return 1 << self.number
+
+    @property
+    def is_of_shared(self) -> bool:
+        """A fence of shared memory alone?"""
+        return self.op.kind == "Fs" or (self.op.kind == "fpa" and self.op.sem in ("release", "acquire"))
 
     @property
     def is_strong(self) -> bool:
@@ -55,7 +63,8 @@ class Event:
 
 def morally_strong(one: Event, other: Event) -> bool:
     """O6: of the same thread, or both strong, and each scope holds the other's thread; of one proxy and size."""
-    if one.thread == other.thread and one.proxy == other.proxy == "generic":
+    in_order = not (one.is_copy or other.is_copy)
+    if one.thread == other.thread and one.proxy == other.proxy == "generic" and in_order:
         return True
     same = one.proxy == other.proxy and one.op.nbytes == other.op.nbytes
     mutual = holds(one.op.scope, one.thread, other.thread) and holds(other.op.scope, one.thread, other.thread)
@@ -92,8 +101,14 @@ class Graph:
     def join(event: Event, earlier: Event) -> None:
         """An edge of causality."""
         event.before |= earlier.before | earlier.bit
+        Graph._hand_on(event, earlier)
+
+    @staticmethod
+    def _hand_on(event: Event, earlier: Event) -> None:
+        event.narrow |= earlier.narrow
         for cta, passed in earlier.fenced.items():
             event.fenced[cta] = event.fenced.get(cta, 0) | passed
+        event.halved |= earlier.halved
         event.offered |= earlier.offered
         event.ordered |= earlier.ordered
 
@@ -129,15 +144,30 @@ class Graph:
             self.fences.setdefault(event.thread, []).append(event)
 
     def proxy_fence(self, event: Event) -> None:
-        """P1: what is known here is known to the asynchronous units of this CTA, and the other way round."""
-        event.fenced[event.thread[0]] = event.fenced.get(event.thread[0], 0) | event.before
+        """P1: what is known here is known to the asynchronous units of this CTA, and the other way round. P2: of a pair
+        what was known at the half that releases, which is a fence besides.
+        """
+        known = event.before | event.narrow
+        passed = {"release": 0, "acquire": event.halved}.get(event.op.sem, known)
+        if event.op.sem == "release":
+            event.halved |= known
+        event.fenced[event.thread[0]] = event.fenced.get(event.thread[0], 0) | passed
+
+    @staticmethod
+    def take(last: Event, first: Event) -> None:
+        """Two patterns meet at these ends: all that comes before, or what concerns shared memory."""
+        if last.is_of_shared or first.is_of_shared:
+            last.narrow |= first.before | first.bit
+            Graph._hand_on(last, first)
+        else:
+            Graph.join(last, first)
 
     def _take(self, last: Event, read: Event) -> None:
         """S1d: the acquire pattern from ``read`` to ``last`` meets the release patterns of what was observed."""
         for write in read.sources:
             for first, scope in write.firsts:
                 if holds(scope, first.thread, last.thread) and holds(last.op.scope, first.thread, last.thread):
-                    self.join(last, first)
+                    self.take(last, first)
 
     # Accesses
 
@@ -198,7 +228,8 @@ class Graph:
         """What is missing between two conflicting accesses: "" nothing, "P" a proxy fence, "R" order."""
         if one.proxy == "tmem":
             return "" if (other.ordered | other.own) & one.bit else "R"
-        base = other.before & one.bit
+        is_shared = one.place is not None and one.place[1] >= 0
+        base = (other.before | (other.narrow if is_shared else 0)) & one.bit
         if not base and not self._seen_first(one, other):
             return "R"
         if one.proxy == "generic" and other.proxy == "async" and not other.fenced.get(other.thread[0], 0) & one.bit:

@@ -122,6 +122,21 @@ KERNELS = (
     ),
     pair("stored", "tst t; wst; before; bar 1/2", "bar 1/2; after; tld t; wld; use"),
     pair("stored and told", "tst t; wst; before; arr b", "*:wait b=0; after; tld t; wld; use", b=1),
+    # cp.async
+    pair("copied by a thread", "cpa s x; cpcom; cpwait=0; bar 1/2", "bar 1/2; R s"),
+    pair(
+        "copied ahead",
+        "cpa s x; cpcom; cpa sb y; cpcom; cpwait=1; bar 1/2; cpwait=0; bar 2/2",
+        "bar 1/2; R s; bar 2/2; R sb",
+    ),
+    pair(
+        "copied and told",
+        "cpa s x; cparr bf; wait be=0; cpa s y; cparr bf",
+        "wait bf=0; R s; arr be; wait bf=1; R s",
+        bf=1,
+        be=1,
+    ),
+    pair("copied for a unit", "cpa s x; cparr bf", "wait bf=0; fpa; cp t s; commit b; *:wait b=0", bf=1, b=1),
     program(
         "staged again",
         {"0.0": "W s; fpa; cp t s; commit b; *:wait b=0; after; W s=2; fpa; cp t s; commit b; *:wait b=1"},

@@ -1,13 +1,14 @@
 """Litmus tests of the memory model: programs of a few operations, each with its verdict and the rule behind it.
 
-Verdicts: O everything that conflicts is ordered, R a race, P a proxy fence is missing, E an error of protocol. A row's
+Verdicts: O everything that conflicts is ordered, R a race, P a proxy fence is missing, E an error of protocol, W a race
+by the manual's words that practice lives with, so that the simulator only warns. A row's
 variants stand behind it. Rows of TMA, wgmma and the tensor cores' products come with those instructions; outcomes of
 weak memory (store buffering, load buffering, IRIW) are not shown by a simulator that interleaves.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.model.program import Program, program
 
@@ -32,6 +33,11 @@ def placed(name: str, verdict: str, rule: str, **warps: str) -> Litmus:
 SPIN = "cas.acq.gpu l=0>1; R x->r; W x=r+1; W.rel.gpu l=0"
 TICKET = "add.rlx.gpu q->r; R.acq.gpu o=r; R x->v; W x=v+1; add.rel.gpu o"
 LAST = "W {}; F.gpu; add.rlx.gpu c->r; ?r=1 F.gpu; ?r=1 R {}"
+
+COPY = "cp t s; commit b; *:wait b=0"
+TOLD, HEARD = "arr.rlx.cluster ba", "wait.rlx.cluster ba=0"
+NEAR: dict[str, Any] = {"ctas": False, "ba": 1}
+PUT = "put s ba; wait ba=0"
 
 LITMUS = (
     row("mp-rel-acq", "O", "S2", "W x; W.rel.gpu f", "R.acq.gpu f=1; R x"),
@@ -82,6 +88,16 @@ LITMUS = (
     row("cl-bar", "O", "S1c", "W x; carr; cwait", "carr; cwait; R x"),
     row("cl-bar: arrive.relaxed", "R", "S1c", "W x; carr.rlx; cwait", "carr; cwait; R x"),
     row("cl-bar: a fence before it", "O", "S1c", "W x; F.cluster; carr.rlx; cwait", "carr; cwait; R x"),
+    row("cl-bar: a fence of the CTA before it", "R", "S1c", "W x; F.cta; carr.rlx; cwait", "carr; cwait; R x"),
+    placed(
+        "cl-bar: a fence of the CTA, in one CTA",
+        "O",
+        "S1c",
+        w00="W s; F.cta; carr.rlx; cwait",
+        w01="carr; cwait; R s",
+        w10="carr; cwait",
+        w11="carr; cwait",
+    ),
     row("mb-elect", "R", "M3", "W s; 1:W sb; arr b", "wait b=0; R sb", ctas=False, b=1),
     row("mb-elect: bar.warp.sync before", "O", "M3", "W s; 1:W sb; ws; arr b", "wait b=0; R sb", ctas=False, b=1),
     row("mb-one-waits", "R", "M1", "W s; arr b", "wait b=0; 1:R s", ctas=False, b=1),
@@ -90,6 +106,18 @@ LITMUS = (
     row("mb-rlx: fences", "O", "M2", "W s; F.cta; arr.rlx.cta b", "wait.rlx.cta b=0; F.cta; R s", ctas=False, b=1),
     row("mb-remote", "R", "M3", "W x; arr.cluster b@1", "wait b=0; R x", b=1),
     row("mb-remote: .cluster at both ends", "O", "M3", "W x; arr.cluster b@1", "wait.cluster b=0; R x", b=1),
+    row("mb-remote: after a read", "W", "M3", "R x; arr b@1", "wait b=0; W x", b=1),
+    row("mb-remote: after reads of two warps", "W", "M3", "R x; ws; 1:R x; 1:arr b@1; arr b@1", "wait b=0; W x", b=2),
+    row(
+        "mb-remote: after a read, .cluster at both ends",
+        "O",
+        "M3",
+        "R x; arr.cluster b@1",
+        "wait.cluster b=0; W x",
+        b=1,
+    ),
+    row("mb-remote: after a read, told before it", "R", "M3", "arr b@1; R x", "wait b=0; W x", b=1),
+    row("mb-remote: after a read, relaxed", "R", "M3", "R x; arr.rlx.cluster b@1", "wait b=0; W x", b=1),
     row("mb-gap", "R", "M4", "arr b; W s; wait b=0", "arr b; wait b=0; R s", ctas=False, b=2),
     row("mb-gap: cluster barrier", "R", "M4", "carr; W x; cwait", "carr; cwait; R x"),
     row("mb-init", "O", "M6", "init b=2; sync; arr b; wait b=0", "sync; arr b; wait b=0", ctas=False),
@@ -108,6 +136,109 @@ LITMUS = (
     row("px-none: one thread", "P", "P3", "W s; cp t s; commit b; *:wait b=0", b=1),
     row("px-none: fence before the store", "P", "P3", "fpa; W s; cp t s; commit b; *:wait b=0", b=1),
     row("px-none: fence of global memory", "P", "P1", "W s; fpag; cp t s; commit b; *:wait b=0", b=1),
+    row("px-cluster", "P", "P2", "W s@1; fpa; arr.cluster ba@1", f"wait.cluster ba=0; {COPY}", b=1, ba=1),
+    row("px-cluster: fence there", "O", "P2", "W s@1; arr.cluster ba@1", f"wait.cluster ba=0; fpa; {COPY}", b=1, ba=1),
+    row("px-pair", "O", "P2", "W s; fpa.rel.cluster; bar 1/2", f"bar 1/2; fpa.acq.cluster; {COPY}", ctas=False, b=1),
+    row("px-pair: no acquire", "P", "P2", "W s; fpa.rel.cluster; bar 1/2", f"bar 1/2; {COPY}", ctas=False, b=1),
+    row("px-pair: no release", "P", "P2", "W s; bar 1/2", f"bar 1/2; fpa.acq.cluster; {COPY}", ctas=False, b=1),
+    row(
+        "px-pair: release before the store",
+        "P",
+        "P2",
+        "fpa.rel.cluster; W s; bar 1/2",
+        f"bar 1/2; fpa.acq.cluster; {COPY}",
+        ctas=False,
+        b=1,
+    ),
+    row(
+        "px-pair: relaxed",
+        "O",
+        "P2",
+        "W s; fpa.rel.cluster; arr.rlx.cluster ba",
+        f"wait.rlx.cluster ba=0; fpa.acq.cluster; {COPY}",
+        ctas=False,
+        b=1,
+        ba=1,
+    ),
+    row("px-load", "O", "P4", "put s b", "wait b=0; R s; W s", ctas=False, b=1),
+    row("px-load: another lane", "R", "M1", "put s b", "wait b=0; 1:R s", ctas=False, b=1),
+    row("px-load: another lane, bar.warp.sync", "O", "M1", "put s b", "wait b=0; ws; 1:R s", ctas=False, b=1),
+    row("px-load: relaxed wait", "R", "P7", "put s b", "wait.rlx.cta b=0; R s", ctas=False, b=1),
+    row("px-load: no wait", "R", "S8", "put s b; R s", b=1),
+    row("px-war", "P", "P3", "R s; arr b", f"wait b=0; {PUT}", ctas=False, b=1, ba=1),
+    row("px-war: fence before the arrive", "O", "P3", "R s; fpa; arr b", f"wait b=0; {PUT}", ctas=False, b=1, ba=1),
+    row("px-war: fence after the wait", "O", "P3", "R s; arr b", f"wait b=0; fpa; {PUT}", ctas=False, b=1, ba=1),
+    row("px-war: fence before the load", "P", "P3", "fpa; R s; arr b", f"wait b=0; {PUT}", ctas=False, b=1, ba=1),
+    row("px-war: fence of global memory", "P", "P1", "R s; fpag; arr b", f"wait b=0; {PUT}", ctas=False, b=1, ba=1),
+    row("px-war: a store", "P", "P3", "W s; arr b", f"wait b=0; {PUT}", ctas=False, b=1, ba=1),
+    row("px-war: one thread", "P", "P3", f"R s; {PUT}", ba=1),
+    row("px-war: no arrive", "R", "S8", "R s", PUT, ctas=False, ba=1),
+    row("px-war: after cp.async", "P", "P3", f"cpa s x; cpcom; cpwait=0; {PUT}", ba=1),
+    row("px-war: after cp.async, fence", "O", "P1", f"cpa s x; cpcom; cpwait=0; fpa; {PUT}", ba=1),
+    row("px-war: two writes", "R", "S8", f"put s b; {PUT}; wait b=0", b=1, ba=1),
+    row("tma-past", "R", "P7", "W sb; put s b", "wait b=0; R sb", ctas=False, b=1),
+    row("cpa", "O", "P7", "cpa s x; cpcom; cpwait=0; bar 1/2", "bar 1/2; R s", ctas=False),
+    row("cpa: wait after the barrier", "R", "P7", "cpa s x; cpcom; bar 1/2; cpwait=0", "bar 1/2; R s", ctas=False),
+    row("cpa: no barrier", "R", "P7", "cpa s x; cpcom; cpwait=0", "R s", ctas=False),
+    row("cpa: one thread", "O", "P7", "cpa s x; cpcom; cpwait=0; R s"),
+    row("cpa: one thread, no wait", "R", "S8", "cpa s x; cpcom; R s"),
+    row("cpa: one thread, no commit", "R", "P7", "cpa s x; cpwait=0; R s"),
+    row("cpa: another lane", "R", "P7", "cpa s x; cpcom; *:cpwait=0; 1:R s"),
+    row("cpa: another lane, bar.warp.sync", "O", "P7", "cpa s x; cpcom; *:cpwait=0; ws; 1:R s"),
+    row("cpa: the older of two groups", "O", "P7", "cpa s x; cpcom; cpa sb y; cpcom; cpwait=1; R s; cpwait=0"),
+    row("cpa: the newer of two groups", "R", "P7", "cpa s x; cpcom; cpa sb y; cpcom; cpwait=1; R sb; cpwait=0"),
+    row("cpa: two to one place", "R", "S8", "cpa s x; cpa s y; cpcom; cpwait=0"),
+    row("cpa: source overwritten", "R", "S8", "cpa s x; W x; cpcom; cpwait=0"),
+    row("cpa: source overwritten after the wait", "O", "P7", "cpa s x; cpcom; cpwait=0; W x"),
+    row("cpa: after a store", "O", "S8", "W s; cpa s x; cpcom; cpwait=0; R s"),
+    row("cpa: after another's load", "R", "S8", "R s", "cpa s x; cpcom; cpwait=0", ctas=False),
+    row("cpa: for a unit", "P", "P3", f"cpa s x; cpcom; cpwait=0; {COPY}", b=1),
+    row("cpa: for a unit, proxy fence", "O", "P1", f"cpa s x; cpcom; cpwait=0; fpa; {COPY}", b=1),
+    row("cpa: for a unit, proxy fence before the wait", "P", "P1", f"cpa s x; cpcom; fpa; cpwait=0; {COPY}", b=1),
+    row("cpa-mb", "O", "P7", "W sb; cpa s x; cparr b", "wait b=0; R s", ctas=False, b=1),
+    row("cpa-mb: what the thread did besides", "R", "P7", "W sb; cpa s x; cparr b", "wait b=0; R sb", ctas=False, b=1),
+    row("cpa-mb: copy after the arrive", "R", "P7", "cparr b; cpa s x", "wait b=0; R s", ctas=False, b=1),
+    row("cpa-mb: another thread's copy", "R", "P7", "cpa s x; ws; 1:cparr b", "wait b=0; R s", ctas=False, b=1),
+    row("cpa-mb: relaxed wait", "R", "P7", "cpa s x; cparr b", "wait.rlx.cta b=0; R s", ctas=False, b=1),
+    row("cpa-mb: another lane waits", "R", "M1", "cpa s x; cparr b", "wait b=0; 1:R s", ctas=False, b=1),
+    row("cpa-mb: source overwritten", "O", "P7", "cpa s x; cparr b", "wait b=0; W x", ctas=False, b=1),
+    row("cpa-mb: for a unit", "P", "P3", "cpa s x; cparr ba", f"wait ba=0; {COPY}", ctas=False, b=1, ba=1),
+    row(
+        "cpa-mb: for a unit, proxy fence",
+        "O",
+        "P1",
+        "cpa s x; cparr ba",
+        f"wait ba=0; fpa; {COPY}",
+        ctas=False,
+        b=1,
+        ba=1,
+    ),
+    row("px-pair: for threads", "O", "P2", f"W s; fpa.rel.cluster; {TOLD}", f"{HEARD}; fpa.acq.cluster; R s", **NEAR),
+    row("px-pair: global data", "R", "P2", f"W x; fpa.rel.cluster; {TOLD}", f"{HEARD}; fpa.acq.cluster; R x", **NEAR),
+    row("sync_restrict", "O", "P2", f"W s; Fs.rel.cluster; {TOLD}", f"{HEARD}; Fs.acq.cluster; R s", **NEAR),
+    row(
+        "sync_restrict: global data", "R", "P2", f"W x; Fs.rel.cluster; {TOLD}", f"{HEARD}; Fs.acq.cluster; R x", **NEAR
+    ),
+    row("sync_restrict: release alone", "R", "P2", f"W x; Fs.rel.cluster; {TOLD}", f"{HEARD}; F.cta; R x", **NEAR),
+    row("sync_restrict: acquire alone", "R", "P2", f"W x; F.cta; {TOLD}", f"{HEARD}; Fs.acq.cluster; R x", **NEAR),
+    row("sync_restrict: with a fence", "O", "P2", f"W s; F.cta; {TOLD}", f"{HEARD}; Fs.acq.cluster; R s", **NEAR),
+    row(
+        "sync_restrict: a fence besides",
+        "O",
+        "S2",
+        f"W x; F.cta; Fs.rel.cluster; {TOLD}",
+        f"{HEARD}; F.cta; R x",
+        **NEAR,
+    ),
+    row(
+        "sync_restrict: handed on",
+        "O",
+        "S4",
+        f"W s; Fs.rel.cluster; {TOLD}",
+        f"{HEARD}; Fs.acq.cluster; bar 1/2",
+        "bar 1/2; R s",
+        **NEAR,
+    ),
     row("tc-commit", "O", "T3", "cp t s; commit b; *:wait b=0", "*:wait b=0; after; tld t; wld; use", ctas=False, b=1),
     row(
         "tc-commit: no after", "R", "T3", "cp t s; commit b; *:wait b=0", "*:wait b=0; tld t; wld; use", ctas=False, b=1

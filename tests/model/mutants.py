@@ -31,22 +31,8 @@ SAYS = {
     "W": "warned of",
     "U": "found, but not what is missing",
 }
-ONE_ORDER = "the CTAs are not run in the order in which it goes wrong"
-ELSEWHERE = "accesses of another CTA's shared memory are not recorded"
-AT_THE_END = "arrivals at the cluster's barrier that nobody waits for are not found at the kernel's end"
-COMPLETIONS = "the wait is over before the phase changes once more, in the one order that is run"
-# (kernel, the oracle's letter) -> why the simulator says something else; a kernel alone: whatever the letter.
-WHY = {
-    **dict.fromkeys(("lock", "lock by fences", "ticket", "last block", "last of three"), ONE_ORDER),
-    **dict.fromkeys((("cluster", "R"), ("sent over", "R"), ("remote ring", "R")), ELSEWHERE),
-    **dict.fromkeys((("cluster", "E"), ("cluster split", "E"), ("sent over", "E")), AT_THE_END),
-    **dict.fromkeys(
-        (("ring of one", "D"), ("copied", "D"), ("copied by another", "D"), ("copied twice", "D")), COMPLETIONS
-    ),
-    ("staged again", "R"): "two copies of one thread to one place are taken to be in order",
-    ("staged again", CLEAN): "a copy that a relaxed wait has seen over is not taken for complete at the end",
-    ("tree", CLEAN): "a barrier waits for threads that are over",
-}
+# (kernel, the oracle's letter) -> why the simulator says something else of such mutants.
+WHY: dict[tuple[str, str], str] = {}
 STEPS = (
     "F",
     "fpa",
@@ -54,6 +40,9 @@ STEPS = (
     "wait",
     "commit",
     "init",
+    "cpcom",
+    "cpwait",
+    "cparr",
     *(kind for kind in WHOLE_WARP if kind not in ("shfl", "tld", "tst", "use")),
 )
 WEAKER = {"release": ("relaxed",), "acquire": ("relaxed",), "acq_rel": ("acquire", "release"), "sc": ("acq_rel",)}
@@ -160,7 +149,7 @@ def agrees(verdict: str, said: str) -> bool:
 
 def reason(mutant: Mutant, verdict: str, said: str) -> str:
     """Why the two differ, as far as that is known."""
-    why = WHY.get(mutant.kernel.name) or WHY.get((mutant.kernel.name, verdict)) or "not known"
+    why = WHY.get((mutant.kernel.name, verdict), "not known")
     return f"{KINDS.get(verdict, 'clean')} {SAYS[said]}: {why}"
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from tests.model.graph import Event, Graph, Place, Thread, holds
 from tests.model.program import Op, Program, home
 
+# What tells an m-barrier that operations are complete, and which: those of its thread, or none but itself.
+HANDS_ON = {"commit": "cp", "cparr": "cpa", "put": ""}
 MOST_STEPS = 30_000  # beyond, a program is undecided
 Values = tuple[tuple[object, int], ...]
 Footprint = frozenset[tuple[object, str]]
@@ -47,7 +49,9 @@ class Meeting:
 
 @dataclass
 class Flying:
-    """An asynchronous operation. after: numbers of those that come first (of a commit)."""
+    """An asynchronous operation. after: numbers of those that come first (of a commit). group: its number, from 1 on; 0
+    for none.
+    """
 
     number: int
     thread: Thread
@@ -55,6 +59,7 @@ class Flying:
     issue: Event
     after: tuple[int, ...] = ()
     done: Event | None = None
+    group: int = 0
 
 
 class Machine:
@@ -74,6 +79,7 @@ class Machine:
         self.results: list[tuple[object, int]] = []
         self.meetings: dict[object, Meeting] = {}
         self.flying: list[Flying] = []
+        self.groups: dict[Thread, int] = {}  # of cp.async, that a thread has closed
         self.graph = Graph()
         self.barriers: dict[Place, Barrier] = {
             (name, cta): Barrier(count, missing=count)
@@ -89,6 +95,7 @@ class Machine:
         made.memory, made.registers, made.results = dict(self.memory), dict(self.registers), [*self.results]
         made.meetings = {key: one.copy() for key, one in self.meetings.items()}
         made.flying = [replace(one) for one in self.flying]
+        made.groups = dict(self.groups)
         made.graph = self.graph.copy()
         made.barriers = {place: one.copy() for place, one in self.barriers.items()}
         made.broken = [*self.broken]
@@ -210,7 +217,9 @@ def _fence(machine: Machine, thread: Thread, op: Op) -> object:
 
 
 def _proxy_fence(machine: Machine, thread: Thread, op: Op) -> object:
-    machine.graph.proxy_fence(machine.graph.begin(thread, op))
+    event = machine.graph.begin(thread, op)
+    machine.graph.fence(event)
+    machine.graph.proxy_fence(event)
     return None
 
 
@@ -260,7 +269,7 @@ def _wait(machine: Machine, thread: Thread, op: Op) -> object:
     barrier = machine.barriers[place]
     for arrival in barrier.arrived.get(barrier.phase - 1, ()):
         event.offered |= arrival.offered  # T2: whatever the order of arrival and wait
-        if arrival.proxy == "tmem":  # a commit: to each acquire waiter, any scope
+        if arrival.op.kind in HANDS_ON:  # a completion: to each acquire waiter, any scope
             if op.sem == "acquire":
                 graph.join(event, arrival)
         elif holds(arrival.op.scope, arrival.thread, thread) and holds(op.scope, arrival.thread, thread):
@@ -341,7 +350,7 @@ def _cluster_wait(machine: Machine, thread: Thread, op: Op) -> object:
     for other in machine.meeting("cluster").came[machine.cluster.pop(thread)]:
         for first, scope in other.firsts:
             if holds(scope, first.thread, thread):
-                machine.graph.join(event, first)
+                machine.graph.take(event, first)
     return None
 
 
@@ -350,8 +359,7 @@ def _cluster_wait(machine: Machine, thread: Thread, op: Op) -> object:
 
 def _issue(machine: Machine, thread: Thread, op: Op) -> object:
     event = machine.graph.begin(thread, op)
-    own = (one.number for one in machine.flying if one.thread == thread and one.op.kind == "cp")
-    after = tuple(own) if op.kind == "commit" else ()
+    after = tuple(one.number for one in _own(machine, thread, HANDS_ON.get(op.kind, "")))
     machine.flying.append(Flying(len(machine.flying), thread, op, event, after))
     return None
 
@@ -377,15 +385,64 @@ def _copied(machine: Machine, one: Flying) -> None:
 
 def _committed(machine: Machine, one: Flying) -> None:
     """The arrival hands on the copies, and implies `before` (T3)."""
-    event = _operation(machine, one, "tmem")
-    event.before, event.fenced, event.offered, event.ordered, event.own = 0, {}, 0, 0, 0
+    copies = 0
     for number in one.after:
         copy = machine.flying[number].done
         assert copy is not None
-        event.before |= copy.bit | 1 << copy.number - 1  # its write, and its read just before
-    event.offered = event.before
-    event.place, event.writes, event.op = home(one.op.place, one.thread[0]), True, replace(one.op, sem="release")
+        copies |= copy.bit | 1 << copy.number - 1  # its write, and its read just before
+    _tell(machine, one, copies, one.op.place)
+
+
+def _tell(machine: Machine, one: Flying, operations: int, barrier: str) -> None:
+    """P7: an arrival that hands on these operations alone."""
+    event = _operation(machine, one, "tmem" if one.op.kind == "commit" else "generic")
+    event.before, event.fenced, event.offered, event.ordered, event.own = operations, {}, operations, 0, 0
+    event.place, event.writes, event.op = home(barrier, one.thread[0]), True, replace(one.op, sem="release")
     _arrived(machine, event, event.place, one.issue)
+
+
+def _put(machine: Machine, one: Flying) -> None:
+    """The write of an asynchronous unit, and its completion."""
+    event, place = _operation(machine, one, "async"), home(one.op.place, one.thread[0])
+    machine.graph.access(event, place, reads=False, writes=True)
+    machine.memory[place] = int(one.op.value or 1)
+    _tell(machine, one, event.bit, one.op.source)
+
+
+def _copied_by_thread(machine: Machine, one: Flying) -> None:
+    """P7: cp.async, of the generic proxy."""
+    source, place = home(one.op.source, one.thread[0]), home(one.op.place, one.thread[0])
+    for where, writes in ((source, False), (place, True)):
+        event = _operation(machine, one, "generic")
+        event.is_copy = True
+        machine.graph.access(event, where, reads=not writes, writes=writes)
+    machine.memory[place] = machine.memory.get(source, 0)
+
+
+def _grouped(machine: Machine, thread: Thread, op: Op) -> object:
+    machine.graph.begin(thread, op)
+    machine.groups[thread] = machine.groups.get(thread, 0) + 1
+    for one in _own(machine, thread, "cpa"):
+        one.group = one.group or machine.groups[thread]
+    return None
+
+
+def _waited_for(machine: Machine, thread: Thread, op: Op) -> list[Flying]:
+    """All copies of the thread but those of its newest groups, and of none."""
+    last = machine.groups.get(thread, 0) - int(op.value)
+    return [one for one in _own(machine, thread, "cpa") if 0 < one.group <= last]
+
+
+def _copies_over(machine: Machine, thread: Thread, op: Op) -> bool:
+    return all(one.done is not None for one in _waited_for(machine, thread, op))
+
+
+def _copies_seen(machine: Machine, thread: Thread, op: Op) -> object:
+    event = machine.graph.begin(thread, op)
+    for one in _waited_for(machine, thread, op):
+        assert one.done is not None
+        event.before |= one.done.bit | 1 << one.done.number - 1  # its write, and its read just before
+    return None
 
 
 def _loaded(machine: Machine, one: Flying) -> None:
@@ -448,11 +505,12 @@ ENABLED = {
     **dict.fromkeys(("sync", "bar", "ws"), _may_meet),
     "cwait": _cluster_over,
     **dict.fromkeys(("wld", "wst"), _landed),
+    "cpwait": _copies_over,
 }
 DOES = {
     **dict.fromkeys(("W", "R", "add", "exch", "cas", "red"), _memory),
     "init": _init,
-    "F": _fence,
+    **dict.fromkeys(("F", "Fs"), _fence),
     "fpa": _proxy_fence,
     **dict.fromkeys(("shfl", "initf", "fpag"), _nothing),
     "arr": _arrive,
@@ -460,13 +518,22 @@ DOES = {
     **dict.fromkeys(("sync", "bar", "bararr", "ws"), _meet),
     "carr": _cluster_arrive,
     "cwait": _cluster_wait,
-    **dict.fromkeys(("cp", "commit", "tld", "tst"), _issue),
+    **dict.fromkeys(("cp", "commit", "tld", "tst", "cpa", "cparr", "put"), _issue),
+    "cpcom": _grouped,
+    "cpwait": _copies_seen,
     **dict.fromkeys(("wld", "wst"), _landing),
     "use": _use,
     "before": _before,
     "after": _after,
 }
-LANDS = {"cp": _copied, "commit": _committed, "tld": _loaded, "tst": _stored}
+LANDS = {
+    "cp": _copied,
+    "tld": _loaded,
+    "tst": _stored,
+    "cpa": _copied_by_thread,
+    **dict.fromkeys(("commit", "cparr"), _committed),
+    "put": _put,
+}
 
 
 def _none(op: Op, cta: int, waiting: bool) -> set[tuple[object, str]]:
@@ -571,7 +638,7 @@ def _left_alone(machine: Machine) -> bool:
     known = 0
     for last in machine.graph.last.values():
         known |= last.own | last.offered | last.ordered
-    done = [one.done for one in machine.flying if one.op.kind != "commit"]
+    done = [one.done for one in machine.flying if one.op.kind in ("cp", "tld", "tst")]
     return any(event is not None and not known & event.bit for event in done)
 
 

@@ -7,13 +7,16 @@ import warnings
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import tilewright as tw
 from tests.model.program import Op, Program, Warp, home
+from tests.model.unit import PUT
 from tilewright import T, Tx
 from tilewright.errors import SimulationError, TilewrightWarning
+from tilewright.isa import INSTRUCTIONS
 from tilewright.layout import R, S, TCol, TileLayout, TLane
 
 IN_EVERY_QUARTER = TileLayout(S[(32, 16) : (1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane])
@@ -92,6 +95,8 @@ class Printer:
             yield "    if lane == 0:"
             yield from (f"        {line}" for line in first)
             yield "T.ptx.fence.mbarrier_init()"
+        if any(op.kind == "put" for op in self.program.ops):
+            yield "T.ptx.fence.proxy_async()"
         if self.program.has_tmem:
             yield from self._tensor_setup()
         elif first:
@@ -109,6 +114,8 @@ class Printer:
         yield "    T.ptx.tcgen05.st(addr[0], *[zeros[j] for j in range(4)], shape='32x32b', num=4, row=warp * 32)"
         yield "    T.ptx.tcgen05.wait.st()"
         yield from MEETING
+        if self.program.has_cluster:
+            yield "T.cuda.cluster_sync()"
         yield ('t = T.decl_buffer((32, 16), "uint8", scope="tmem", allocated_addr=addr[0], layout=IN_EVERY_QUARTER)')
 
     def _teardown(self) -> Iterator[str]:
@@ -223,8 +230,14 @@ def _barrier(name: str) -> Callable[[Printer, Op], list[str]]:
 
 def _arrive(printer: Printer, op: Op) -> list[str]:
     pointer, space = printer.pointer(op)
-    order = f', sem="{op.sem}", scope="{op.scope}"' if (op.sem, op.scope) != ("release", "cta") or space else ""
+    order = f', sem="{op.sem}", scope="{op.scope}"' if (op.sem, op.scope) != ("release", "cta") else ""
     return [f"T.ptx.mbarrier.arrive({pointer}{order}{space})"]
+
+
+def _proxy_fence(printer: Printer, op: Op) -> list[str]:
+    if op.sem == "weak":
+        return ['T.ptx.fence.proxy_async("shared::cta")']
+    return [f'T.ptx.fence.proxy_async.sync_restrict("{op.sem}")']
 
 
 def _wait(printer: Printer, op: Op) -> list[str]:
@@ -243,6 +256,16 @@ def _tensor(name: str) -> Callable[[Printer, Op], list[str]]:
     return statement
 
 
+def _copy(printer: Printer, op: Op) -> list[str]:
+    pointer, _ = printer.pointer(op)
+    return [f"T.ptx.cp_async({pointer}, {op.source}.ptr_to([0]), 4)"]
+
+
+def _put(printer: Printer, op: Op) -> list[str]:
+    pointer, _ = printer.pointer(op)
+    return [f"T.ptx.toy.put({pointer}, {op.source}.ptr_to([0]), T.uint32({op.value or 1}))"]
+
+
 def _said(*lines: str) -> Callable[[Printer, Op], list[str]]:
     return lambda printer, op: [line.format(op=op) for line in lines]
 
@@ -252,6 +275,7 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
     "R": _load,
     **dict.fromkeys(("add", "exch", "cas", "red"), _atomic),
     "F": _said('T.ptx.fence("{op.sem}", "{op.scope}")'),
+    "Fs": _said('T.ptx.fence.sync_restrict("{op.sem}")'),
     "sync": _said("T.cuda.cta_sync()"),
     "bar": _barrier("sync"),
     "bararr": _barrier("arrive"),
@@ -263,11 +287,16 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
     "inval": _said("T.ptx.mbarrier.inval({op.place}.ptr_to([0]))"),
     "arr": _arrive,
     "wait": _wait,
-    "fpa": _said('T.ptx.fence.proxy_async("shared::cta")'),
+    "fpa": _proxy_fence,
     "fpag": _said('T.ptx.fence.proxy_async("global")'),
     "initf": _said("T.ptx.fence.mbarrier_init()"),
     "cp": _said("Tx.copy_async(t[:, :], {op.source}[:, :], cta_group=1)"),
     "commit": _said("T.ptx.tcgen05.commit({op.place}.ptr_to([0]), cta_group=1)"),
+    "cpa": _copy,
+    "cpcom": _said("T.ptx.cp_async.commit_group()"),
+    "cpwait": _said("T.ptx.cp_async.wait_group({op.value})"),
+    "cparr": _said("T.ptx.cp_async.mbarrier.arrive({op.place}.ptr_to([0]), noinc=True)"),
+    "put": _put,
     "tld": _tensor("ld"),
     "tst": _tensor("st"),
     "wld": _said("T.ptx.tcgen05.wait.ld()"),
@@ -278,26 +307,30 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
 }
 
 
-def kernel(program: Program) -> Any:
-    """The program, parsed from its text."""
-    text = Printer(program).text()
-    name = f"<model {next(NUMBERS)}: {program.name}>"
+def kernel(text: str, name: str) -> Any:
+    """A program, parsed from its text."""
+    name = f"<model {next(NUMBERS)}: {name}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     found: dict[str, Any] = {"T": T, "Tx": Tx, "IN_EVERY_QUARTER": IN_EVERY_QUARTER}
     exec(compile(text, name, "exec"), found)  # the printer's own text
     return found["kernel"]
 
 
-def simulated(program: Program) -> Run:
-    """What the simulator says with every check on: "ok", "warned" or the kind of error; its words; final values."""
+def simulated(program: Program, text: str = "") -> Run:
+    """What the simulator says with every check on: "ok", "warned" or the kind of error; its words; final values.
+
+    text: of the kernel, where it is not the printer's.
+    """
     printer = Printer(program)
     arrays = [np.zeros(printer.length(name), printer.kind(name)) for name in printer.globals]
     out = np.zeros(max(1, printer.results), np.uint32)
     target = "sm_100a" if program.has_tmem else "sm_90a"
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as heard, patch.dict(INSTRUCTIONS, {PUT.name: PUT}):
         warnings.simplefilter("always", TilewrightWarning)
         try:
-            run = tw.compile(kernel(program), target=target).simulate(*arrays, out, check="all")
+            run = tw.compile(kernel(text or printer.text(), program.name), target=target).simulate(
+                *arrays, out, check="all"
+            )
         except SimulationError as error:
             return "error", str(error), {}
     words = [*run.warnings, *(str(each.message) for each in heard)]

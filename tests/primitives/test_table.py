@@ -42,8 +42,9 @@ def test_inspect_and_help_show_operands_and_keywords(name: str, prefix: str) -> 
 
     shown = inspect.signature(function).parameters
 
-    assert list(shown) == [*(each.name for each in (*row.operands,)), "dispatch",
-                           *(each.name for each in row.keywords), "workspace"]  # fmt: skip
+    named = [each.name for each in row.keywords if each.name not in row.positional]
+    assert list(shown) == [*row.positional, "dispatch", *named, "workspace"]
+    assert {each.name for each in row.operands} <= set(row.positional)
     assert all(shown[each.name].default == each.default for each in row.keywords)
     assert (function.__name__, function.__doc__) == (name, row.doc)
 
@@ -59,7 +60,9 @@ def test_the_page_has_every_variant_of_every_primitive() -> None:
     text = primitives_page()
 
     for name, row in VARIANTS.items():
-        section = text.partition(f"## Tx.{name}(")[2].partition("\n## ")[0]
+        assert f"Tx.{name}(" in text
+        head = "## Elementwise" if PRIMITIVES[name].formula else f"## Tx.{name}("
+        section = text.partition(head)[2].partition("\n## ")[0]
         assert all(f"- `{each.name}`: {each.doc}" in section for each in row.variants)
 
 
@@ -110,6 +113,8 @@ def test_a_keyword_that_the_chosen_variant_does_not_read_is_refused() -> None:
     ("primitive", "keyword", "value", "allowed"),
     [
         ("copy", "vec_len", "8", "vec_len= of type int"),
+        ("copy", "workspace", 3, 'workspace= a dict of buffers: {"scratch": buffer}'),
+        ("copy", "workspace", (("scratch", 3),), 'workspace= a dict of buffers: {"scratch": buffer}'),
         ("copy_async", "cta_group", 3, "cta_group= 1, 2"),
         ("copy_async", "fmt", "b5", "fmt= '', 'b4x16_p64', 'b6x16_p32'"),
     ],

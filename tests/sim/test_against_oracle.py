@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.samples import sampled
 from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
 from tests.sim.oracle import Oracle
 from tilewright.dtypes import dtype
@@ -232,19 +233,19 @@ def meeting_programs(draw: Any) -> Lowered:
 
 
 @given(meeting_programs())
-@settings(max_examples=100)
+@sampled(40, of=100)
 def test_threads_meet_in_branches_and_loops_that_differ_by_cta(k: Lowered) -> None:
     same_bits(k, {"out": np.zeros(3 * 96 * 2, np.int32)}, {})
 
 
 @given(programs(), st.integers(-3, 9))
-@settings(max_examples=100)
+@sampled(40, of=100)
 def test_lanes_go_their_own_ways(k: Lowered, n: int) -> None:
     same_bits(k, {"out": np.zeros(3 * 64 * 3, np.int32)}, {"n": n})
 
 
 @given(st.integers(0, 3), st.booleans(), st.booleans(), st.integers(1, 4), st.sampled_from([16, 24, 40]))
-@settings(max_examples=30)
+@sampled(12, of=30)
 def test_tiles_through_shared_memory(shift: int, trans: bool, back: bool, repeat: int, pitch: int) -> None:
     """Each round: registers or copies in, a barrier, ldmatrix and stmatrix, a barrier, out."""
     k = Lowered(threads=64, grid=2)

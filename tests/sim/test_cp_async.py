@@ -174,6 +174,23 @@ def test_a_lane_that_reads_nothing_may_point_beyond_the_buffer() -> None:
     assert np.array_equal(b, np.r_[a[512:], np.zeros(512, np.uint8)])
 
 
+def test_each_lane_is_asked_for_its_own_bytes_at_its_own_address() -> None:
+    a, b = np.arange(1024, dtype=np.uint16).astype(np.uint8), np.ones(1024, np.uint8)
+
+    @T.prim_func
+    def k(a: T.Buffer((1022,), "uint8"), b: T.Buffer((1024,), "uint8")):
+        T.cta_id([1])
+        tid = T.thread_id([64])
+        s = T.alloc_shared((1024,), "uint8")
+        T.ptx.cp_async(s.ptr_to([tid * 16]), a.ptr_to([tid * 16]), 16, src_size=T.select(tid == 63, 14, 16))
+        T.ptx.cp_async.wait_all()
+        for i in range(16):
+            b[tid * 16 + i] = s[tid * 16 + i]
+
+    assert simulated(k, a[:1022], b) == []
+    assert np.array_equal(b, np.r_[a[:1022], 0, 0])
+
+
 @pytest.mark.parametrize(
     ("kernel", "what"),
     [

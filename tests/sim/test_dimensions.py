@@ -223,7 +223,7 @@ def test_without_the_check_nothing_is_said() -> None:
 
     made.simulate(array(8, 32), array(8, 32), check=())
 
-    assert "Dimension" not in str([type(value) for value in made.program(())._out.namespace.values()])
+    assert "Dimension" not in str([type(value) for value in made.program(()).compiled.namespace.values()])
 
 
 def test_a_lane_whose_row_does_not_count_may_point_past_the_dimension() -> None:

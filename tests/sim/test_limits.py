@@ -18,7 +18,9 @@ from tilewright.errors import ArgumentError, SimulationError
 from tilewright.host import Limits
 from tilewright.ir import as_expr
 from tilewright.isa import call
-from tilewright.sim import Program, Run, parse_checks, printed, progress
+from tilewright.sim import Program, Run, parse_checks
+from tilewright.sim.machine import printed
+from tilewright.sim.run import progress
 
 
 def ran(k: Lowered, limits: Limits, check: str = "none", **arrays: Any) -> Run:

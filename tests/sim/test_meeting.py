@@ -35,14 +35,56 @@ def test_a_barrier_in_one_branch_of_warps_may_be_met_in_another() -> None:
 def test_a_warp_that_never_comes_is_a_deadlock() -> None:
     k = Lowered(threads=96)
     with k.when(warp < 2):
-        k.do("cuda.cta_sync")
+        k.do("ptx.bar.sync", 0, 96)
 
     with pytest.raises(SimulationError, match="deadlock") as raised:
         k.run(check="none")
 
     text = str(raised.value)
-    assert "kernel.py:2: cuda.cta_sync: CTA (0, 0, 0), warp 0, 1, all lanes" in text
+    assert "kernel.py:2: ptx.bar.sync: CTA (0, 0, 0), warp 0, 1, all lanes" in text
     assert "96 threads at barrier 0; 64 have arrived" in text
+
+
+@pytest.mark.parametrize("barrier", ["cuda.cta_sync", "cuda.cluster_sync"])
+def test_barriers_without_a_count_wait_for_no_warp_that_has_ended(barrier: str) -> None:
+    k = Lowered(threads=96, grid=4, cluster=2)
+    out = k.array("out", "int32", 8)
+    s = k.shared("s", "int32", 96)
+    with k.when(warp < 2):
+        k.store(s, tid, tid)
+        k.do(barrier)
+        with k.when(lane == 0):
+            k.store(out, cta * 2 + warp, get(s, 63 - tid))
+
+    array = np.zeros(8, np.int32)
+
+    k.run(out=array)
+
+    assert array.tolist() == [63, 31] * 4
+
+
+def test_a_barrier_waits_for_a_warp_that_waits_elsewhere() -> None:
+    k = Lowered(threads=96)
+    with k.when(warp < 2):
+        k.do("cuda.cta_sync")
+    with k.when(warp == 2):
+        k.do("ptx.bar.sync", 1, 64)
+
+    with pytest.raises(SimulationError, match="deadlock"):
+        k.run(check="none")
+
+
+def test_what_a_warp_did_before_it_ended_is_told_to_nobody() -> None:
+    k = Lowered(threads=96)
+    out = k.array("out", "int32", 64)
+    s = k.shared("s", "int32", 96)
+    k.store(s, tid, tid)
+    with k.when(warp < 2):
+        k.do("cuda.cta_sync")
+        k.store(out, tid, get(s, 95 - tid))
+
+    with pytest.raises(SimulationError, match="race"):
+        k.run(check="races", out=np.zeros(64, np.int32))
 
 
 def test_warps_in_a_ring_pass_on_a_token() -> None:

@@ -244,3 +244,21 @@ def test_the_last_cta_may_read_all_results_between_fences_and_a_counter(fenced: 
         return
     with pytest.raises(SimulationError, match="race: load reads part"):
         k.run(**arrays)
+
+
+@pytest.mark.parametrize(("mask", "reach", "said"), [(0xFFFF, 15, ""), (0xFFFF, 31, "race"), (0xFF, 15, "its mask")])
+def test_a_meeting_by_mask_orders_the_lanes_that_it_names(mask: int, reach: int, said: str) -> None:
+    k = Lowered()
+    out, s = k.array("out", "int32", 32), k.shared("s", "int32", 32)
+    k.store(s, lane, lane)
+    with k.when(lane < 16):
+        k.do("ptx.bar.warp.sync", mask)
+        k.store(out, lane, get(s, reach - lane))
+    arrays = {"out": np.zeros(32, np.int32)}
+
+    if said:
+        with pytest.raises(SimulationError, match=said):
+            k.run(**arrays)
+    else:
+        k.run(**arrays)
+        assert arrays["out"].tolist() == [*range(15, -1, -1), *[0] * 16]

@@ -251,6 +251,7 @@ def copied_twice(*, waits: bool, apart: int = 0) -> Any:
             if waits:
                 T.ptx.tcgen05.commit(done.ptr_to([0]), cta_group=1)
                 T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
+                T.ptx.tcgen05.fence.after_thread_sync()
             Tx.copy_async(then[:, :], source[1, :, :], cta_group=1)  # second copy
             T.ptx.tcgen05.commit(done.ptr_to([0]), cta_group=1)
         T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)

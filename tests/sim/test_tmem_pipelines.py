@@ -89,16 +89,17 @@ def test_a_source_is_staged_again_only_after_its_copy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left_out", "hint"),
+    ("left_out", "did", "hint"),
     [
-        ("before", "T.ptx.tcgen05.fence.before_thread_sync() by the warp that has waited"),
-        ("after", "T.ptx.tcgen05.fence.after_thread_sync() after the wait or the barrier"),
+        ("before", "read", "T.ptx.tcgen05.fence.before_thread_sync() by the warp that has waited"),
+        ("after", "written", "T.ptx.tcgen05.fence.after_thread_sync() after the wait or the barrier"),
     ],
 )
-def test_an_m_barrier_orders_tensor_memory_between_fences_only(left_out: str, hint: str) -> None:
+def test_an_m_barrier_orders_tensor_memory_between_fences_only(left_out: str, did: str, hint: str) -> None:
     error = refusal(double_buffered(left_out), *tiles())
 
-    assert error.what == "tcgen05.cp touches tensor memory that tcgen05.ld may still not have read"
+    by = {"read": "tcgen05.ld", "written": "tcgen05.cp"}[did]
+    assert error.what == f"tcgen05.cp touches tensor memory that {by} may still not have {did}"
     assert line("copies") in str(error.given)
     assert hint in str(error.hint)
 

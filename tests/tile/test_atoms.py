@@ -223,12 +223,12 @@ def test_an_element_is_not_split_between_threads() -> None:
     assert error.hint == 'dispatch="reg"'  # no atom moves it; plain accesses do
 
 
-def test_element_by_element_is_no_advice() -> None:
+def test_what_would_take_the_call_without_a_name_is_advice() -> None:
     one, other = (buffer(name, "shared", (16, 16), None, "float16") for name in "AB")
 
     with pytest.raises(DispatchError, match="does not fit") as raised:
         tile.resolve(kernel(copy(one, other, dispatch="SM75_U32x4_LDSM_N")), "sm_90a")
-    assert raised.value.hint is None  # only the fallback copies within shared memory
+    assert raised.value.hint == 'dispatch="rows"'
 
 
 def test_an_atom_needs_its_architecture() -> None:

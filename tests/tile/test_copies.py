@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.samples import sampled
 from tests.tile.checking import entry
 from tests.tile.kernels import buffer
 from tests.tile.strategies import KINDS, THREADS, regions, registers
 from tilewright.errors import DispatchError
 
 
-@settings(max_examples=300)
+@sampled(100, of=300)
 @given(st.data())
 def test_copies_between_registers_and_memory(data: st.DataObject) -> None:
     scope, kind = data.draw(st.sampled_from(list(THREADS))), data.draw(st.sampled_from(KINDS))
@@ -27,7 +28,7 @@ def test_copies_between_registers_and_memory(data: st.DataObject) -> None:
             raise
 
 
-@settings(max_examples=150)
+@sampled(50, of=150)
 @given(st.data())
 def test_copies_between_global_and_shared_memory(data: st.DataObject) -> None:
     scope, kind = data.draw(st.sampled_from(list(THREADS))), data.draw(st.sampled_from(KINDS))

@@ -50,7 +50,8 @@ def refusal(*statements: ir.Stmt, **more: object) -> TilewrightError:
 
 def test_candidates_are_tried_by_falling_priority_then_by_name() -> None:
     assert [(v.name, v.priority) for v in VARIANTS["copy"].variants] == [
-        ("gmem_smem", 10), ("ldstmatrix", 10), ("ldstmatrix_bits", 10), ("reg", 10), ("fallback", 0),
+        ("gmem_smem", 10), ("ldstmatrix", 10), ("ldstmatrix_bits", 10), ("reg", 10), ("rows", 4), ("clipped", 3),
+        ("permuted", 3), ("converted", 2), ("permuted_and_converted", 1), ("fallback", 0),
     ]  # fmt: skip
 
 
@@ -192,7 +193,11 @@ def test_a_forced_variant_whose_condition_fails_says_what_is_allowed() -> None:
         (copy(REGISTERS, top(shared()), vec_length=4), "has no keyword 'vec_length'", "did you mean 'vec_len'?"),
         (copy(REGISTERS, Region(shared(), ((0, 16), (0, 8)))), "the extents differ", "R (16, 16), A (16, 8)"),
         (copy(REGISTERS, top(shared(), 20)), "the region of A leaves the buffer", "from 20, 16 elements"),
-        (copy(REGISTERS, top(shared(kind="float32"))), "the dtypes differ", "R is float16, A is float32"),
+        (
+            copy(REGISTERS, buffer("T", "tmem", (16, 16), kind="float32")),
+            "the dtypes differ",
+            "R is float16, T is float32",
+        ),
         (ir.TileCall("copy", "warp", (REGISTERS.region(),), at=AT), "takes dst and src", "R[0:16, 0:16]"),
     ],
 )
@@ -213,6 +218,10 @@ def test_when_all_decline_the_error_lists_every_variant_with_its_reason() -> Non
         "gmem_smem",
         "ldstmatrix, ldstmatrix_bits",
         "reg",
+        "rows",
+        "clipped",
+        "permuted",
+        "converted, permuted_and_converted",
         "fallback",
     ]
 
@@ -236,6 +245,7 @@ def test_the_error_says_what_the_nearest_variant_allows() -> None:
         "ldstmatrix, ldstmatrix_bits, reg, fallback", "the call is a thread's, a warp's, a warpgroup's or a CTA's",
     )  # fmt: skip
     assert [line.rpartition(": ")[2] for line in str(elsewhere.allowed).splitlines()] == [
+        "the source is in global memory, the destination in shared",
         "the source is in shared memory, the destination in tmem",
         "one side is in local memory, the other in tmem",
     ]

@@ -20,7 +20,9 @@ def test_a_fallback_warns_with_its_name_and_the_line() -> None:
     with pytest.warns(
         TilewrightWarning, match=r"stage\.py:21: copy/fallback copies element by element: Tx\.warp\.copy"
     ):
-        tile.resolve(kernel(copy(buffer("A", "shared", (8,)), buffer("B", "shared", (8,)))), "sm_90a")
+        tile.resolve(
+            kernel(copy(buffer("A", "shared", (8,)), buffer("B", "shared", (8,)), dispatch="fallback")), "sm_90a"
+        )
 
 
 @pytest.mark.parametrize("scope", ["thread", "warp", "warpgroup", "cta"])
@@ -38,7 +40,9 @@ def test_one_thread_copies_between_memories(scope: str, spaces: tuple[str, str])
     ("scope", "cond"), [("warp", "T.laneid == 0"), ("warpgroup", "T.tid % 128 == 0"), ("cta", "T.tid == 0")]
 )
 def test_the_first_thread_of_the_scope_copies(scope: str, cond: str) -> None:
-    done, _ = resolved(copy(buffer("A", "shared", (8,)), buffer("B", "shared", (8,)), scope), threads=128)
+    done, _ = resolved(
+        copy(buffer("A", "shared", (8,)), buffer("B", "shared", (8,)), scope, dispatch="fallback"), threads=128
+    )
 
     assert [str(stmt.cond) for stmt in statements(done.body) if isinstance(stmt, If)] == [cond]
 
@@ -66,14 +70,14 @@ def test_registers_are_copied_by_the_threads_that_hold_them(registers: Buffer) -
 def test_a_thread_copies_between_its_own_registers() -> None:
     assert (
         entry(buffer("R", "local", (4, 8)), buffer("Q", "local", (4, 8), S[(4, 8) : (1, 4)]), "thread", 1).variant
-        == "fallback"
+        == "rows"
     )
 
 
 def test_each_lane_copies_between_its_own_registers() -> None:
     assert (
         entry(buffer("R", "local", (32, 8), ROWS), buffer("Q", "local", (32, 8), S[(32, 8) : (1 @ laneid, 2)])).variant
-        == "fallback"
+        == "rows"
     )
 
 
@@ -87,7 +91,7 @@ def test_an_extent_of_run_time_is_a_loop_of_run_time() -> None:
     n = Var("n")
     dst, src = (Region(buffer(name, "shared", (16,)), ((0, n),)) for name in "AB")
 
-    done, said = resolved(copy(dst, src, "thread"), threads=1, symbols=(n,))
+    done, said = resolved(copy(dst, src, "thread", dispatch="fallback"), threads=1, symbols=(n,))
     memory = fresh_memory([dst.buffer, src.buffer], 1)
     Machine(done, memory, {"n": 5}).run()
 

@@ -136,11 +136,12 @@ def test_a_tail_of_whole_runs_is_guarded_run_by_run() -> None:
     }
 
 
-def test_a_run_that_may_be_half_outside_is_narrowed() -> None:
+def test_a_run_that_may_be_half_outside_is_asked_element_by_element() -> None:
     said = fill(Region(buffer("A", "global", (100,)), ((BX * 64, 64),)), "warp", values={"bx": 1})
 
-    assert said.plan.startswith("1 x 8 bytes (4 elements) for each of 32 threads, 16 in all")
-    assert "8 elements may be partly outside of dimension 0 of A" in said.plan
+    assert (said.variant, said.plan) == (
+        "edges", "1 x 8 elements for each of 32 threads, 8 in all, those inside of the buffers",
+    )  # fmt: skip
 
 
 def test_a_constant_region_is_cut_at_the_end_of_its_buffer() -> None:
@@ -155,8 +156,14 @@ def test_a_region_that_is_all_outside_stores_nothing() -> None:
 
 def test_vec_len_asks_for_one_width() -> None:
     assert fill(buffer("A", "shared", (64, 64)), "cta", 128, vec_len=4).plan.startswith("8 x 8 bytes (4 elements)")
-    with pytest.raises(DispatchError, match="vec_len=3 is no vector of 8 to 128 bits"):
-        fill(buffer("A", "shared", (64, 64)), dispatch="memory", vec_len=3)
+
+
+@pytest.mark.parametrize("length", [3, 0, -1, 16])
+@pytest.mark.parametrize("dispatch", [None, "memory"])
+def test_a_vector_that_no_access_has_is_refused_by_every_variant(length: int, dispatch: str | None) -> None:
+    with pytest.raises(DispatchError, match=f"vec_len={length} is no vector of 8 to 128 bits") as refused:
+        fill(buffer("A", "shared", (64, 64)), dispatch=dispatch, vec_len=length)
+    assert refused.value.allowed == "8, 4, 2, 1"
 
 
 def test_the_report_names_what_would_make_runs_wider() -> None:

@@ -16,9 +16,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.samples import sampled
 from tests.tile.kernels import buffer, copy, kernel
 from tests.tile.machine import Ints, Machine
 from tests.tile.oracle import copied, fresh_memory, holders, placed
@@ -173,7 +174,7 @@ def fragments(draw: st.DrawFn, bits: int) -> tuple[str, TileLayout, Layout, tupl
     return scope, local, shared, tuple(digits[n][0] for n in order)
 
 
-@settings(max_examples=80)
+@sampled(30, of=80)
 @pytest.mark.parametrize("kind", ["float32", "uint8", "float4_e2m1fn"])
 @given(st.booleans(), st.sampled_from(ARCHS), st.data())
 def test_fragments_fit_exactly_where_the_oracle_says_so(kind: str, store: bool, arch: str, data: st.DataObject) -> None:
@@ -188,7 +189,7 @@ def test_fragments_fit_exactly_where_the_oracle_says_so(kind: str, store: bool, 
     check(Region(local, box), Region(shared, box), scope, arch, store=store)
 
 
-@settings(max_examples=40)
+@sampled(16, of=40)
 @pytest.mark.parametrize("kind", ["float32", "uint8"])
 @given(st.sampled_from(["warp", "warpgroup", "cta"]), st.booleans(), st.data())
 def test_any_registers_fit_exactly_where_the_oracle_says_so(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.samples import sampled
 from tests.tile.kernels import buffer, copy, kernel
 from tests.tile.machine import Ints, Machine
 from tests.tile.oracle import copied, fresh_memory, holders, placed
@@ -135,7 +136,7 @@ def fragments(draw: st.DrawFn) -> tuple[str, TileLayout, Layout, tuple[int, ...]
     return scope, local, shared, shape
 
 
-@settings(max_examples=250)
+@sampled(100, of=250)
 @given(fragments(), st.booleans(), st.data())
 def test_fragments_fit_exactly_where_the_oracle_says_so(made, store: bool, data: st.DataObject) -> None:
     scope, local_layout, shared_layout, shape = made
@@ -149,7 +150,7 @@ def test_fragments_fit_exactly_where_the_oracle_says_so(made, store: bool, data:
     check(Region(local, box), Region(shared, box), scope, store=store)
 
 
-@settings(max_examples=100)
+@sampled(40, of=100)
 @given(st.sampled_from(["warp", "warpgroup", "cta"]), st.booleans(), st.data())
 def test_any_registers_fit_exactly_where_the_oracle_says_so(scope: str, store: bool, data: st.DataObject) -> None:
     layout, shape = data.draw(registers(scope))

@@ -201,6 +201,12 @@ def test_a_variable_assigned_by_some_lanes_varies_between_lanes() -> None:
         resolved(Bind(X, as_expr(0)), under(LANE == 0, Assign(X, as_expr(1))), under(X == 1, call("warp")), threads=256)
 
 
+def test_a_variable_assigned_behind_a_continue_of_some_lanes_varies_between_lanes() -> None:
+    loop = For(K, as_expr(0), as_expr(8), (under(LANE == 0, Continue()), Assign(X, as_expr(1))))
+    with pytest.raises(DispatchError, match="needs all threads"):
+        resolved(Bind(X, as_expr(0)), loop, under(X == 1, call("warp")), threads=256)
+
+
 @pytest.mark.parametrize(("scope", "threads"), [("warp", 16), ("warpgroup", 96), ("warpgroup", 192)])
 def test_a_collective_needs_whole_groups_of_threads(scope: str, threads: int) -> None:
     with pytest.raises(DispatchError, match="needs whole") as refused:

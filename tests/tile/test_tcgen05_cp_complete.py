@@ -11,9 +11,10 @@ from __future__ import annotations
 from math import prod
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.samples import sampled
 from tests.tile.kernels import buffer, by_one_thread, copy, kernel, tensor
 from tests.tile.oracle import placed
 from tests.tile.tmem_machine import COPY_SHAPES, PITCH, TmemMachine, lanes_of, source_of, swizzled
@@ -186,7 +187,7 @@ def _replicas(draw: st.DrawFn, shape: tuple[str, str], lane: Axis) -> list[Iter]
     return wanted.get(shape[1], [])
 
 
-@settings(max_examples=60)
+@sampled(25, of=60)
 @given(st.data())
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_takes_a_copy_exactly_where_the_oracle_says_so(variant: str, data: st.DataObject) -> None:

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.samples import sampled
 from tests.tile.kernels import BX, LANE, WARP, buffer, by_one_thread, copy, kernel, tensor
 from tests.tile.oracle import holders, placed
 from tests.tile.tmem_machine import REGISTERS, TmemMachine, cell_of
@@ -214,6 +215,34 @@ def test_datapath_f_is_half_of_each_quarter() -> None:
     assert said.plan == "tcgen05.ld 16x256b.x4, 1 instruction per warp"
 
 
+@pytest.mark.parametrize("loads", [True, False])
+@pytest.mark.parametrize("shape", [shape for shape in REGISTERS if shape != "32x32b"])
+@pytest.mark.parametrize("slab", [0, 1])
+def test_64_rows_of_datapath_f_are_one_instruction_in_either_half_of_the_quarters(
+    shape: str, slab: int, loads: bool
+) -> None:
+    datapath = tensor("tmem", (64, 32), tmem_datapath_layout("F", 64, 32, sub_slab=slab), "float32")
+    sides = registers((64, 32), tcgen05_atom_layout(shape, (64, 32), "float32")), datapath
+
+    assert check(*(sides if loads else sides[::-1])).plan.endswith("1 instruction per warp")
+
+
+@pytest.mark.parametrize("loads", [True, False])
+def test_datapath_b_is_one_instruction_with_a_half_of_the_columns_in_each_pair_of_warps(loads: bool) -> None:
+    halves = registers((64, 32), S[(64, 2, 16) : (1 @ tid_in_wg, 64 @ tid_in_wg, 1)])
+    sides = halves, tensor("tmem", (64, 32), tmem_datapath_layout("B", 64, 32), "float32")
+
+    said = check(*(sides if loads else sides[::-1]))
+
+    assert said.plan == f"tcgen05.{'ld' if loads else 'st'} 32x32b.x16, 1 instruction per warp"
+
+
+def test_a_warp_cannot_have_16_of_the_first_64_rows_of_datapath_d() -> None:
+    fragment = registers((64, 32), tcgen05_atom_layout("16x256b", (64, 32), "float32"))
+
+    assert "warp 1 reaches lanes 32 to 63" in reason(fragment, Region(rows(32), ((0, 64), (0, 32))))
+
+
 # What it wants
 
 
@@ -346,7 +375,7 @@ def warps(draw: st.DrawFn) -> tuple[Buffer, Buffer]:
     return registers(dims, TileLayout(iters)), tensor("tmem", dims, place, "float32")
 
 
-@settings(max_examples=200)
+@sampled(80, of=200)
 @given(warps())
 def test_a_load_fits_exactly_where_registers_are_a_shapes_with_the_largest_number(made: tuple[Buffer, Buffer]) -> None:
     local, tmem = made

@@ -34,7 +34,7 @@ def filled(A: T.Buffer((64,), "float32"), *, N: T.constexpr):
 
 
 EXECUTABLE = tw.compile(plus)
-ABSTRACT = ("Facts", "Layout", "Region", "Table", "Value", "SwizzleMode")  # nobody calls these
+ABSTRACT = ("Facts", "Layout", "Region", "Table", "Value", "ScopeName", "SwizzleMode")  # nobody calls these
 OPERATORS = ("__add__", "__radd__", "__matmul__", "__rmatmul__", "__getitem__")
 
 

@@ -62,7 +62,7 @@ def main() -> None:
 
 @contextmanager
 def _from_the_command_line() -> Iterator[None]:
-    """There is no kernel here: whatever does not fit was written on the command line."""
+    """Word errors as those of the command line: there is no kernel in which they could have been made."""
     try:
         yield
     except TilewrightError as error:
@@ -113,11 +113,12 @@ def run(
       tilewright run kernels.py:scale --size n=1000 --check bounds,races
       tilewright run kernels.py:scale --size n=1000 --limit 30s --limit 2GiB
     """
-    from tilewright.cli.running import run_kernel
+    from tilewright.cli.inputs import parse_limits
+    from tilewright.cli.running import Inputs, compiled, run_kernel
 
-    run_kernel(
-        place, arg or [], size or [], const or [], arch, check=check, seed=seed, gpu=gpu, out=out, limits=limit or []
-    )
+    limits = parse_limits(limit or [])
+    inputs = Inputs(arg or [], size or [], seed)
+    run_kernel(compiled(place, arch, const or []), inputs, check=check, gpu=gpu, out=out, limits=limits)
 
 
 @app.command()
@@ -229,6 +230,7 @@ def atom(
       tilewright atom SM75_U32x4_LDSM_N
       tilewright atom SM90_U16x8_STSM_T --by register --svg stsm.svg
       tilewright atom SM80_16x8x16_F32F16F16F32_TN
+      tilewright atom SM90_64x16x16_F32BF16BF16_RS
     """
     from tilewright import isa
     from tilewright.view import atom_grids, mma_grids, opposite_grid
@@ -236,10 +238,14 @@ def atom(
     if by not in ("lane", "register"):
         raise ArgumentError(f"unknown colouring {by!r}", given=by, allowed=choices(by, ["lane", "register"]))
     with _from_the_command_line():
-        found = isa.mma_atom(name) if re.match(r"SM\d+_\d", name) else isa.atom(name)
+        find = isa.wgmma_atom if re.match(r"SM90_64x", name) else isa.mma_atom
+        found = find(name) if re.match(r"SM\d+_\d", name) else isa.atom(name)
     facts = {"name": found.name, "ptx": found.mnemonic, "exists_on": str(found.arch)}
     if isinstance(found, isa.MmaAtom):
         places = {operand: str(found.fragment(operand)) for operand in "ABC"}
+        grids = mma_grids(found, by=by)
+    elif isinstance(found, isa.WgmmaAtom):
+        places = {operand: str(found.fragment(operand)) for operand in found.shapes}
         grids = mma_grids(found, by=by)
     else:
         places = {"source": found.source_cute, "destination": found.destination_cute}

@@ -87,7 +87,7 @@ def _assembler() -> Finding:
 
 
 def _disassembler() -> Finding:
-    """Of the extra, or of a CUDA toolkit."""
+    """Look for nvdisasm, in the extra or in a CUDA toolkit."""
     try:
         from cuda.pathfinder import find_nvidia_binary_utility
     except ImportError:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.inputs import Argument, make_arguments, parse_limits, parse_sizes
+from tilewright.cli.inputs import Argument, make_arguments, parse_sizes
 from tilewright.cli.kernels import constants, kernel_named
 from tilewright.compiler import Executable, compile
 from tilewright.view.terminal import complain, say, with_progress
@@ -15,7 +16,7 @@ from tilewright.view.terminal import complain, say, with_progress
 if TYPE_CHECKING:
     from tilewright.sim import Run
 
-__all__ = ["compiled", "run_kernel"]
+__all__ = ["Inputs", "compiled", "run_kernel"]
 
 
 def compiled(place: str, arch: str | None, const: list[str]) -> Executable:
@@ -23,25 +24,23 @@ def compiled(place: str, arch: str | None, const: list[str]) -> Executable:
     return with_progress(f"compiling {place}", lambda _: compile(kernel_named(place, const), arch))
 
 
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a kernel is run on, as the command line says it: NAME=FILE or NAME=NUMBER, and the seed of the rest."""
+
+    args: list[str]
+    sizes: list[str]
+    seed: int
+
+
 def run_kernel(
-    place: str,
-    args: list[str],
-    sizes: list[str],
-    const: list[str],
-    arch: str | None,
-    *,
-    check: str,
-    seed: int,
-    gpu: bool,
-    out: Path | None,
-    limits: list[str],
+    made: Executable, inputs: Inputs, *, check: str, gpu: bool, out: Path | None, limits: dict[str, Any]
 ) -> None:
-    """Run the kernel at ``place`` and print what it printed and counted."""
-    given = parse_limits(limits)
-    made = compiled(place, arch, const)
+    """Run a kernel and print what it printed and counted."""
     if out:
-        out.mkdir(parents=True, exist_ok=True)  # before the work: a folder that cannot be made costs nobody a run
-    arguments = make_arguments(made.kernel, constants(args), parse_sizes(constants(sizes)), seed)
+        out.mkdir(parents=True, exist_ok=True)  # before the run: a folder that cannot be made is told at once
+    sizes = parse_sizes(constants(inputs.sizes))
+    arguments = make_arguments(made.kernel, constants(inputs.args), sizes, inputs.seed)
     say(f"{made.name} for {made.target}")
     for name, value in arguments.items():
         say(f"  {name}: {_described(value)}")
@@ -50,7 +49,7 @@ def run_kernel(
         say("ran on the GPU")
     else:
         try:
-            _show(made.simulate(*arguments.values(), check=check, **given))
+            _show(made.simulate(*arguments.values(), check=check, **limits))
         except KeyboardInterrupt as stop:
             complain(str(stop))
             raise  # the command line leaves with code 130

@@ -38,7 +38,7 @@ __all__ = ["Cache", "assemble", "emitter_version", "entry_key"]
 DEFAULT_BYTES = 2**30
 SUFFIX = ".kernel"
 UNFINISHED = ".unfinished"  # what is being written, until it is moved into place
-ABANDONED_AFTER = 3600.0  # seconds: whoever wrote that is gone
+ABANDONED_AFTER = 3600.0  # seconds: the process that wrote it has ended
 CHECKSUM_BYTES = 32
 ENTRY = re.compile(r"[0-9a-f]{64}" + re.escape(SUFFIX))
 LEFT_OVER = re.compile(r"[0-9a-f]{64}\.\w+" + re.escape(UNFINISHED))
@@ -69,7 +69,7 @@ def entry_key(source: str, arch: str, *, fast_math: bool = False, options: tuple
 
 @cache
 def emitter_version() -> str:
-    """A hash of this room's sources: whoever mends the emitter never meets what it made before."""
+    """A hash of this room's sources: a changed emitter never reads an entry of the one before."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -78,7 +78,7 @@ def emitter_version() -> str:
 
 @cache
 def _nvrtc_version() -> str:
-    """From the installed package where there is one: that loads no library."""
+    """The version of NVRTC, from the installed package where there is one: that loads no library."""
     try:
         return metadata.version("nvidia-cuda-nvrtc")
     except metadata.PackageNotFoundError:
@@ -86,7 +86,7 @@ def _nvrtc_version() -> str:
 
 
 def _default_directory() -> Path | None:
-    """None where no variable names a folder of the user's own: a shared one is no place for code."""
+    """The folder of the user's own for caches; None where no variable names one: a shared one is no place for code."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA", "")
     elif sys.platform == "darwin":
@@ -172,7 +172,7 @@ class Cache:
             _warn_once(str(self.directory), error.strerror or str(error))
 
     def _put(self, path: Path, data: bytes) -> None:
-        """All of it or nothing."""
+        """Write an entry as a whole or not at all."""
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(os.lstat(path).st_mode):
                 raise FileExistsError(0, f"{path.name} is no file")

@@ -90,7 +90,7 @@ def read_capsule(value: Any, stream: int | None = None) -> ArrayInfo:
 
 
 def _capsule(value: Any, options: dict[str, int]) -> object:
-    """With the version in which arrays say that they are read-only, from libraries that know it."""
+    """Ask for a capsule of the version in which arrays say that they are read-only, from libraries that know it."""
     try:
         return value.__dlpack__(**options, max_version=(1, 1))
     except TypeError:

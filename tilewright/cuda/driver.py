@@ -94,7 +94,7 @@ def is_usable() -> bool:
 
 
 def call(name: str, *args: object) -> None:
-    """One function of the driver; integers of 64 bits and pointers come as ctypes values.
+    """Call a function of the driver; integers of 64 bits and pointers come as ctypes values.
 
     Raises ToolError with the name and the text of the driver's error.
     """
@@ -237,12 +237,12 @@ def free(address: int) -> None:
 
 
 def copy_to_device(address: int, source: int, nbytes: int) -> None:
-    """From host memory at ``source``, when everything before it is done."""
+    """Copy from host memory at ``source``, when everything before it is done."""
     if nbytes:
         call("cuMemcpyHtoD_v2", c_void_p(address), c_void_p(source), c_size_t(nbytes))
 
 
 def copy_from_device(target: int, address: int, nbytes: int) -> None:
-    """To host memory at ``target``, when everything before it is done."""
+    """Copy to host memory at ``target``, when everything before it is done."""
     if nbytes:
         call("cuMemcpyDtoH_v2", c_void_p(target), c_void_p(address), c_size_t(nbytes))

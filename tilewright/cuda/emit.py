@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tilewright import ir
 from tilewright.cuda.emit_alias import restricted
+from tilewright.cuda.emit_flight import in_flight
 from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, shared_pointer
 from tilewright.cuda.emit_names import Names, entry, renamed
 from tilewright.cuda.emit_stmt import INDENT, lines_of
@@ -18,26 +20,6 @@ from tilewright.cuda.emit_unit import LINE_LENGTH, Scope, Unit
 from tilewright.cuda.emit_vectors import declare_vector
 from tilewright.dtypes import HANDLE
 from tilewright.errors import TargetError
-from tilewright.ir import (
-    SPECIALS,
-    AddressOf,
-    AllocBuffer,
-    Assign,
-    Assume,
-    Bind,
-    Call,
-    DeclBuffer,
-    Expr,
-    For,
-    Kernel,
-    Launch,
-    Load,
-    Special,
-    Var,
-    expressions,
-    statements,
-    walk,
-)
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.isa import Arch, since
@@ -49,7 +31,7 @@ ARENA_ALIGNMENT = 1024
 CLUSTERS = since("sm_90")
 
 
-def emit(kernel: Kernel, arch: Arch, *, fast_math: bool = False, may_alias: bool = False) -> str:
+def emit(kernel: ir.Kernel, arch: Arch, *, fast_math: bool = False, may_alias: bool = False) -> str:
     """The CUDA text of a lowered kernel for ``arch``; ``extern "C"``, under the name `entry_name`.
 
     may_alias: for calls whose arguments overlap: none is ``__restrict__``.
@@ -60,7 +42,7 @@ def emit(kernel: Kernel, arch: Arch, *, fast_math: bool = False, may_alias: bool
     assert kernel.stage == "lowered", f"{kernel.name} is at stage {kernel.stage}"
     reserved: set[str] = set()
     while True:
-        unit = Unit(arch, Names({entry_name(kernel), *reserved}), read_only(kernel))
+        unit = Unit(arch, Names({entry_name(kernel), *reserved}), read_only(kernel), in_flight=in_flight(kernel))
         unit.restricted = frozenset() if may_alias else restricted(kernel, unit.read_only)
         body = _kernel(kernel, unit)
         clashes = unit.clashes()
@@ -75,17 +57,17 @@ def emit(kernel: Kernel, arch: Arch, *, fast_math: bool = False, may_alias: bool
     return "\n\n".join([_header(kernel, unit, fast_math=fast_math), *helpers, "\n".join(body)]) + "\n"
 
 
-def entry_name(kernel: Kernel) -> str:
+def entry_name(kernel: ir.Kernel) -> str:
     """The name of the kernel's entry in the text: its own, or with an underscore where C++ or CUDA has that name."""
     return entry(str(kernel.attr("global_symbol") or kernel.name))
 
 
-def dynamic_shared_bytes(launch: Launch) -> int:
+def dynamic_shared_bytes(launch: ir.Launch) -> int:
     """Bytes of shared memory that a launch must ask for."""
     return launch.shared_bytes if launch.shared_bytes > STATIC_SHARED_BYTES else 0
 
 
-def _launch(kernel: Kernel) -> Launch:
+def _launch(kernel: ir.Kernel) -> ir.Launch:
     assert kernel.launch is not None, f"{kernel.name} has no launch"
     return kernel.launch
 
@@ -93,7 +75,7 @@ def _launch(kernel: Kernel) -> Launch:
 # The header comment
 
 
-def _header(kernel: Kernel, unit: Unit, *, fast_math: bool) -> str:
+def _header(kernel: ir.Kernel, unit: Unit, *, fast_math: bool) -> str:
     launch = _launch(kernel)
     grid = ", ".join(map(str, launch.grid))
     shared = dynamic_shared_bytes(launch)
@@ -122,7 +104,7 @@ def _header(kernel: Kernel, unit: Unit, *, fast_math: bool) -> str:
 # The kernel
 
 
-def _kernel(kernel: Kernel, unit: Unit) -> list[str]:
+def _kernel(kernel: ir.Kernel, unit: Unit) -> list[str]:
     _claim_names(kernel, unit)
     _declare_vectors(kernel, unit)
     scope = Scope(unit, _facts(kernel), kernel.at)
@@ -133,35 +115,39 @@ def _kernel(kernel: Kernel, unit: Unit) -> list[str]:
     return [f"{signature} {{", *(INDENT + line for line in (*top, *body)), "}"]
 
 
-def _claim_names(kernel: Kernel, unit: Unit) -> None:
+def _claim_names(kernel: ir.Kernel, unit: Unit) -> None:
     """The kernel's own names come before those that the text adds."""
     for buffer in kernel.buffers:
         unit.buffer(buffer)
-    for stmt in statements(kernel.body):
+    for stmt in ir.statements(kernel.body):
         match stmt:
-            case AllocBuffer(buffer) | DeclBuffer(buffer):
+            case ir.AllocBuffer(buffer) | ir.DeclBuffer(buffer):
                 unit.buffer(buffer)
-            case Bind(var) | For(var):
+            case ir.Bind(var) | ir.For(var):
                 unit.names.of(var.name)
 
 
-def _facts(kernel: Kernel) -> RangeFacts:
+def _facts(kernel: ir.Kernel) -> RangeFacts:
     """What holds in the whole kernel: of its assumptions only those about arguments, which the call has checked."""
     arguments = {var.name for var in (*kernel.params, *kernel.symbols)}
     kept = tuple(
         stmt
-        for stmt in statements(kernel.body)
-        if isinstance(stmt, Assign)  # the facts must know which variables change
-        or (isinstance(stmt, Assume) and all(_is_argument(node, arguments) for node in walk(stmt.cond)))
+        for stmt in ir.statements(kernel.body)
+        if isinstance(stmt, ir.Assign)  # the facts must know which variables change
+        or (isinstance(stmt, ir.Assume) and all(_is_argument(node, arguments) for node in ir.walk(stmt.cond)))
     )
     return RangeFacts.of_kernel(replace(kernel, body=kept))
 
 
-def _is_argument(node: Expr, arguments: set[str]) -> bool:
-    return node.name in arguments if isinstance(node, Var) else not isinstance(node, (Special, Load, AddressOf, Call))
+def _is_argument(node: ir.Expr, arguments: set[str]) -> bool:
+    return (
+        node.name in arguments
+        if isinstance(node, ir.Var)
+        else not isinstance(node, (ir.Special, ir.Load, ir.AddressOf, ir.Call))
+    )
 
 
-def _signature(kernel: Kernel, unit: Unit) -> str:
+def _signature(kernel: ir.Kernel, unit: Unit) -> str:
     launch = _launch(kernel)
     bounds = f"{launch.threads}, {launch.min_blocks_per_sm}" if launch.min_blocks_per_sm else f"{launch.threads}"
     cluster = ""
@@ -175,9 +161,9 @@ def _signature(kernel: Kernel, unit: Unit) -> str:
     return f'extern "C" __global__ void {cluster}__launch_bounds__({bounds})\n{line}'
 
 
-def _arguments(kernel: Kernel) -> list[Var]:
+def _arguments(kernel: ir.Kernel) -> list[ir.Var]:
     """What a launch passes: the parameters, the tensor maps that are made of them, the symbols."""
-    return [*kernel.params, *(Var(each.name, HANDLE) for each in kernel.maps if each.is_made), *kernel.symbols]
+    return [*kernel.params, *(ir.Var(each.name, HANDLE) for each in kernel.maps if each.is_made), *kernel.symbols]
 
 
 MAP_TYPE = "TensorMap"
@@ -186,7 +172,7 @@ MAP_STRUCT = f"""\
 struct alignas({MAP_ALIGNMENT}) {MAP_TYPE} {{ unsigned char bytes[{MAP_BYTES}]; }};"""
 
 
-def _map_parameter(var: Var, unit: Unit) -> str:
+def _map_parameter(var: ir.Var, unit: Unit) -> str:
     """The 128 bytes themselves: `_storage` has the pointer to them."""
     unit.helper(MAP_TYPE, MAP_STRUCT)
     unit.declared.add(var.name)
@@ -194,12 +180,12 @@ def _map_parameter(var: Var, unit: Unit) -> str:
     return f"const __grid_constant__ {MAP_TYPE} {unit.specials[f'map {var.name}']}"
 
 
-def _parameter(kernel: Kernel, var: Var, unit: Unit) -> str:
+def _parameter(kernel: ir.Kernel, var: ir.Var, unit: Unit) -> str:
     """A scalar, or the pointer of the first buffer that was matched from it, under the buffer's name."""
     if any(each.name == var.name for each in kernel.maps):
         return _map_parameter(var, unit)
     for buffer in kernel.buffers:
-        if isinstance(buffer.data, Var) and buffer.data.name == var.name:
+        if isinstance(buffer.data, ir.Var) and buffer.data.name == var.name:
             unit.declared.add(buffer.name)
             unit.names.given[var.name] = unit.buffer(buffer)
             restrict = " __restrict__" if var.name in unit.restricted else ""
@@ -207,11 +193,11 @@ def _parameter(kernel: Kernel, var: Var, unit: Unit) -> str:
     return f"{cpp_type(var.dtype)} {unit.names.of(var.name)}"
 
 
-def _storage(kernel: Kernel, unit: Unit) -> Iterator[str]:
+def _storage(kernel: ir.Kernel, unit: Unit) -> Iterator[str]:
     """Shared memory and registers live as long as the kernel runs, wherever it names them first."""
     arena = ""
     launch = _launch(kernel)
-    allocated = [stmt for stmt in statements(kernel.body) if isinstance(stmt, AllocBuffer)]
+    allocated = [stmt for stmt in ir.statements(kernel.body) if isinstance(stmt, ir.AllocBuffer)]
     unit.declared.update(stmt.buffer.name for stmt in allocated)
     for each in kernel.maps:
         yield f"const unsigned char* {unit.names.of(each.name)} = {unit.specials[f'map {each.name}']}.bytes;"
@@ -229,8 +215,8 @@ def _storage(kernel: Kernel, unit: Unit) -> Iterator[str]:
             yield local_array(stmt.buffer, unit)
 
 
-def _special_registers(unit: Unit, kernel: Kernel) -> Iterator[str]:
-    for name, row in SPECIALS.items():
+def _special_registers(unit: Unit, kernel: ir.Kernel) -> Iterator[str]:
+    for name, row in ir.SPECIALS.items():
         if name in unit.specials:
             yield f"const int {unit.specials[name]} = {row.cuda};"
             if row.cuda.startswith("tw_"):
@@ -245,7 +231,7 @@ def _special_registers(unit: Unit, kernel: Kernel) -> Iterator[str]:
                 )
 
 
-def _check_clusters(kernel: Kernel, arch: Arch) -> None:
+def _check_clusters(kernel: ir.Kernel, arch: Arch) -> None:
     if not CLUSTERS.admits(arch):
         raise TargetError(
             f"{kernel.name} uses thread block clusters, which {arch} lacks",
@@ -256,13 +242,13 @@ def _check_clusters(kernel: Kernel, arch: Arch) -> None:
         )
 
 
-def _declare_vectors(kernel: Kernel, unit: Unit) -> None:
+def _declare_vectors(kernel: ir.Kernel, unit: Unit) -> None:
     """Structs of the vector dtypes, before any function that takes one."""
     dtypes = {buffer.dtype: None for buffer in kernel.buffers}
-    for stmt in statements(kernel.body):
-        if isinstance(stmt, (AllocBuffer, DeclBuffer)):
+    for stmt in ir.statements(kernel.body):
+        if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)):
             dtypes[stmt.buffer.dtype] = None
-        dtypes.update((node.dtype, None) for node in expressions(stmt))
+        dtypes.update((node.dtype, None) for node in ir.expressions(stmt))
     for kind in dtypes:
         if kind.lanes > 1:
             declare_vector(kind, unit)

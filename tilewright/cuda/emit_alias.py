@@ -25,7 +25,7 @@ from tilewright.ir import (
     statements,
     walk,
 )
-from tilewright.isa import Bound, ProxyFence, bind
+from tilewright.isa import Bound, Fence, ProxyFence, bind
 
 __all__ = ["restricted", "written"]
 
@@ -78,7 +78,7 @@ def _reaches_others(bound: Bound) -> bool:
     if isinstance(fence, ProxyFence):
         return fence.proxy != "tmem"
     sems = {bound.form.word(access.sem, bound.mods) for access in bound.form.accesses}
-    return (fence is not None and fence.scope != "cta") or not sems.isdisjoint(("acquire", "acq_rel"))
+    return (isinstance(fence, Fence) and fence.scope != "cta") or not sems.isdisjoint(("acquire", "acq_rel"))
 
 
 def _may_wait(loop: While | For) -> bool:

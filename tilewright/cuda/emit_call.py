@@ -19,7 +19,7 @@ from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, bind, registe
 if TYPE_CHECKING:
     Emit = Callable[[Expr, Scope], Cpp]
 
-__all__ = ["call"]
+__all__ = ["call", "register"]
 
 _OMITTED = ("aligned", "shared", "sync")  # words that every helper's name would have
 _RESULT = "d"
@@ -42,24 +42,34 @@ def _expression(bound: Bound, scope: Scope, emit: Emit) -> Cpp:
     values = {
         operand.name: [_as_operand(operand, node, scope, emit) for node in bound.operands.get(operand.name, ())]
         for operand in bound.given
-        if operand.kind != "text"
+        if operand.name not in bound.texts
     }
     many = {operand.name for operand in bound.instruction.operands if operand.many}
     code = bound.code(
         {name: [v.text for v in of] if name in many else _hole(bound, name, of[0]) for name, of in values.items()}
     )
-    if bound.form.helper:
-        scope.unit.helpers.setdefault(bound.form.helper.split("(")[0].split()[-1], bound.form.helper.rstrip())
+    if bound.helper:
+        _include(bound, scope)
     scope.unit.mention(bound.form.text + " ".join(bound.form.spellings(bound.mods).values()))
     made = Cpp(code, _level(code))
     return made.cast("void*") if bound.result.kind == "handle" else made
+
+
+def _include(bound: Bound, scope: Scope) -> None:
+    """The functions that a row's text uses, once: under the name of the first, or of the one that the call names."""
+    name, text = bound.texts.get("name") or bound.helper.split("(")[0].split()[-1], bound.helper.rstrip()
+    if scope.unit.helpers.setdefault(name, text) != text:
+        raise InstructionError(
+            f"two texts for the C++ function {name}", given=text.partition("\n")[0], allowed="one text for each name",
+            at=scope.at,
+        )  # fmt: skip
 
 
 def _as_operand(operand: Operand, node: Expr, scope: Scope, emit: Emit) -> Cpp:
     """The value of an operand; a pointer that is no address but a value is its number; what is written, its place."""
     place = _place(operand, node) if operand.written else None
     if place is not None:
-        return Cpp(_register(REGISTER_TYPES[operand.kind], *place, scope, emit))
+        return Cpp(register(REGISTER_TYPES[operand.kind], *place, scope, emit))
     if operand.kind == "shared":
         return Cpp(_shared_address(node, scope, emit))
     value = emit(node, scope)
@@ -152,10 +162,20 @@ def _registers(bound: Bound) -> list[tuple[str, str, Operand]]:
 
 
 def _kind(operand: Operand, bound: Bound) -> str:
-    """The kind of register that carries it: shared and tensor addresses have 32 bits, a condition is a number."""
+    """The kind of register that carries it: shared and tensor addresses have 32 bits, a condition is a number.
+
+    What an operation goes on writing keeps the type of its buffer: no copy stands between.
+    """
+    if operand.written and bound.form.issue is not None and _holds_floats(bound.operands[operand.name]):
+        return "f32"
     if operand.kind == "typed":
         return register_kind(dtype(str(bound.mods["dtype"])))
     return {"shared": "b32", "tmem": "b32", "pred": "b32"}.get(operand.kind, operand.kind)
+
+
+def _holds_floats(places: tuple[Expr, ...]) -> bool:
+    buffers = (one.buffer for one in places if isinstance(one, (AddressOf, Load)))
+    return all(buffer.dtype == "float32" for buffer in buffers)
 
 
 def _numbered(bound: Bound, registers: list[tuple[str, str, Operand]], result: DType) -> str:
@@ -200,7 +220,7 @@ def _argument(operand: Operand, node: Expr, bound: Bound, scope: Scope, emit: Em
         return value.text
     place = _place(operand, node)
     if place is not None:
-        return _register(kind, *place, scope, emit)
+        return register(kind, *place, scope, emit)
     return _value(kind, node, scope, emit)
 
 
@@ -226,7 +246,7 @@ def _place(operand: Operand, node: Expr) -> tuple[Buffer, tuple[Expr, ...]] | No
     return None
 
 
-def _register(kind: str, buffer: Buffer, indices: tuple[Expr, ...], scope: Scope, emit: Emit) -> str:
+def register(kind: str, buffer: Buffer, indices: tuple[Expr, ...], scope: Scope, emit: Emit) -> str:
     """An array element as a register of the C++ type ``kind``; a narrow one together with those after it."""
     index = indices[0] if indices else None
     slot = const_value(index) if index is not None else 0

@@ -4,74 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilewright import ir
 from tilewright.cuda.emit_call import call
 from tilewright.cuda.emit_convert import convert, to_float32
 from tilewright.cuda.emit_floats import float_binary, float_negated
 from tilewright.cuda.emit_integers import abs_bound, integer_binary, integer_unary
 from tilewright.cuda.emit_memory import address, load
-from tilewright.cuda.emit_types import Cpp, Level, computed_through_float, cpp_type, literal
+from tilewright.cuda.emit_types import LEVELS, Cpp, Level, computed_through_float, cpp_type, literal
 from tilewright.cuda.emit_unit import Scope
 from tilewright.cuda.emit_vectors import broadcast, component, elementwise, joined
 from tilewright.dtypes import INT32, DType, dtype
-from tilewright.ir import (
-    AddressOf,
-    Binary,
-    Call,
-    Cast,
-    Component,
-    Const,
-    Expr,
-    Load,
-    Reinterpret,
-    Select,
-    Special,
-    Unary,
-    Var,
-    Vector,
-)
+from tilewright.ir.operators import OPERATORS
 
 __all__ = ["expression"]
 
-_COMPARISON_LEVEL = {"==": Level.EQUALITY, "!=": Level.EQUALITY}
 EXACT_IN_FLOAT32 = 1 << 24
 INT16 = dtype("int16")
-_LOGIC = {"and": ("&&", Level.AND), "or": ("||", Level.OR)}
 
 
-def expression(node: Expr, scope: Scope) -> Cpp:
+def expression(node: ir.Expr, scope: Scope) -> Cpp:
     """``node`` as C++, of the type that `cpp_type` gives its dtype (narrow integers may be ints of the same value)."""
-    if node.dtype.lanes > 1 and isinstance(node, (Const, Unary, Binary, Cast)):
+    if node.dtype.lanes > 1 and isinstance(node, (ir.Const, ir.Unary, ir.Binary, ir.Cast)):
         return _vector(node, scope)
     return _RULES[type(node)](node, scope)
 
 
-def _vector(node: Const | Unary | Binary | Cast, scope: Scope) -> Cpp:
+def _vector(node: ir.Const | ir.Unary | ir.Binary | ir.Cast, scope: Scope) -> Cpp:
     match node:
-        case Const():
-            return broadcast(literal(Const(node.value, node.dtype.element)), node.dtype, scope.unit)
-        case Cast() if node.a.dtype.lanes == 1:
+        case ir.Const():
+            return broadcast(literal(ir.Const(node.value, node.dtype.element)), node.dtype, scope.unit)
+        case ir.Cast() if node.a.dtype.lanes == 1:
             element = _converted(node.a, node.dtype.element, scope)
             return broadcast(element, node.dtype, scope.unit)
-        case Cast() | Unary():
-            operands: tuple[Expr, ...] = (node.a,)
-        case Binary():
+        case ir.Cast() | ir.Unary():
+            operands: tuple[ir.Expr, ...] = (node.a,)
+        case ir.Binary():
             operands = (node.a, node.b)
     return elementwise(node, tuple(expression(operand, scope) for operand in operands), scope, expression)
 
 
-def _var(node: Var, scope: Scope) -> Cpp:
+def _var(node: ir.Var, scope: Scope) -> Cpp:
     return Cpp(scope.unit.names.of(node.name))
 
 
-def _special(node: Special, scope: Scope) -> Cpp:
+def _special(node: ir.Special, scope: Scope) -> Cpp:
     return Cpp(scope.unit.special(node))
 
 
-def _literal(node: Const, scope: Scope) -> Cpp:
+def _literal(node: ir.Const, scope: Scope) -> Cpp:
     return literal(node)
 
 
-def _unary(node: Unary, scope: Scope) -> Cpp:
+def _unary(node: ir.Unary, scope: Scope) -> Cpp:
     if node.op == "not" or node.dtype.kind == "bool":
         return Cpp(f"!{expression(node.a, scope).at(Level.UNARY)}", Level.UNARY)
     if node.dtype.is_float:
@@ -79,11 +63,12 @@ def _unary(node: Unary, scope: Scope) -> Cpp:
     return integer_unary(node, scope, expression)
 
 
-def _binary(node: Binary, scope: Scope) -> Cpp:
-    if node.op in Binary.COMPARISONS:
+def _binary(node: ir.Binary, scope: Scope) -> Cpp:
+    if node.op in ir.Binary.COMPARISONS:
         return _comparison(node, scope)
-    if node.op in Binary.LOGIC:
-        symbol, level = _LOGIC[node.op]
+    if node.op in ir.Binary.LOGIC:
+        symbol = OPERATORS[node.op].cuda
+        level = LEVELS[symbol]
         sides = (expression(side, scope) for side in (node.a, node.b))
         return Cpp(f" {symbol} ".join(side.at(level if side.level == level else Level.BIT_OR) for side in sides), level)
     if node.dtype.kind == "handle":
@@ -94,20 +79,19 @@ def _binary(node: Binary, scope: Scope) -> Cpp:
     return convert(result, INT32, node.dtype, scope.unit) if node.dtype.kind == "bool" else result
 
 
-def _comparison(node: Binary, scope: Scope) -> Cpp:
-    level = _COMPARISON_LEVEL.get(node.op, Level.RELATION)
+def _comparison(node: ir.Binary, scope: Scope) -> Cpp:
     a, b = (_comparable(side, scope) for side in (node.a, node.b))
-    return Cpp(f"{a.at(Level.SHIFT)} {node.op} {b.at(Level.SHIFT)}", level)
+    return Cpp(f"{a.at(Level.SHIFT)} {node.op} {b.at(Level.SHIFT)}", LEVELS[node.op])
 
 
-def _comparable(node: Expr, scope: Scope) -> Cpp:
+def _comparable(node: ir.Expr, scope: Scope) -> Cpp:
     value = expression(node, scope)
     return to_float32(value, node.dtype, scope.unit) if computed_through_float(node.dtype) else value
 
 
-def _pointer_arithmetic(node: Binary, scope: Scope) -> Cpp:
+def _pointer_arithmetic(node: ir.Binary, scope: Scope) -> Cpp:
     """Bytes, on whichever side the pointer stands; other operators on the number that a pointer is."""
-    pointer, offset = (node.b, node.a) if isinstance(node.a, Cast) and node.op == "+" else (node.a, node.b)
+    pointer, offset = (node.b, node.a) if isinstance(node.a, ir.Cast) and node.op == "+" else (node.a, node.b)
     if node.op in ("+", "-"):
         start = expression(pointer, scope).cast("char*")
         return Cpp(f"{start.text} {node.op} {_as_number(offset, scope).at(Level.PRODUCT)}", Level.SUM)
@@ -116,26 +100,26 @@ def _pointer_arithmetic(node: Binary, scope: Scope) -> Cpp:
     return Cpp(f"{a} {node.op} {b}", Level.BIT_OR).cast("void*")
 
 
-def _as_number(node: Expr, scope: Scope) -> Cpp:
-    if isinstance(node, Const):
+def _as_number(node: ir.Expr, scope: Scope) -> Cpp:
+    if isinstance(node, ir.Const):
         return Cpp(f"{int(node.value)}", Level.UNARY if node.value < 0 else Level.ATOM)
-    if isinstance(node, Cast) and node.a.dtype.is_integer:
+    if isinstance(node, ir.Cast) and node.a.dtype.is_integer:
         return expression(node.a, scope)
     return expression(node, scope).cast("long long")
 
 
-def _select(node: Select, scope: Scope) -> Cpp:
+def _select(node: ir.Select, scope: Scope) -> Cpp:
     cond, a, b = (expression(part, scope) for part in (node.cond, node.a, node.b))
     if node.dtype.kind == "handle":
         a, b = a.cast("void*"), b.cast("void*")
     return Cpp(f"{cond.at(Level.OR)} ? {a.at(Level.OR)} : {b.at(Level.CONDITIONAL)}", Level.CONDITIONAL)
 
 
-def _cast(node: Cast, scope: Scope) -> Cpp:
+def _cast(node: ir.Cast, scope: Scope) -> Cpp:
     return _converted(node.a, node.dtype, scope)
 
 
-def _converted(node: Expr, kind: DType, scope: Scope) -> Cpp:
+def _converted(node: ir.Expr, kind: DType, scope: Scope) -> Cpp:
     source = node.dtype
     if source.is_integer and source.bits > 16 and kind.is_float and abs_bound(node, scope) <= EXACT_IN_FLOAT32:
         source = INT16  # small enough that float32 holds it: no detour through a rounding to odd
@@ -153,7 +137,7 @@ _BIT_CASTS = {
 _INTEGRAL = ("char", "short", "int", "long long")
 
 
-def _reinterpret(node: Reinterpret, scope: Scope) -> Cpp:
+def _reinterpret(node: ir.Reinterpret, scope: Scope) -> Cpp:
     value = expression(node.a, scope)
     source, target = cpp_type(node.a.dtype), cpp_type(node.dtype)
     if source == target:
@@ -167,38 +151,38 @@ def _reinterpret(node: Reinterpret, scope: Scope) -> Cpp:
     return Cpp(f"__builtin_bit_cast({target}, {value.text})")
 
 
-def _joined(node: Vector, scope: Scope) -> Cpp:
+def _joined(node: ir.Vector, scope: Scope) -> Cpp:
     return joined([expression(part, scope) for part in node.parts], node.dtype, scope.unit)
 
 
-def _component(node: Component, scope: Scope) -> Cpp:
+def _component(node: ir.Component, scope: Scope) -> Cpp:
     return component(expression(node.a, scope), node.index, node.a.dtype)
 
 
-def _load(node: Load, scope: Scope) -> Cpp:
+def _load(node: ir.Load, scope: Scope) -> Cpp:
     return load(node, scope, expression)
 
 
-def _address(node: AddressOf, scope: Scope) -> Cpp:
+def _address(node: ir.AddressOf, scope: Scope) -> Cpp:
     return address(node.buffer, node.indices, scope, expression)
 
 
-def _call(node: Call, scope: Scope) -> Cpp:
+def _call(node: ir.Call, scope: Scope) -> Cpp:
     return call(node, scope, expression)
 
 
 _RULES: dict[type, Callable[..., Cpp]] = {  # each takes its own node
-    Const: _literal,
-    Var: _var,
-    Special: _special,
-    Unary: _unary,
-    Binary: _binary,
-    Select: _select,
-    Cast: _cast,
-    Reinterpret: _reinterpret,
-    Vector: _joined,
-    Component: _component,
-    Load: _load,
-    AddressOf: _address,
-    Call: _call,
+    ir.Const: _literal,
+    ir.Var: _var,
+    ir.Special: _special,
+    ir.Unary: _unary,
+    ir.Binary: _binary,
+    ir.Select: _select,
+    ir.Cast: _cast,
+    ir.Reinterpret: _reinterpret,
+    ir.Vector: _joined,
+    ir.Component: _component,
+    ir.Load: _load,
+    ir.AddressOf: _address,
+    ir.Call: _call,
 }

@@ -7,24 +7,13 @@ from tilewright.cuda.emit_integers import infix
 from tilewright.cuda.emit_types import Cpp, Level, computed_through_float, cpp_type
 from tilewright.cuda.emit_unit import Unit
 from tilewright.dtypes import DType, dtype
+from tilewright.ir.operators import OPERATORS
 from tilewright.isa.arith import ARITHMETIC
 
 __all__ = ["float_binary", "float_negated"]
 
 FLOAT32 = dtype("float32")
 
-_NAMES = {
-    "+": "add",
-    "-": "sub",
-    "*": "mul",
-    "/": "div",
-    "//": "floor_div",
-    "%": "floor_mod",
-    "truncdiv": "trunc_div",
-    "truncmod": "trunc_mod",
-    "min": "min",
-    "max": "max",
-}
 _FUNCTIONS = {"min": "fmin", "max": "fmax", "truncmod": "fmod"}
 
 
@@ -32,7 +21,7 @@ def float_binary(op: str, a: Cpp, b: Cpp, kind: DType, unit: Unit) -> Cpp:
     """``a op b`` of scalar floats, rounded once to ``kind``."""
     if not computed_through_float(kind):
         return _plain(op, a, b, kind, unit)
-    name = f"{_NAMES[op]}_{kind}"
+    name = f"{OPERATORS[op].word}_{kind}"
     if name not in unit.helpers:
         _narrow_operator(name, op, kind, unit)
     return Cpp(f"{name}({a.text}, {b.text})")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.cuda.emit_types import Cpp, Level, cpp_type, unsigned_type
+from tilewright.cuda.emit_types import LEVELS, Cpp, Level, cpp_type, unsigned_type
 from tilewright.dtypes import DType
 from tilewright.ir import Binary, Const, Expr, Unary, const_value
-from tilewright.ir.fold import DIVIDED_BY_ZERO, DIVISIONS
-from tilewright.ir.intervals import Interval, limits, transfer
+from tilewright.ir.intervals import Interval, limits
+from tilewright.ir.operators import DIVIDED_BY_ZERO, DIVISIONS, MODULAR, OPERATORS, SHIFTS, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,33 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["abs_bound", "infix", "integer_binary", "integer_unary"]
 
-_LEVEL = {
-    "+": Level.SUM,
-    "-": Level.SUM,
-    "*": Level.PRODUCT,
-    "<<": Level.SHIFT,
-    ">>": Level.SHIFT,
-    "&": Level.BIT_AND,
-    "^": Level.BIT_XOR,
-    "|": Level.BIT_OR,
-    "/": Level.PRODUCT,
-    "//": Level.PRODUCT,
-    "%": Level.PRODUCT,
-    "truncdiv": Level.PRODUCT,
-    "truncmod": Level.PRODUCT,
-}
-_SYMBOL = {"//": "/", "truncdiv": "/", "truncmod": "%"}
-_MODULAR = ("+", "-", "*", "<<")  # the low bits of the result depend only on the low bits of the operands
-
 
 def infix(op: str, a: Cpp, b: Cpp) -> Cpp:
     """``a op b``; operands of shifts and bit operators keep their parentheses, for readers."""
-    level = _LEVEL[op]
+    symbol = OPERATORS[op].cuda
+    level = LEVELS[symbol]
     left, right = level, level + 1
     if op in ("<<", ">>", "&", "^", "|"):
-        left = level if a.level == level and op not in ("<<", ">>") else Level.UNARY
+        left = level if a.level == level and op not in SHIFTS else Level.UNARY
         right = Level.UNARY
-    return Cpp(f"{a.at(left)} {_SYMBOL.get(op, op)} {b.at(right)}", level)
+    return Cpp(f"{a.at(left)} {symbol} {b.at(right)}", level)
 
 
 def integer_binary(node: Binary, scope: Scope, emit: Emit) -> Cpp:
@@ -59,7 +42,7 @@ def integer_binary(node: Binary, scope: Scope, emit: Emit) -> Cpp:
         return Cpp(f"{node.op}({emit(node.a, scope).text}, {emit(node.b, scope).text})")
     if node.op in DIVISIONS:
         return _divided(node, scope, emit)
-    if node.op in _MODULAR and not _fits(node, scope):
+    if node.op in MODULAR and not _fits(node, scope):
         return _modular(node, scope, emit).cast(cpp_type(node.dtype))
     a, b = emit(node.a, scope), emit(node.b, scope)
     return _shifted(node, a, b, scope) if node.op == ">>" and not _counts(node, scope) else infix(node.op, a, b)
@@ -118,7 +101,7 @@ def _modular(node: Expr, scope: Scope, emit: Emit) -> Cpp:
     if isinstance(node, Const):
         suffix = "u" if bits == 32 else "ull"
         return Cpp(f"{int(node.value) & ((1 << bits) - 1)}{suffix}")
-    if isinstance(node, Binary) and node.op in _MODULAR and not _fits(node, scope):
+    if isinstance(node, Binary) and node.op in MODULAR and not _fits(node, scope):
         a = _modular(node.a, scope, emit)
         if node.op == "<<":
             b = emit(node.b, scope)
@@ -171,7 +154,6 @@ _QUOTIENT = {  # once C++ has a meaning for a / b; the first two round down
     "truncdiv": ("return ({number})(a / b);",),
     "truncmod": ("return ({number})(a % b);",),
 }
-_NAMES = {"//": "floor_div", "%": "floor_mod", "truncdiv": "trunc_div", "truncmod": "trunc_mod"}
 _COMMENTS = {
     "//": "Rounds down, where C++ rounds toward zero.",
     "%": "Has the sign of b, where C++ gives it a's.",
@@ -188,7 +170,7 @@ def _division_helper(op: str, kind: DType, scope: Scope, *, any_divisor: bool) -
     if any_divisor:
         lines = [f"if (b == 0) return ({number}){DIVIDED_BY_ZERO};", *_by_minus_one(op, kind), *lines]
         comments.append(_DEFINED)
-    name = f"{_NAMES[op]}_{'any_' if any_divisor else ''}{kind}"
+    name = f"{OPERATORS[op].word}_{'any_' if any_divisor else ''}{kind}"
     return scope.unit.function(name, f"{number} ({number} a, {number} b)", *lines, comment="\n".join(comments))
 
 

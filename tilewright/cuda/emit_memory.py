@@ -178,7 +178,7 @@ def read_only(kernel: Kernel) -> frozenset[str]:
 
 
 def _spread(written: set[str], kernel: Kernel, aliases: list[tuple[str, str]]) -> None:
-    """Whoever writes a view writes what it views; and a parameter is written with each buffer matched from it."""
+    """A write to a view writes what it views; and a parameter is written with each buffer matched from it."""
     params = {param.name for param in kernel.params}
     edges = {*aliases, *((root, name) for name, root in aliases if root in params)}
     size = -1

@@ -86,7 +86,9 @@ class Names:
 
 
 def _spelled(wanted: str) -> str:
-    """In letters that C++ and PTX have."""
+    """The name in letters that C++ and PTX have."""
+    if wanted.isascii() and wanted.isidentifier():
+        return wanted
     name = re.sub(r"[^A-Za-z0-9_]", lambda match: f"u{ord(match[0]):x}", wanted)
     return f"_{name}" if not name or name[0].isdigit() else name
 
@@ -98,5 +100,5 @@ def entry(wanted: str) -> str:
     ('scale', 'norm_', 'template_')
     """
     name = _spelled(wanted)
-    clashes = name in RESERVED | DECLARED or _FAMILIES.fullmatch(name) or _DECLARED_FAMILIES.fullmatch(name)
+    clashes = name in RESERVED or name in DECLARED or _FAMILIES.fullmatch(name) or _DECLARED_FAMILIES.fullmatch(name)
     return f"{name}_" if clashes else name

@@ -3,100 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
+from tilewright import ir
 from tilewright.cuda.emit_expr import expression
+from tilewright.cuda.emit_flight import settled
 from tilewright.cuda.emit_memory import store, view
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type
 from tilewright.cuda.emit_unit import Scope
-from tilewright.ir import (
-    AddressOf,
-    AllocBuffer,
-    Assign,
-    Assume,
-    Attr,
-    Binary,
-    Bind,
-    Body,
-    Break,
-    Call,
-    Cast,
-    Const,
-    Continue,
-    DeclBuffer,
-    Evaluate,
-    Expr,
-    For,
-    If,
-    Load,
-    Special,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    While,
-    expressions,
-    statements,
-    walk,
-)
+from tilewright.records import replace
 
 __all__ = ["lines_of"]
 
 INDENT = "  "
 
 
-def lines_of(body: Body, scope: Scope) -> list[str]:
+def lines_of(body: ir.Body, scope: Scope) -> list[str]:
     """The lines of a body. What a binding or a condition tells is known to the statements after or under it."""
     lines: list[str] = []
     for stmt in body:
         scope = replace(scope, at=stmt.at or scope.at)
         lines += _RULES[type(stmt)](stmt, scope)
-        if isinstance(stmt, Bind) and not stmt.mutable:
+        if isinstance(stmt, ir.Bind) and not stmt.mutable:
             scope = scope.knowing(scope.facts.with_binding(stmt.var, stmt.value))
     return lines
 
 
-def _block(head: str, body: Body, scope: Scope) -> Iterator[str]:
+def _block(head: str, body: ir.Body, scope: Scope) -> Iterator[str]:
     yield f"{head} {{"
     for line in lines_of(body, scope):
         yield INDENT + line
     yield "}"
 
 
-def _nothing(stmt: Stmt, scope: Scope) -> list[str]:
+def _nothing(stmt: ir.Stmt, scope: Scope) -> list[str]:
     return []  # storage is declared at the kernel's top; an assumption was checked when the kernel was called
 
 
-def _comment(stmt: Attr, scope: Scope) -> list[str]:
+def _comment(stmt: ir.Attr, scope: Scope) -> list[str]:
     return [f"// {line}" for key, text in stmt.settings if key == "comment" for line in str(text).splitlines()]
 
 
-def _view(stmt: DeclBuffer, scope: Scope) -> list[str]:
+def _view(stmt: ir.DeclBuffer, scope: Scope) -> list[str]:
     return (
         [view(stmt.buffer, scope, expression)] if stmt.buffer.space != "tmem" and stmt.buffer.data is not None else []
     )
 
 
-def _bind(stmt: Bind, scope: Scope) -> list[str]:
+def _bind(stmt: ir.Bind, scope: Scope) -> list[str]:
     kind = cpp_type(stmt.var.dtype)
     const = "" if stmt.mutable else "const " if kind != "void*" else ""
     return [f"{const}{kind} {scope.unit.names.of(stmt.var.name)} = {expression(stmt.value, scope).text};"]
 
 
-def _assign(stmt: Assign, scope: Scope) -> list[str]:
+def _assign(stmt: ir.Assign, scope: Scope) -> list[str]:
     return [f"{scope.unit.names.of(stmt.var.name)} = {expression(stmt.value, scope).text};"]
 
 
-def _store(stmt: Store, scope: Scope) -> list[str]:
+def _store(stmt: ir.Store, scope: Scope) -> list[str]:
     return [store(stmt.place, expression(stmt.value, scope), scope, expression)]
 
 
-def _evaluate(stmt: Evaluate, scope: Scope) -> list[str]:
+def _evaluate(stmt: ir.Evaluate, scope: Scope) -> list[str]:
     value = expression(stmt.value, scope)
-    return [f"{value.text};"] if isinstance(stmt.value, Call) else [f"(void){value.at(Level.UNARY)};"]
+    if isinstance(stmt.value, ir.Call):
+        return [f"{value.text};", *settled(stmt.value, scope, expression)]
+    return [f"(void){value.at(Level.UNARY)};"]
 
 
-def _for(stmt: For, scope: Scope) -> list[str]:
+def _for(stmt: ir.For, scope: Scope) -> list[str]:
     kind, name = cpp_type(stmt.var.dtype), scope.unit.names.of(stmt.var.name)
     start = expression(stmt.start, scope).text
     stop = expression(stmt.stop, scope)
@@ -111,7 +85,7 @@ def _for(stmt: For, scope: Scope) -> list[str]:
     return [*_pragma(stmt), *_block(head, stmt.body, inner)]
 
 
-def _pragma(loop: For) -> list[str]:
+def _pragma(loop: ir.For) -> list[str]:
     """How the loop is unrolled: as the kernel says, else where it must be."""
     asked = dict(loop.annotations).get("unroll", loop.kind != "serial" or _indexes_registers(loop) or None)
     if asked is None:
@@ -119,47 +93,47 @@ def _pragma(loop: For) -> list[str]:
     return ["#pragma unroll" if asked is True else f"#pragma unroll {asked or 1}"]
 
 
-def _while(stmt: While, scope: Scope) -> list[str]:
+def _while(stmt: ir.While, scope: Scope) -> list[str]:
     return list(_block(f"while ({expression(stmt.cond, scope).text})", stmt.body, scope))
 
 
-def _if(stmt: If, scope: Scope) -> list[str]:
+def _if(stmt: ir.If, scope: Scope) -> list[str]:
     known = scope.knowing(scope.facts.with_condition(stmt.cond))
     lines = list(_block(f"if ({expression(stmt.cond, scope).text})", stmt.then, known))
     if not stmt.orelse:
         return lines
-    if len(stmt.orelse) == 1 and isinstance(stmt.orelse[0], If):
+    if len(stmt.orelse) == 1 and isinstance(stmt.orelse[0], ir.If):
         first, *rest = lines_of(stmt.orelse, scope)
         return [*lines[:-1], f"}} else {first}", *rest]
     return [*lines[:-1], *_block("} else", stmt.orelse, scope)]
 
 
-def _break(stmt: Break, scope: Scope) -> list[str]:
+def _break(stmt: ir.Break, scope: Scope) -> list[str]:
     return ["break;"]
 
 
-def _continue(stmt: Continue, scope: Scope) -> list[str]:
+def _continue(stmt: ir.Continue, scope: Scope) -> list[str]:
     return ["continue;"]
 
 
-def _is_fixed(stop: Expr, body: Body) -> bool:
+def _is_fixed(stop: ir.Expr, body: ir.Body) -> bool:
     """Does the end of a range keep its value while the body runs? Python evaluates it once."""
-    assigned = {stmt.var.name for stmt in statements(body) if isinstance(stmt, Assign)}
-    plain = (Const, Var, Special, Binary, Unary, Cast)
-    return all(isinstance(node, plain) and getattr(node, "name", "") not in assigned for node in walk(stop))
+    assigned = {stmt.var.name for stmt in ir.statements(body) if isinstance(stmt, ir.Assign)}
+    plain = (ir.Const, ir.Var, ir.Special, ir.Binary, ir.Unary, ir.Cast)
+    return all(isinstance(node, plain) and getattr(node, "name", "") not in assigned for node in ir.walk(stop))
 
 
-def _indexes_registers(loop: For) -> bool:
+def _indexes_registers(loop: ir.For) -> bool:
     """Does an index of a local array depend on the loop? Registers have no addresses: then it must unroll."""
     varying = {loop.var.name}
-    for stmt in statements(loop.body):
-        if (isinstance(stmt, (Bind, Assign)) and _mentions(stmt.value, varying)) or (
-            isinstance(stmt, For) and (_mentions(stmt.start, varying) or _mentions(stmt.stop, varying))
+    for stmt in ir.statements(loop.body):
+        if (isinstance(stmt, (ir.Bind, ir.Assign)) and _mentions(stmt.value, varying)) or (
+            isinstance(stmt, ir.For) and (_mentions(stmt.start, varying) or _mentions(stmt.stop, varying))
         ):
             varying.add(stmt.var.name)
-        for node in expressions(stmt):
+        for node in ir.expressions(stmt):
             if (
-                isinstance(node, (Load, AddressOf))
+                isinstance(node, (ir.Load, ir.AddressOf))
                 and node.buffer.space == "local"
                 and _mentions(node.indices, varying)
             ):
@@ -168,21 +142,21 @@ def _indexes_registers(loop: For) -> bool:
 
 
 def _mentions(node: object, names: set[str]) -> bool:
-    return any(isinstance(part, Var) and part.name in names for part in walk(node))
+    return any(isinstance(part, ir.Var) and part.name in names for part in ir.walk(node))
 
 
 _RULES: dict[type, Callable[..., list[str]]] = {
-    AllocBuffer: _nothing,
-    Assume: _nothing,
-    Attr: _comment,
-    DeclBuffer: _view,
-    Bind: _bind,
-    Assign: _assign,
-    Store: _store,
-    Evaluate: _evaluate,
-    For: _for,
-    While: _while,
-    If: _if,
-    Break: _break,
-    Continue: _continue,
+    ir.AllocBuffer: _nothing,
+    ir.Assume: _nothing,
+    ir.Attr: _comment,
+    ir.DeclBuffer: _view,
+    ir.Bind: _bind,
+    ir.Assign: _assign,
+    ir.Store: _store,
+    ir.Evaluate: _evaluate,
+    ir.For: _for,
+    ir.While: _while,
+    ir.If: _if,
+    ir.Break: _break,
+    ir.Continue: _continue,
 }

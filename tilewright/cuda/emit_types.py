@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.dtypes import DType
 from tilewright.ir import Const
 
-__all__ = ["Cpp", "Level", "computed_through_float", "cpp_type", "literal", "unsigned_type"]
+__all__ = ["LEVELS", "Cpp", "Level", "computed_through_float", "cpp_type", "literal", "unsigned_type"]
 
 
 class Level:
@@ -33,6 +33,21 @@ class Level:
     PRODUCT = 12
     UNARY = 14
     ATOM = 16
+
+
+LEVELS = {
+    **dict.fromkeys(("*", "/", "%"), Level.PRODUCT),
+    **dict.fromkeys(("+", "-"), Level.SUM),
+    **dict.fromkeys(("<<", ">>"), Level.SHIFT),
+    **dict.fromkeys(("<", "<=", ">", ">="), Level.RELATION),
+    **dict.fromkeys(("==", "!="), Level.EQUALITY),
+    "&": Level.BIT_AND,
+    "^": Level.BIT_XOR,
+    "|": Level.BIT_OR,
+    "&&": Level.AND,
+    "||": Level.OR,
+}
+"""How tightly each operator of C++ binds."""
 
 
 class Cpp(NamedTuple):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from tilewright.cuda.emit_names import Names, identifiers
 from tilewright.ir import Buffer, Special
 from tilewright.isa import CONSTRAINTS, KINDS, Arch
+from tilewright.records import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tilewright.errors import Span
     from tilewright.ir.ranges import RangeFacts
     from tilewright.isa.arith import NumberRow
@@ -30,13 +33,14 @@ class Unit:
 
     foreign: identifiers of the instruction table's own C++. declared: names of buffers that have a variable.
     read_only: names of global buffers and views that the kernel never writes. restricted: parameters that no other
-    argument overlaps.
+    argument overlaps. in_flight: the local buffers that fenced operations write, by group.
     """
 
     arch: Arch
     names: Names
     read_only: frozenset[str] = frozenset()
     restricted: frozenset[str] = frozenset()
+    in_flight: Mapping[str, tuple[Buffer, ...]] = field(default_factory=dict)
     helpers: dict[str, str] = field(default_factory=dict)
     specials: dict[str, str] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)

@@ -9,26 +9,10 @@ from tilewright.cuda.emit_types import Cpp, Level, cpp_type
 from tilewright.cuda.emit_unit import Scope, Unit, assembly
 from tilewright.dtypes import DType
 from tilewright.ir import Binary, Cast, Expr, Unary, Var
+from tilewright.ir.operators import OPERATORS, UNARY
 from tilewright.isa.arith import ARITHMETIC
 
 __all__ = ["broadcast", "component", "declare_vector", "elementwise", "joined"]
-
-_WORDS = {
-    "+": "add",
-    "-": "sub",
-    "*": "mul",
-    "/": "div",
-    "//": "floor_div",
-    "%": "floor_mod",
-    "truncdiv": "trunc_div",
-    "truncmod": "trunc_mod",
-    "<<": "shl",
-    ">>": "shr",
-    "&": "and",
-    "|": "or",
-    "^": "xor",
-    "~": "not",
-}
 
 
 def declare_vector(kind: DType, unit: Unit) -> str:
@@ -62,7 +46,7 @@ def joined(parts: list[Cpp], kind: DType, unit: Unit) -> Cpp:
 
 
 def component(value: Cpp, index: int, kind: DType) -> Cpp:
-    """One component of a vector."""
+    """Read one component of a vector."""
     if kind.element.bits < 8:
         return Cpp(f"{value.at(Level.ATOM)}.x[{index // 2}] >> {4 * (index % 2)} & 0xf", Level.BIT_AND)
     return Cpp(f"{value.at(Level.ATOM)}.x[{index}]")
@@ -88,7 +72,7 @@ def elementwise(
 
 
 def _word(node: Unary | Binary) -> str:
-    return "neg" if isinstance(node, Unary) and node.op == "-" else _WORDS.get(node.op, node.op)
+    return (UNARY if isinstance(node, Unary) else OPERATORS)[node.op].word
 
 
 def _on_elements(node: Unary | Binary | Cast, scope: Scope, emit: Callable[[Expr, Scope], Cpp]) -> Cpp:
@@ -114,11 +98,13 @@ def _loop(name: str, params: str, value: str, kind: DType, unit: Unit) -> None:
 
 
 def _packed(name: str, text: str, kind: DType, unit: Unit) -> None:
-    """One instruction for both halves of a register."""
+    """Define an operator as one instruction for both halves of a register."""
+    register, letter = ("unsigned long long", "l") if kind.bits == 64 else ("unsigned int", "r")
+    operands = ", ".join(f'"{letter}"(__builtin_bit_cast({register}, {side}))' for side in "ab")
     unit.function(
         name,
         f"{kind} ({kind} a, {kind} b)",
-        "unsigned int d;",
-        *assembly("asm", text, '"=r"(d)', ", ".join(f'"r"(__builtin_bit_cast(unsigned int, {side}))' for side in "ab")),
+        f"{register} d;",
+        *assembly("asm", text, f'"={letter}"(d)', operands),
         f"return __builtin_bit_cast({kind}, d);",
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from ctypes import addressof, c_char, c_void_p
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -111,10 +111,9 @@ class Launcher:
         def plan_for(*, may_alias: bool) -> LaunchPlan:
             function = self._function(device, may_alias=may_alias)
             apart = () if may_alias else self._apart
+            disjoint = Disjoint(apart, extents, lambda: plan_for(may_alias=True))
             maps = Maps(self.kernel, descriptors, bindings.values, device)
-            return LaunchPlan(
-                self.kernel, device, function, bindings.grid, self._format, symbols, apart, extents, plan_for, maps
-            )
+            return LaunchPlan(self.kernel, device, function, bindings.grid, self._format, symbols, disjoint, maps)
 
         plan = plan_for(may_alias=False)
         self._plans[key] = plan
@@ -255,17 +254,28 @@ Frame = list[Any]
 PACKED, CONFIG, STREAM = 0, 1, 5
 
 
+class Disjoint(NamedTuple):
+    """What a launch assumes of its arrays.
+
+    pairs: of parameters whose arrays do not overlap. spans: the bytes of each parameter's array. otherwise: makes the
+    plan of a launch that assumes nothing.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    spans: tuple[int, ...]
+    otherwise: Callable[[], LaunchPlan]
+
+
 class LaunchPlan:
     """A checked call. frames: a cache, one for each call that is under way at the same time.
 
     pack, call: what fills a frame with the values of the parameters, and the driver's function.
     is_plain: the machine has one GPU and the grid is not empty, so that a launch need not look at anything else.
-    apart: pairs of parameters whose arrays do not overlap; where they do, ``plan_for(may_alias=True)`` launches.
-    spans: the bytes of each parameter's array.
+    disjoint: where two of its arrays overlap all the same, another plan launches.
     """
 
     __slots__ = ("_aliased", "_apart", "_device", "_format", "_function", "_grid", "_launched", "_maps", "_name",
-                 "_plan_for", "_several", "_symbols", "call", "frames", "is_plain", "ordinal", "pack",
+                 "_otherwise", "_several", "_symbols", "call", "frames", "is_plain", "ordinal", "pack",
                  "spans")  # fmt: skip
 
     def __init__(
@@ -276,16 +286,15 @@ class LaunchPlan:
         grid: tuple[int, int, int],
         format: _Format,
         symbols: tuple[Number, ...],
-        apart: tuple[tuple[int, int], ...],
-        spans: tuple[int, ...],
-        plan_for: Callable[..., LaunchPlan],
+        disjoint: Disjoint,
         maps: Maps,
     ) -> None:
         assert kernel.launch is not None
         self.ordinal = device.ordinal
         self._name, self._launched, self._symbols = kernel.name, kernel.launch, symbols
         self._device, self._function, self._grid, self._format = device, function, grid, format
-        self._apart, self.spans, self._plan_for, self._maps = apart, spans, plan_for, maps
+        self._apart, self.spans, self._otherwise = disjoint
+        self._maps = maps
         self._aliased: LaunchPlan | None = None  # the same call where arguments overlap
         self.frames: list[Frame] = []
         self._several = driver.device_count() > 1
@@ -306,7 +315,7 @@ class LaunchPlan:
             return True
         for i, j in self._apart:
             if -self.spans[j] < values[j] - values[i] < self.spans[i]:
-                self._aliased = self._aliased or self._plan_for(may_alias=True)
+                self._aliased = self._aliased or self._otherwise()
                 return self._aliased.launch(values, stream)
         values = self._maps.encoded(values)
         try:

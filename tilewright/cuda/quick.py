@@ -5,17 +5,20 @@ For ``exe(a, b, 2.0)`` with two tensors of torch and a number it reads
     def again(args):
         try: a0, a1, a2, = args
         except ValueError: return False
-        alike, frames, pack, call, ordinal = last
+        alike, frames, pack, call, ordinal, plan, n, seen = last
         if type(a2) is T2 and alike(a0, a1):
             p0 = a0.data_ptr()
             p1 = a1.data_ptr()
-            if not (p0 | p1) & 15 and frames:
+            q0, q1, = seen
+            if p0 == q0 and p1 == q1 or fits(n, seen, p0, p1):
                 ...  # pack into a frame, ask for the stream, call the driver
         return looked_up(args)
 
 `TensorGuards` are torch's own: ``alike`` compares type, element type, shape, strides and device of all tensors in one
 call into C++, in a third of the time that Python takes to read them; torch.compile asks it before every call of what it
-compiled. A call unlike the last is looked up by those facts (``looked_up``), in a dictionary of what was checked.
+compiled. Addresses that are those of the launch before are aligned, and overlap as little as then: ``seen`` has them,
+``fits`` looks at others. A call unlike the last is looked up by those facts (``looked_up``), in a dictionary of what
+was checked.
 """
 
 from __future__ import annotations
@@ -95,7 +98,7 @@ class _Pattern:
             "stream": stream,
             "other": calls.of_other_types,
             "NotHeld": (struct.error, OverflowError),
-            "last": (*NEVER, ()),
+            "last": (*NEVER, (), ()),
             **{f"T{i}": kind for i, kind in enumerate(types)},
         }
         exec(source(readers, calls), self._names)
@@ -109,11 +112,12 @@ class _Pattern:
             tensors = [args[i] for i in self._arrays]
             guards = self._guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None)
             if not any(tensor.data_ptr() & self._mask for tensor in tensors):
-                self._names["last"] = guards.check, plan.frames, plan.pack, plan.call, plan.ordinal, plan, plan.spans
+                known = guards.check, plan.frames, plan.pack, plan.call, plan.ordinal, plan, plan.spans
+                self._names["last"] = *known, [None] * len(tensors)
 
 
 def _tensor_guards() -> Callable[..., Any] | None:
-    """None where this torch has none: then the dictionary answers alone."""
+    """The guards of torch's tensors; None where this torch has none, so that the dictionary answers alone."""
     guards = getattr(sys.modules["torch"]._C, "_dynamo", None)
     return getattr(getattr(guards, "guards", None), "TensorGuards", None)
 
@@ -137,8 +141,11 @@ def source(readers: Sequence[Reader], calls: QuickCalls) -> str:
         "numbers": "".join(f"type({name}) is T{i} and " for i, name in enumerate(args) if i not in pointers),
         "unlike": " or ".join(f"type({name}) is not T{i}" for i, name in enumerate(args)),
         "facts": "".join(f"{fact}, " for fact in facts),
+        "pointers": ", ".join(f"p{i}" for i in pointers),
+        "before": ", ".join(f"q{i}" for i in pointers),
+        "same": " and ".join(f"p{i} == q{i}" for i in pointers),
         "mask": calls.mask,
-        "overlap": "".join(f" and not -n[{j}] < p{j} - p{i} < n[{i}]" for i, j in calls.apart),
+        "overlap": "".join(f" or -n[{j}] < p{j} - p{i} < n[{i}]" for i, j in calls.apart),
         "held": "".join(f"{-most!r} <= a{i} <= {most!r} and " for i, most in enumerate(calls.largest) if most),
     }
     reads = {deep: f"\n{' ' * deep}".join(f"p{i} = {text}" for i, text in pointers.items()) for deep in (4, 8)}
@@ -149,10 +156,11 @@ TEXT = """
 def again(args):
     try: {unpack}
     except ValueError: return False
-    alike, frames, pack, call, ordinal, plan, n = last
+    alike, frames, pack, call, ordinal, plan, n, seen = last
     if {numbers}{held}alike({tensors}):
         {deep_reads}
-        if not ({addresses}) & {mask}{overlap}:
+        {before}, = seen
+        if {same} or fits(n, seen, {pointers}):
             try: frame = frames.pop()
             except IndexError: return looked_up(args)  # the first call, or several at the same time
             packed, config, configured, function, pointers, used, _ = frame
@@ -165,6 +173,11 @@ def again(args):
             frames.append(frame)
             return True
     return looked_up(args)
+
+def fits(n, seen, {pointers}):
+    if ({addresses}) & {mask}{overlap}: return False
+    seen[:] = {pointers},
+    return True
 
 def looked_up(args):
     try: {unpack}

@@ -99,7 +99,7 @@ def _placed(one: Inspected, address: int, device: str) -> Inspected:
 
 @contextmanager
 def _copied(stretch: Stretch) -> Iterator[int]:
-    """How many bytes after a stretch its copy on the GPU lies; what that has become is copied back at the end."""
+    """Copy a stretch to the GPU, and back at the end. Gives the bytes from the stretch to its copy."""
     lead = stretch.first % ALLOCATED_AT
     allocated = driver.allocate(lead + stretch.nbytes)  # not a byte behind the end, where compute-sanitizer watches
     address = allocated + lead

@@ -3,7 +3,9 @@
 from tilewright.ir.buffer import *  # noqa: F403  # the room's public names are its modules' __all__
 from tilewright.ir.build import *  # noqa: F403
 from tilewright.ir.expr import *  # noqa: F403
+from tilewright.ir.indices import *  # noqa: F403
 from tilewright.ir.placement import *  # noqa: F403
 from tilewright.ir.special import *  # noqa: F403
 from tilewright.ir.stmt import *  # noqa: F403
+from tilewright.ir.tiles import *  # noqa: F403
 from tilewright.ir.walk import *  # noqa: F403

@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
+from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING
 
-from tilewright.dtypes import HANDLE, INT32, INT64, DType, dtype
-from tilewright.errors import KernelError, choices
-from tilewright.ir.build import as_expr, cast
-from tilewright.ir.expr import AddressOf, Expr, Load, Value, Var, Within, const_value
-from tilewright.ir.sums import Sum
+from tilewright.dtypes import HANDLE, INT64, DType, dtype
+from tilewright.errors import KernelError, LayoutError, choices
+from tilewright.ir.build import as_expr
+from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Var, Within, const_value
+from tilewright.ir.indices import as_index, spread, step_of, whole_indices
+from tilewright.ir.sums import collected, distance
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
+from tilewright.ir.tiles import Tiled
 from tilewright.layout import Layout, S, SwizzleLayout
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["SPACES", "Buffer", "Region", "Span1D", "as_index", "reader", "row_major"]
+__all__ = ["SPACES", "Buffer", "Region", "Span1D", "reached", "reader", "row_major", "writer"]
 
 reader: ContextVar[Callable[[Load], object] | None] = ContextVar("reader", default=None)
-"""Who wants to hear of elements that are read: the kernel being parsed."""
+"""What is told of each element that is read: the kernel being parsed."""
+
+writer: ContextVar[Callable[[Load, Value], None] | None] = ContextVar("writer", default=None)
+"""Who stores an element for a method that does: the kernel being parsed."""
 
 SPACES = ("global", "shared", "shared.dyn", "local", "tmem")
 
 Index = "Value | slice"
+_OF_REGIONS = (slice, NoneType, EllipsisType)
 Span1D = tuple[Value, Value]  # start, extent
 
 
+class _Remembered(Node):
+    """What a buffer computes once."""
+
+    __slots__ = ("_flat", "_size")
+    _flat: Buffer
+    _size: Value
+
+
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(_Remembered, Tiled):
     """Storage that a kernel names. Frozen: a view is another `Buffer` whose ``data`` points into this one.
 
     shape: logical extents, ints or expressions. layout: where the element at a logical coordinate lives; None in the
@@ -76,9 +92,12 @@ class Buffer:
         return self.layout is None
 
     def __getitem__(self, index: object) -> Load | Region:
-        """``buf[i, j]`` is the element, ``buf[a:b, :]`` a `Region`; slices may come as a tuple of slice objects."""
+        """``buf[i, j]`` is the element, ``buf[a:b, :]`` a `Region`; slices may come as a tuple of slice objects.
+
+        Of fewer indices than dimensions the rest is whole: ``buf[i]`` of two dimensions is row ``i``.
+        """
         indices = index if isinstance(index, tuple) else (index,)
-        if any(isinstance(part, slice) for part in indices):
+        if len(indices) < len(self.shape) or any(isinstance(part, _OF_REGIONS) for part in indices):
             return Region.of(self, indices)
         self._check_rank(len(indices))
         element = Load(self, tuple(as_expr(as_index(part)) for part in indices))
@@ -99,7 +118,7 @@ class Buffer:
         if const_value(offset) == 0:
             return AddressOf(self)
         elements, bits = as_expr(as_index(offset)), self.dtype.bits
-        size = self.shape[0] if self.layout is None else _collected(self.layout.storage().cosize("m"))
+        size = self.shape[0] if self.layout is None else collected(self.layout.storage().cosize("m"))
         start = AddressOf(self, owed=(Within(elements, as_expr(size, INT64), self.name, Within.STORAGE),))
         return start + (elements * (bits // 8) if bits % 8 == 0 else elements * bits // 8)
 
@@ -121,19 +140,76 @@ class Buffer:
         return Region(self, tuple((0, extent) for extent in self.shape))
 
     def view(self, *how: object, layout: Layout | None = None, name: str | None = None) -> Buffer:
-        """The same storage read otherwise: ``view("uint16")`` reinterprets bytes, ``view(4, 8, layout=...)`` the shape.
+        """The same storage read otherwise: ``view("uint16")`` reinterprets bytes, ``view(4, -1)`` changes the shape.
 
-        A reinterpretation rescales the innermost extent and packs or unpacks the layout.
+        A reinterpretation rescales the innermost extent and packs or unpacks the layout. Another shape keeps the
+        layout, which its row-major index runs through, unless ``layout=`` reads the storage anew. One extent may be -1.
         """
         if len(how) == 1 and isinstance(how[0], str):
             return self._reinterpreted(dtype(how[0]), name)
-        shape: tuple[Value, ...] = tuple(how) or self.shape  # type: ignore[arg-type]  # extents
-        return self._viewed(name or f"{self.name}_view", shape, layout)
+        shape = self._inferred(how or self.shape)
+        return self._viewed(name or f"{self.name}_view", shape, layout or self._kept(shape))
+
+    def _inferred(self, shape: tuple[object, ...]) -> tuple[Value, ...]:
+        """A shape with its one -1, if any, as what the other extents leave of this buffer's elements."""
+        known: list[Value] = [extent for extent in shape if const_value(extent) != -1]  # type: ignore[misc]  # extents
+        if len(known) == len(shape):
+            return tuple(known)
+        count, rest = prod(self.shape), prod(known)
+        if len(known) < len(shape) - 1 or const_value(count % rest) not in (0, None):
+            raise KernelError(
+                f"{self.name}.view({', '.join(map(str, shape))})",
+                given=f"{count} elements, by {rest}" if len(known) == len(shape) - 1 else "two extents of -1",
+                allowed="one -1, where the other extents divide the elements",
+            )
+        return tuple(count // rest if const_value(extent) == -1 else extent for extent in shape)  # type: ignore[misc]
+
+    def _kept(self, shape: tuple[Value, ...]) -> Layout | None:
+        """This layout, for as many elements in another shape; None for rows, which may also be fewer."""
+        if self.layout is None or self.layout == row_major(self.shape):
+            return None
+        count, has = const_value(prod(shape)), const_value(prod(self.shape))
+        if count is not None and has is not None and count != has:
+            raise KernelError(
+                f"a view of {self.name} keeps its layout, {self.layout}",
+                given=f"{count} elements in ({', '.join(map(str, shape))})",
+                allowed=f"{has} elements, as many as {self.name} has",
+                hint="layout=, which reads the storage anew",
+            )
+        return self.layout
+
+    def vload(self, indices: Sequence[Value], dtype: str | None = None) -> Load:
+        """The elements from ``indices`` on as one vector of ``dtype``, "float32x4"; without it the element."""
+        return self._vector(indices, self.dtype if dtype is None else _of(dtype))
+
+    def vstore(self, indices: Sequence[Value], value: Value) -> None:
+        """Store a vector to the elements from ``indices`` on, by one access."""
+        store = writer.get()
+        if store is None:
+            raise KernelError(f"{self.name}.vstore belongs in a kernel", allowed="inside a function with @T.prim_func")
+        kind = value.dtype if isinstance(value, Expr) and value.dtype.lanes > 1 else self.dtype
+        store(self._vector(indices, kind), value)
+
+    def _vector(self, indices: Sequence[Value], kind: DType) -> Load:
+        place = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
+        if kind.element != self.dtype.element or kind.lanes % self.dtype.lanes:
+            raise KernelError(
+                f"{self.name} holds {self.dtype}",
+                given=f"a vector of {kind}",
+                allowed=f"{self.dtype.element}x2, x4, x8",
+            )
+        start = self.ptr_to(place)
+        if kind == self.dtype:
+            return self[place]  # type: ignore[return-value]  # the ranks agree
+        view = replace(self, name=f"{self.name}_{kind}", dtype=kind, shape=(1,), layout=row_major((1,)), data=start,
+                       elem_offset=0, align=0)  # fmt: skip
+        return view[0]  # type: ignore[return-value]  # one dimension
 
     def _viewed(self, name: str, shape: tuple[Value, ...], layout: Layout | None, kind: DType | None = None) -> Buffer:
         """This storage under another name. Raises KernelError where it is too small, or the layout not the shape's."""
+        layout = row_major(shape) if layout is None else reached(name, shape, layout)
         view = replace(
-            self, name=name, dtype=kind or self.dtype, shape=shape, layout=layout or row_major(shape),
+            self, name=name, dtype=kind or self.dtype, shape=shape, layout=layout,
             data=AddressOf(self), elem_offset=0,
         )  # fmt: skip
         view.check_size()
@@ -207,11 +283,15 @@ class Buffer:
     def _storage(self) -> Value:
         if self.layout is None:
             return self.shape[0]
-        size: Value = self.layout.size() if self.space == "tmem" else self.layout.storage().cosize("m")
-        return size
+        try:
+            return self._size
+        except AttributeError:
+            size = self.layout.size() if self.space == "tmem" else self.layout.storage().cosize("m")
+            object.__setattr__(self, "_size", size)
+            return self._size
 
     def check_size(self) -> None:
-        """Raises KernelError where the layout has more or fewer elements than the shape."""
+        """Raises KernelError where the layout has fewer elements than the shape, or is not cut down to it."""
         if self.layout is None:
             return
         size, count = const_value(self.layout.size()), const_value(prod(self.shape))
@@ -219,14 +299,21 @@ class Buffer:
             raise KernelError(
                 f"the layout of {self.name} does not fit its shape",
                 given=f"{count} elements in ({', '.join(map(str, self.shape))}), {size} in {self.layout}",
-                allowed="as many elements in both",
+                allowed="as many elements in both, or more in the layout",
             )
 
     def flat(self) -> Buffer:
         """This buffer as the lowered stage sees it: same name, one dimension over its storage, no layout."""
         if self.layout is None:
             return self
-        size = _collected(self.layout.storage().cosize("m")) if self.space == "global" else self.storage_size()
+        try:
+            return self._flat
+        except AttributeError:
+            object.__setattr__(self, "_flat", self._flattened())
+            return self._flat
+
+    def _flattened(self) -> Buffer:
+        size = collected(self._storage()) if self.space == "global" else self.storage_size()
         return replace(self, shape=(size,), layout=None)
 
     def _check_rank(self, rank: int) -> None:
@@ -236,7 +323,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class Region(Tiled):
     """A box of a buffer: one (start, extent) per dimension, in elements."""
 
     buffer: Buffer
@@ -252,22 +339,23 @@ class Region:
 
     @staticmethod
     def of(buffer: Buffer, indices: tuple[object, ...]) -> Region:
-        """The region of ``buffer[indices]``; a plain index counts as a slice of one.
+        """The region of ``buffer[indices]``; a plain index counts as a slice of one, a missing one as the whole.
 
-        Raises KernelError for a step, or where the rank differs.
+        None is a dimension of 1 that the buffer does not have, ``...`` the dimensions that are left. Both, and steps,
+        make a region of a view. Raises KernelError for more indices than dimensions.
         """
-        buffer._check_rank(len(indices))
+        indices = whole_indices(indices, len(buffer.shape))
+        buffer._check_rank(sum(part is not None for part in indices))
+        if any(part is None or step_of(part) != 1 for part in indices):
+            buffer, indices = spread(buffer, indices)
         box: list[tuple[Value, Value]] = []
         for part, extent in zip(indices, buffer.shape, strict=True):
             if not isinstance(part, slice):
                 box.append((as_index(part), 1))
                 continue
-            if part.step not in (None, 1):
-                given = f"step {part.step}"
-                raise KernelError(f"a region of {buffer.name} has no steps", given=given, allowed="start:stop")
             start = 0 if part.start is None else part.start
             stop = extent if part.stop is None else part.stop
-            box.append((as_index(start), as_index(_distance(start, stop))))
+            box.append((as_index(start), as_index(distance(start, stop))))
         return Region(buffer, tuple(box))
 
     def __str__(self) -> str:
@@ -275,24 +363,26 @@ class Region:
         return f"{self.buffer.name}[{', '.join(parts)}]"
 
 
-def as_index(value: object) -> Value:
-    """An index, with at least the bits of an int32: what strides make of it must not wrap where it did not."""
-    if isinstance(value, Expr) and value.dtype.is_integer and value.dtype.bits < 32:
-        return cast(value, INT32)
-    return value  # type: ignore[return-value]  # as_expr refuses what is no value
+def _of(kind: str) -> DType:
+    return dtype(kind)
 
 
-def _distance(start: Value, stop: Value) -> Value:
-    """``stop - start``, with what cancels out gone: from ``k * 16`` to ``(k + 1) * 16`` it is 16."""
-    if not isinstance(start, Expr) and not isinstance(stop, Expr):
-        return stop - start
-    total = Sum.of(as_expr(stop)).minus(Sum.of(as_expr(start)))
-    return total.build((as_expr(stop) - as_expr(start)).dtype) if total.terms else total.const
+def reached(name: str, shape: Sequence[Value], layout: Layout) -> Layout:
+    """The part of a layout that the elements of a shape reach: of a larger one its first places, in row-major order.
 
-
-def _collected(value: Value) -> Value:
-    """The same value with its terms collected: ``n - 1 + 1`` is ``n``."""
-    return Sum.of(value).build(value.dtype) if isinstance(value, Expr) else value
+    Raises KernelError where no layout describes that part.
+    """
+    count, size = const_value(prod(shape)), None if isinstance(layout, SwizzleLayout) else const_value(layout.size())
+    if count is None or size is None or not 0 < count < size:
+        return layout
+    try:
+        return layout.part((size,), [(0, count)])
+    except LayoutError as error:
+        raise KernelError(
+            f"the layout of {name} is larger than its shape, and cut within an iter",
+            given=f"{count} elements in ({', '.join(map(str, shape))}), {size} in {layout}: {error.given}",
+            allowed="whole rounds of the layout's inner iters",
+        ) from None
 
 
 def row_major(shape: Sequence[Value]) -> Layout:

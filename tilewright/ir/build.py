@@ -11,14 +11,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, VOID, DType, dtype
+from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, VOID, DType, common_dtype, dtype
 from tilewright.errors import KernelError, described
 from tilewright.ir.expr import (
     Binary,
+    Call,
     Cast,
     Component,
     Const,
     Expr,
+    Load,
     Number,
     Select,
     Unary,
@@ -29,6 +31,8 @@ from tilewright.ir.expr import (
 )
 from tilewright.ir.fold import fold, rounded
 from tilewright.ir.narrow import check_number
+from tilewright.ir.operators import OPERATORS, SHIFTS
+from tilewright.ir.tiles import Computed, Tiled
 
 FLOAT32 = dtype("float32")
 
@@ -59,6 +63,8 @@ def as_expr(value: Value, like: DType = INT32) -> Expr:
         if value.dtype == VOID and is_being_parsed():
             raise KernelError(f"`{value}` has no value", given="a call without a result", hint="a statement of its own")
         return value
+    if type(value) is int and like is INT32 and -(1 << 31) <= value < 1 << 31:  # nearly always
+        return Const(value, INT32)
     made = _literal(value, like)
     if made.value != value:
         check_number(value, made.dtype)
@@ -87,30 +93,6 @@ def const(value: Number, kind: DType) -> Const:
     return Const((value + half) % size - half, kind)
 
 
-def common_dtype(a: DType, b: DType) -> DType:
-    """The dtype that both operands of ``a op b`` are brought to.
-
-    Floats win over integers, wider over narrower, unsigned over signed of the same width; a number next to a vector
-    counts for each of its components.
-    Raises KernelError where neither holds the other (float16 with bfloat16).
-    """
-    if a == b:
-        return a
-    if "handle" in (a.kind, b.kind):
-        return HANDLE
-    if 1 in (a.lanes, b.lanes) and a.lanes != b.lanes:
-        return common_dtype(a.element, b.element).with_lanes(max(a.lanes, b.lanes))
-    if a.is_float != b.is_float:
-        return a if a.is_float else b
-    if a.lanes != b.lanes or (a.is_float and a.bits == b.bits):
-        raise KernelError(
-            f"operands of {a} and {b} have no common dtype", given=f"{a} and {b}", hint="T.cast one of them"
-        )
-    if a.bits != b.bits:
-        return a if a.bits > b.bits else b
-    return max(a, b, key=lambda kind: ("bool", "int", "uint").index(kind.kind))
-
-
 def cast(value: Value, kind: DType) -> Expr:
     """``value`` converted to ``kind`` as C does; nothing where it has that dtype, a constant where it is one."""
     expr = as_expr(value) if isinstance(value, Expr) else _literal(value, kind)
@@ -129,13 +111,33 @@ def cast(value: Value, kind: DType) -> Expr:
 
 
 def _operands(a: Value, b: Value) -> tuple[Expr, Expr]:
-    """Both as expressions of one dtype; a Python number takes the other side's."""
+    """Bring both to expressions of one dtype; a Python number takes the other side's, beyond an int32 int64."""
     if not isinstance(a, Expr):
-        a = as_expr(a, b.dtype if isinstance(b, Expr) else INT32)
+        a = as_expr(a, _like(a, b if isinstance(b, Expr) else None))
     if not isinstance(b, Expr):
-        b = as_expr(b, a.dtype)
+        b = as_expr(b, _like(b, a))
     kind = common_dtype(a.dtype, b.dtype)
     return cast(a, kind), cast(b, kind)
+
+
+def _like(value: Number, other: Expr | None) -> DType:
+    """The dtype of a number next to ``other``: its own, but int64 where an int32 index has no room for the number."""
+    if other is None or other.dtype is not INT32 or type(value) is not int or -(1 << 31) <= value < 1 << 31:
+        return INT32 if other is None else other.dtype
+    return INT64 if _is_of_symbols(other) else INT32
+
+
+def _is_of_symbols(value: Expr) -> bool:
+    """Is it made of names alone, without an element or a call in it?"""
+    todo, seen = [value], set[int]()
+    while todo:
+        part = todo.pop()
+        if isinstance(part, (Load, Call)):
+            return False
+        if id(part) not in seen:
+            seen.add(id(part))
+            todo += [each for name in part.__slots__ if isinstance(each := getattr(part, name), Expr)]
+    return True
 
 
 def _counted(*operands: Expr) -> tuple[Expr, ...]:
@@ -159,15 +161,13 @@ def _addressed(op: str, left: Value, right: Value) -> tuple[Value, Value]:
     return cast(left, INT64), cast(right, INT64)
 
 
-NEUTRAL = {"+": 0, "-": 0, "|": 0, "^": 0, "<<": 0, ">>": 0, "*": 1, "//": 1}  # on the right it changes nothing
-COMMUTES = ("+", "*", "|", "^")
-
-
 def binary(op: str, left: Value, right: Value) -> Expr:
     """``left op right``, typed; folded where both are constants and for the neutral elements of integers."""
+    if isinstance(left, Tiled) or isinstance(right, Tiled):
+        return Computed.of(op, left, right)
     if op in Binary.LOGIC:
         return _logic(op, as_expr(left), as_expr(right))
-    if op in ("<<", ">>"):
+    if op in SHIFTS:
         (a,) = _counted(as_expr(left))
         b = cast(as_expr(right, a.dtype), a.dtype)
     else:
@@ -191,9 +191,10 @@ def binary(op: str, left: Value, right: Value) -> Expr:
 def _without_neutral(op: str, a: Expr, b: Expr) -> Expr | None:
     """What integers ``a op b`` comes to where one side is neutral or absorbing, or None."""
     left, right = const_value(a), const_value(b)
-    if right is not None and NEUTRAL.get(op) == right:
+    row = OPERATORS[op]
+    if right is not None and row.neutral == right:
         return a
-    if left is not None and op in COMMUTES and NEUTRAL[op] == left:
+    if left is not None and row.commutes and row.neutral == left:
         return b
     if (op == "*" and 0 in (left, right)) or (op == "%" and right == 1):
         return const(0, a.dtype)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir.expr import Binary, Const, Expr, Unary
 from tilewright.ir.intervals import Interval, limits, point, strided
+from tilewright.ir.operators import OPERATORS
 from tilewright.ir.sums import Sum
 
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
 
-__all__ = ["NEGATED", "learn"]
-
-NEGATED = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
+__all__ = ["learn"]
 
 
 def learn(facts: RangeFacts, cond: Expr, truth: bool = True) -> RangeFacts:
@@ -25,14 +24,14 @@ def learn(facts: RangeFacts, cond: Expr, truth: bool = True) -> RangeFacts:
         return learn(learn(facts, cond.a, truth), cond.b, truth)
     if isinstance(cond, Const):
         return facts
-    if isinstance(cond, Binary) and cond.op in NEGATED and cond.a.dtype.is_integer:
-        facts = _compared(facts, cond.op if truth else NEGATED[cond.op], cond.a, cond.b)
+    if isinstance(cond, Binary) and cond.op in Binary.COMPARISONS and cond.a.dtype.is_integer:
+        facts = _compared(facts, cond.op if truth else OPERATORS[cond.op].negated, cond.a, cond.b)
     return facts.narrowed(cond, point(int(truth)))
 
 
 def _compared(facts: RangeFacts, op: str, a: Expr, b: Expr) -> RangeFacts:
     if op in (">", ">="):
-        op, a, b = {">": "<", ">=": "<="}[op], b, a
+        op, a, b = OPERATORS[op].mirrored, b, a
     gap = facts.terms(b).minus(facts.terms(a))
     if op == "!=":
         return _apart(facts, gap)
@@ -61,7 +60,7 @@ def _equal(facts: RangeFacts, gap: Sum) -> RangeFacts:
 
 
 def _apart(facts: RangeFacts, gap: Sum) -> RangeFacts:
-    """Not equal: an end that is excluded moves by one."""
+    """Learn that two sides differ: an end of a range that is excluded moves by one."""
     if len(gap.terms) != 1:
         return facts
     ((times, term),) = gap.terms.values()

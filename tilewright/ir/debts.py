@@ -109,7 +109,7 @@ def _bits(buffer: Buffer) -> Value:
 
 
 def _root(buffer: Buffer) -> Buffer | None:
-    """The storage that starts where the buffer does; None where it starts elsewhere, or nobody knows."""
+    """The storage that starts where the buffer does; None where it is not known to."""
     if const_value(buffer.elem_offset) != 0:
         return None
     data = buffer.data

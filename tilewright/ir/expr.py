@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from tilewright.dtypes import HANDLE, INT32, DType
 from tilewright.errors import KernelError
+from tilewright.ir.operators import of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ __all__ = [
     "Const",
     "Expr",
     "Load",
+    "Node",
     "Number",
     "Reinterpret",
     "Select",
@@ -70,7 +72,14 @@ def is_being_parsed() -> bool:
     return _user_code_runs.get()
 
 
-class Expr:
+class Node:
+    """What passes go over: expressions, buffers, statements. ``_walked`` is what `tilewright.ir.walk` found in one."""
+
+    __slots__ = ("_walked",)
+    _walked: tuple[Expr, ...]
+
+
+class Expr(Node):
     """The base of all expression nodes. ``dtype`` is the type of its value."""
 
     __slots__ = ("_hash",)
@@ -261,10 +270,10 @@ class Binary(Expr):
     b: Expr
     dtype: DType
 
-    ARITHMETIC: ClassVar[tuple[str, ...]] = ("+", "-", "*", "/", "//", "%", "truncdiv", "truncmod", "min", "max")
-    BITS: ClassVar[tuple[str, ...]] = ("&", "|", "^", "<<", ">>")
-    COMPARISONS: ClassVar[tuple[str, ...]] = ("==", "!=", "<", "<=", ">", ">=")
-    LOGIC: ClassVar[tuple[str, ...]] = ("and", "or")
+    ARITHMETIC: ClassVar[tuple[str, ...]] = of_kind("arithmetic")
+    BITS: ClassVar[tuple[str, ...]] = of_kind("bits")
+    COMPARISONS: ClassVar[tuple[str, ...]] = of_kind("comparison")
+    LOGIC: ClassVar[tuple[str, ...]] = of_kind("logic")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -362,8 +371,15 @@ class AddressOf(Expr):
         return HANDLE
 
 
+class _Bound(Expr):
+    """What `tilewright.isa.bind` finds of a call is kept with it."""
+
+    __slots__ = ("_bound",)
+    _bound: object
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Call(Expr):
+class Call(_Bound):
     """``T.<op>(*args, **attrs)``: an instruction or intrinsic of the table in `tilewright.isa`.
 
     Modifiers stay plain Python values, operands are expressions, both in the order of the language. Build one with

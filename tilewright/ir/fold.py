@@ -7,59 +7,18 @@ to their dtype. None means "leave it to run time" (a division by zero, a shift o
 from __future__ import annotations
 
 import math
-import operator
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tilewright.ir.operators import DIVISIONS, OPERATORS, SHIFTS, UNARY
 
+if TYPE_CHECKING:
     from tilewright.dtypes import DType
 
-__all__ = ["DIVIDED_BY_ZERO", "DIVISIONS", "fold", "rounded"]
+__all__ = ["fold", "rounded"]
 
 Number: TypeAlias = "int | float | bool"
-
-DIVISIONS = ("//", "%", "truncdiv", "truncmod")
-DIVIDED_BY_ZERO = -1
-"""What each of these gives for integers where the divisor is zero: all bits set. So do div and rem of every width on an
-H200 (tests/gpu). The smallest integer by -1 is itself, the remainder 0; shifts by the width or more leave the sign."""
-
-
-def _truncdiv(a: int, b: int) -> int:
-    return -(-a // b) if (a < 0) != (b < 0) else a // b
-
-
-_INTEGER: dict[str, Callable[..., Number]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "truncdiv": _truncdiv,
-    "truncmod": lambda a, b: a - b * _truncdiv(a, b),
-    "min": min,
-    "max": max,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-}
-_COMPARE: dict[str, Callable[..., bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_FLOAT: dict[str, Callable[..., Number]] = {
-    **{op: _INTEGER[op] for op in ("+", "-", "*", "min", "max")},
-    "/": operator.truediv,
-}
-_UNARY: dict[str, Callable[[Number], Number]] = {"-": operator.neg, "~": lambda a: ~int(a), "not": operator.not_}
 
 
 def rounded(value: float, kind: DType) -> float:
@@ -92,13 +51,14 @@ def fold(op: str, values: tuple[Number, ...], kind: DType) -> Number | None:
     if kind.lanes != 1:
         return None
     if len(values) == 1:
-        return _UNARY[op](values[0])
-    if op in _COMPARE:
-        return _COMPARE[op](*values)
+        return UNARY[op].number(values[0])  # type: ignore[no-any-return]  # of Python numbers
+    row = OPERATORS[op]
+    if row.kind == "comparison":
+        return bool(row.number(*values))
     if op in (*DIVISIONS, "/") and not values[1]:
         return None
-    if op in ("<<", ">>") and not 0 <= values[1] < kind.bits:
+    if op in SHIFTS and not 0 <= values[1] < kind.bits:
         return None
     if kind.is_float:
-        return rounded(_FLOAT[op](*values), kind) if op in _FLOAT and all(map(math.isfinite, values)) else None
-    return _INTEGER[op](*map(int, values))
+        return rounded(row.number(*values), kind) if op not in DIVISIONS and all(map(math.isfinite, values)) else None
+    return int(row.number(*map(int, values)))

@@ -6,7 +6,6 @@ is stored in 8, 16, 32 or 64 bits. A congruence survives a wrap only as far as i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from itertools import product
 from math import gcd
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 from tilewright.dtypes import DType
 
-__all__ = ["Interval", "domain", "limits", "point", "strided", "transfer"]
+__all__ = ["Interval", "domain", "limits", "point", "strided"]
 
 
 class Interval(NamedTuple):
@@ -117,10 +116,14 @@ def limits(kind: DType) -> Interval:
     return Interval(-(1 << kind.bits - 1), (1 << kind.bits - 1) - 1)
 
 
-# One function an operator. None: nothing is known beyond the dtype.
+# One function for each operator of `tilewright.ir.operators`. None: nothing is known beyond the dtype.
 
 
-def _times(a: Interval, b: Interval) -> Interval:
+def minus(a: Interval, b: Interval) -> Interval:
+    return a.plus(b.scaled(-1))
+
+
+def times(a: Interval, b: Interval) -> Interval:
     if b.is_point:
         return a.scaled(b.low)
     ends = [x * y for x, y in product(a[:2], b[:2])]
@@ -128,7 +131,7 @@ def _times(a: Interval, b: Interval) -> Interval:
     return strided(min(ends), max(ends), modulus, a.residue * b.residue)
 
 
-def _floordiv(a: Interval, b: Interval) -> Interval | None:
+def floordiv(a: Interval, b: Interval) -> Interval | None:
     if b.low <= 0 <= b.high:
         return None
     ends = [x // y for x, y in product(a[:2], b[:2])]
@@ -137,7 +140,7 @@ def _floordiv(a: Interval, b: Interval) -> Interval | None:
     return strided(min(ends), max(ends))
 
 
-def _mod(a: Interval, b: Interval) -> Interval | None:
+def mod(a: Interval, b: Interval) -> Interval | None:
     if b.low <= 0:
         return None
     if a.low >= 0 and a.high < b.low:
@@ -150,32 +153,32 @@ def _mod(a: Interval, b: Interval) -> Interval | None:
     return strided(0, b.low - 1, gcd(a.modulus, b.low), a.residue)
 
 
-def _truncdiv(a: Interval, b: Interval) -> Interval | None:
+def truncdiv(a: Interval, b: Interval) -> Interval | None:
     if a.low >= 0 and b.low > 0:
-        return _floordiv(a, b)
+        return floordiv(a, b)
     if b.low <= 0 <= b.high:
         return None
     ends = [abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in product(a[:2], b[:2])]
     return strided(min(ends), max(ends))
 
 
-def _truncmod(a: Interval, b: Interval) -> Interval | None:
+def truncmod(a: Interval, b: Interval) -> Interval | None:
     if a.low >= 0 and b.low > 0:
-        return _mod(a, b)
+        return mod(a, b)
     if b.low <= 0 <= b.high:
         return None
     reach = max(abs(b.low), abs(b.high)) - 1
     return strided(max(-reach, min(a.low, 0)), min(reach, max(a.high, 0)))
 
 
-def _minimum(a: Interval, b: Interval) -> Interval:
+def minimum(a: Interval, b: Interval) -> Interval:
     if a.high <= b.low or b.high <= a.low:
         return a if a.high <= b.low else b
     both = a.join(b)
     return strided(both.low, min(a.high, b.high), both.modulus, both.residue)
 
 
-def _maximum(a: Interval, b: Interval) -> Interval:
+def maximum(a: Interval, b: Interval) -> Interval:
     if a.high <= b.low or b.high <= a.low:
         return b if a.high <= b.low else a
     both = a.join(b)
@@ -188,7 +191,7 @@ def _known_bits(a: Interval, b: Interval) -> int:
     return both & -both
 
 
-def _and(a: Interval, b: Interval) -> Interval:
+def bit_and(a: Interval, b: Interval) -> Interval:
     modulus, residue = _known_bits(a, b), a.residue & b.residue
     for side in (a, b):
         zeros = side.residue & -side.residue if side.is_point else 0
@@ -206,63 +209,42 @@ def _bitwise(a: Interval, b: Interval, modulus: int, residue: int) -> Interval:
     return strided(low, (1 << bits) - 1, modulus, residue)
 
 
-def _or(a: Interval, b: Interval) -> Interval:
+def bit_or(a: Interval, b: Interval) -> Interval:
     return _bitwise(a, b, _known_bits(a, b), a.residue | b.residue)
 
 
-def _xor(a: Interval, b: Interval) -> Interval:
+def bit_xor(a: Interval, b: Interval) -> Interval:
     return _bitwise(a, b, _known_bits(a, b), a.residue ^ b.residue)
-
-
-_SHIFTS: dict[str, Callable[[Interval, Interval], Interval | None]] = {"<<": _times, ">>": _floordiv}
 
 
 def _decided(yes: bool, no: bool) -> Interval:
     return point(1) if yes else point(0) if no else Interval(0, 1)
 
 
-def _less(a: Interval, b: Interval) -> Interval:
+def less(a: Interval, b: Interval) -> Interval:
     return _decided(a.high < b.low, a.low >= b.high)
 
 
-def _equal(a: Interval, b: Interval) -> Interval:
+def at_most(a: Interval, b: Interval) -> Interval:
+    return _not(less(b, a))
+
+
+def greater(a: Interval, b: Interval) -> Interval:
+    return less(b, a)
+
+
+def at_least(a: Interval, b: Interval) -> Interval:
+    return _not(less(a, b))
+
+
+def equal(a: Interval, b: Interval) -> Interval:
     apart = a.high < b.low or b.high < a.low or (a.residue - b.residue) % (gcd(a.modulus, b.modulus) or 1) != 0
     return _decided(a.is_point and b.is_point and a.low == b.low, apart)
 
 
+def unequal(a: Interval, b: Interval) -> Interval:
+    return _not(equal(a, b))
+
+
 def _not(a: Interval) -> Interval:
     return point(1).plus(a.scaled(-1))
-
-
-_TRANSFER: dict[str, Callable[[Interval, Interval], Interval | None]] = {
-    "+": Interval.plus,
-    "-": lambda a, b: a.plus(b.scaled(-1)),
-    "*": _times,
-    "//": _floordiv,
-    "%": _mod,
-    "truncdiv": _truncdiv,
-    "truncmod": _truncmod,
-    "min": _minimum,
-    "max": _maximum,
-    "&": _and,
-    "|": _or,
-    "^": _xor,
-    "<": _less,
-    "<=": lambda a, b: _not(_less(b, a)),
-    ">": lambda a, b: _less(b, a),
-    ">=": lambda a, b: _not(_less(a, b)),
-    "==": _equal,
-    "!=": lambda a, b: _not(_equal(a, b)),
-    "and": _minimum,
-    "or": _maximum,
-}
-
-
-def transfer(op: str, a: Interval, b: Interval, bits: int) -> Interval | None:
-    """The ideal values of ``x op y`` for x in ``a`` and y in ``b``; None where nothing is known.
-
-    bits: of an operand. A shift by so many or more means nothing, and so nothing is known of it.
-    """
-    if op in _SHIFTS:
-        return _SHIFTS[op](a, strided(1 << b.low, 1 << b.high)) if b.low >= 0 and b.high < bits else None
-    return _TRANSFER[op](a, b)

@@ -6,6 +6,7 @@ from others may be left out, and two that disagree are an error.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from tilewright.errors import KernelError, Span
@@ -15,43 +16,50 @@ from tilewright.ir.stmt import Attr, Kernel, Launch, ScopeId
 from tilewright.ir.walk import statements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["launch_of", "scope_id_exprs"]
 
 MAX_THREADS = 1024
 BLOCKS_PER_SM = "tirx.launch_bounds_min_blocks_per_sm"
 
-# How many threads of the CTA one step of a scope id is worth: its extent times this is the CTA's size.
-THREADS_EACH = {"thread_id": 1, "warp_id": 32, "warpgroup_id": 128}
-# Scope ids whose extent is fixed; naming one promises that there is such a scope.
-FIXED = {"lane_id": 32, "warp_id_in_wg": 4, "thread_id_in_wg": 128}
-WHOLE = {"lane_id": 32, "warp_id_in_wg": 128, "thread_id_in_wg": 128}
+# Scope ids whose extent times the threads of one step is the CTA's size.
+COUNTED = ("thread_id", "warp_id", "warpgroup_id")
+# Scope ids that count inside a warp or a warpgroup; naming one promises that there is such a scope.
+INSIDE = ("lane_id", "warp_id_in_wg", "thread_id_in_wg")
 BLOCKS = ("cta_id", "cluster_id", "cta_id_in_cluster")
+WARPS_OF_GROUP = 4  # unless T.warp_id_in_wg says otherwise
 
 _TID, _WARP = special("tid"), special("warpid")
-_IN_CTA: dict[str, Expr] = {
-    "lane_id": special("laneid"),
-    "thread_id": _TID,
-    "warp_id": _WARP,
-    "warpgroup_id": _WARP // 4,
-    "warp_id_in_wg": _WARP % 4,
-    "thread_id_in_wg": _TID % 128,
+_ONE: dict[str, Callable[[int], Expr]] = {  # ids of one extent, by the warps of a warpgroup
+    "lane_id": lambda warps: special("laneid"),
+    "warp_id": lambda warps: _WARP,
+    "warpgroup_id": lambda warps: _WARP // warps,
+    "warp_id_in_wg": lambda warps: _WARP % warps,
+    "thread_id_in_wg": lambda warps: _TID % (32 * warps),
+    "cta_id_in_pair": lambda warps: special("cluster_ctarank") % 2,
 }
 _REGISTER = {"cta_id": "ctaid", "cluster_id": "clusterid", "cta_id_in_cluster": "cluster_ctaid"}
 
 
 def scope_id_exprs(kernel: Kernel) -> dict[str, Expr]:
-    """For the name of each scope id of the kernel, what it is in special registers.
+    """The value of each scope id of the kernel in special registers, by the id's name.
 
     The first of several ids counts along x; a single ``cta_id_in_cluster`` is the rank.
     """
-    return {var.name: value for stmt in _scope_ids(kernel) for var, value in zip(stmt.vars, _values(stmt), strict=True)}
+    warps, block = _warps_of_group(kernel), _thread_block(kernel)
+    return {
+        var.name: value
+        for stmt in _scope_ids(kernel)
+        for var, value in zip(stmt.vars, _values(stmt, warps, block), strict=True)
+    }
 
 
-def _values(stmt: ScopeId) -> list[Expr]:
-    if stmt.kind in _IN_CTA:
-        return [_IN_CTA[stmt.kind]]
+def _values(stmt: ScopeId, warps: int, block: Sequence[int]) -> list[Expr]:
+    if stmt.kind in _ONE:
+        return [_ONE[stmt.kind](warps)]
+    if stmt.kind == "thread_id":
+        return _threads_along(block)[: len(stmt.vars)] if len(stmt.vars) > 1 else [_TID]
     if stmt.kind == "cta_id_in_cluster" and len(stmt.vars) == 1:
         return [special("cluster_ctarank")]
     return [special(f"{_REGISTER[stmt.kind]}.{axis}") for axis, _ in zip("xyz", stmt.vars, strict=False)]
@@ -83,42 +91,88 @@ def _min_blocks(kernel: Kernel) -> int:
 
 def _threads(kernel: Kernel) -> int:
     said: tuple[int, ScopeId] | None = None
-    whole, asked = 1, None
+    whole, asked, warps = 1, None, _warps_of_group(kernel)
     for stmt in _scope_ids(kernel):
-        if stmt.kind in FIXED:
-            _check_fixed(stmt)
-            if WHOLE[stmt.kind] > whole:
-                whole, asked = WHOLE[stmt.kind], stmt
-        elif stmt.kind in THREADS_EACH and stmt.extents[0] is not None:
-            count = _number(stmt, stmt.extents[0]) * THREADS_EACH[stmt.kind]
+        if stmt.kind in INSIDE:
+            _check_inside(stmt, warps)
+            if (needs := 32 if stmt.kind == "lane_id" else 32 * warps) > whole:
+                whole, asked = needs, stmt
+        elif (count := _count(kernel, stmt, warps)) is not None:
             if said and said[0] != count:
                 raise _disagree(f"{count} threads per CTA", stmt, f"{said[0]} threads", said[1])
             said = count, stmt
     if said is None:
-        return _only_fixed(kernel, whole)
+        return _only_inside(kernel, whole)
     count, stmt = said
     if not 1 <= count <= MAX_THREADS:
         raise KernelError(f"a CTA of {count} threads", given=_text(stmt), allowed=f"1 to {MAX_THREADS}", at=stmt.at)
-    if asked is not None and (count < whole or (whole == 128 and count % whole)):
+    if asked is not None and (count < whole or (asked.kind != "lane_id" and count % whole)):
         raise _disagree(f"T.{asked.kind} counts in groups of {whole} threads", asked, f"{count} threads", stmt)
     return count
 
 
-def _only_fixed(kernel: Kernel, whole: int) -> int:
+def _count(kernel: Kernel, stmt: ScopeId, warps: int) -> int | None:
+    """The threads of a CTA by one scope id; None where it does not say."""
+    if stmt.kind not in COUNTED or all(extent is None for extent in stmt.extents):
+        return None
+    if len(stmt.extents) > 1:
+        return prod(_thread_block(kernel))
+    each = {"thread_id": 1, "warp_id": 32, "warpgroup_id": 32 * warps}[stmt.kind]
+    return _number(stmt, stmt.extents[0]) * each  # type: ignore[arg-type]  # it is the one that is said
+
+
+def _thread_block(kernel: Kernel) -> list[int]:
+    """The threads of a CTA along x, y and z, by the thread ids that tell them apart; 1 where nothing is said."""
+    said: dict[int, tuple[int, ScopeId]] = {}
+    stmts = [stmt for stmt in _scope_ids(kernel) if stmt.kind == "thread_id" and len(stmt.extents) > 1]
+    for stmt in stmts:
+        for axis, extent in enumerate(stmt.extents):
+            if extent is not None:
+                number = _number(stmt, extent)
+                before = said.setdefault(axis, (number, stmt))
+                if before[0] != number:
+                    raise _disagree(f"{number} threads along {'xyz'[axis]}", stmt, f"{before[0]}", before[1])
+    if stmts and not said:
+        raise _does_not_follow(stmts[0])
+    return [said[axis][0] if axis in said else 1 for axis in range(3)]
+
+
+def _threads_along(block: Sequence[int]) -> list[Expr]:
+    """A thread's coordinates: those along x are neighbours."""
+    x, y, _ = block
+    return [_TID % x, _TID // x % y, _TID // (x * y)]
+
+
+def _warps_of_group(kernel: Kernel) -> int:
+    """How many warps T.warpgroup_id counts as one: four, or what T.warp_id_in_wg says."""
+    said = [stmt for stmt in _scope_ids(kernel) if stmt.kind == "warp_id_in_wg" and stmt.extents[0] is not None]
+    counts = [_number(stmt, stmt.extents[0]) for stmt in said if stmt.extents[0] is not None]
+    for stmt, count in zip(said, counts, strict=True):
+        if count != counts[0]:
+            raise _disagree(f"{count} warps of a warpgroup", stmt, f"{counts[0]}", said[0])
+    return counts[0] if counts else WARPS_OF_GROUP
+
+
+def _only_inside(kernel: Kernel, whole: int) -> int:
     """Without any extent: one warp for lanes, one warpgroup for what counts inside one, else a single thread."""
     for stmt in _scope_ids(kernel):
-        if stmt.kind in THREADS_EACH:
-            raise KernelError(
-                f"the extent of T.{stmt.kind} does not follow from the other scope ids",
-                given=_text(stmt),
-                allowed="an extent on one of " + ", ".join(f"T.{kind}" for kind in THREADS_EACH),
-                at=stmt.at,
-            )
+        if stmt.kind in COUNTED:
+            raise _does_not_follow(stmt)
     return whole
 
 
-def _check_fixed(stmt: ScopeId) -> None:
-    extent, fixed = stmt.extents[0], FIXED[stmt.kind]
+def _does_not_follow(stmt: ScopeId) -> KernelError:
+    return KernelError(
+        f"the extent of T.{stmt.kind} does not follow from the other scope ids",
+        given=_text(stmt),
+        allowed="an extent on one of " + ", ".join(f"T.{kind}" for kind in COUNTED),
+        at=stmt.at,
+    )
+
+
+def _check_inside(stmt: ScopeId, warps: int) -> None:
+    fixed = {"lane_id": 32, "warp_id_in_wg": warps, "thread_id_in_wg": 32 * warps}[stmt.kind]
+    extent = stmt.extents[0]
     if extent is not None and const_value(extent) != fixed:
         raise KernelError(f"T.{stmt.kind} has {fixed} values", given=_text(stmt), allowed=f"[{fixed}]", at=stmt.at)
 
@@ -155,7 +209,7 @@ def _blocks(kernel: Kernel) -> tuple[tuple[int, int, int], tuple[Value, Value, V
 
 
 def _block_extents(kernel: Kernel) -> dict[str, list[Value | None]]:
-    """For each kind of block id its extents along x, y, z; None where nothing is said."""
+    """The extents of each kind of block id along x, y, z; None where the kernel does not say."""
     said: dict[str, list[Value | None]] = {kind: [None, None, None] for kind in BLOCKS}
     seen: dict[str, ScopeId] = {}
     for stmt in _scope_ids(kernel):

@@ -1,4 +1,4 @@
-"""Conversions that nobody wrote: a value brought to the type of the place where it goes, if nothing of it is lost.
+"""Implicit conversions: a value brought to the type of the place where it goes, if nothing of it is lost.
 
 A literal must be a number of that type, an integer stays one and keeps its bits. Floats are rounded to the place's
 precision. What C does beyond that is written: ``T.cast(x, "int32")``.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tilewright.ir import build, guards
 from tilewright.ir import expr as nodes
 from tilewright.ir.expr import Expr, Number
-from tilewright.ir.special import special
+from tilewright.ir.special import SPECIALS, special
 
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
@@ -26,7 +26,7 @@ __all__ = ["Function", "Rule"]
 Function: TypeAlias = "Callable[[Expr, RangeFacts], Expr | Number | None]"
 
 CONSTANTS = ("c", "d")
-REGISTERS = ("tid", "laneid", "warpid")
+REGISTERS = [row.name for row in SPECIALS.values() if row.axis is not None]
 _SYMBOLS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
     ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
@@ -143,7 +143,7 @@ def _bind(path: str, name: str, bound: set[str]) -> list[str]:
 
 
 class _Guard(ast.NodeTransformer):
-    """In a guard every function asks the facts: ``low(x)`` is ``low(facts, x)``."""
+    """Rewrites a guard, in which every function asks the facts: ``low(x)`` is ``low(facts, x)``."""
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
@@ -151,7 +151,7 @@ class _Guard(ast.NodeTransformer):
 
 
 class _Result(ast.NodeTransformer):
-    """In a result ``and``, ``or`` and ``not`` build nodes, and special registers are themselves."""
+    """Rewrites a result, in which ``and``, ``or`` and ``not`` build nodes, and special registers are themselves."""
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         self.generic_visit(node)

@@ -33,7 +33,7 @@ def check_placement(buffer: Buffer) -> None:
     if layout is None:
         return
     buffer.check_size()
-    if buffer.data is not None or buffer.space in ("global", "tmem"):
+    if buffer.data is not None or buffer.space in ("global", "tmem") or _is_dense(layout):
         return
     try:
         layout.verify_well_formed()
@@ -45,13 +45,25 @@ def check_placement(buffer: Buffer) -> None:
     _check_apart(buffer, layout, [0] * len(buffer.shape), buffer.shape)
 
 
+def _is_dense(layout: Layout) -> bool:
+    """Is each element just behind the one before it, from 0 on?"""
+    if not isinstance(layout, TileLayout) or layout.replica or layout.offset:
+        return False
+    size = 1
+    for it in reversed(layout.shard):
+        if it.axis is not m or it.stride != size or type(it.extent) is not int:
+            return False
+        size *= it.extent
+    return True
+
+
 def check_written(region: Region) -> None:
     """Raises KernelError where a tile call would write two elements to one place: the layout of a view may do that."""
     buffer, layout = region.buffer, region.buffer.layout
     if layout is None or layout.collision(_counts(buffer)) is None:
         return
     try:
-        part = layout.slice(buffer.shape, region.box)
+        part = layout.part(buffer.shape, region.box)
     except LayoutError:
         return
     _check_apart(buffer, part, [start for start, _ in region.box], region.extents)

@@ -36,6 +36,7 @@ from tilewright.ir.tensor_map import MapOf
 from tilewright.ir.text import argument, show, value
 from tilewright.ir.walk import deep_recursion, statements
 from tilewright.layout import Layout
+from tilewright.primitives import PRIMITIVES
 
 __all__ = ["script", "show"]
 
@@ -176,6 +177,10 @@ class _Printer:
 
     def tile_call(self, stmt: TileCall) -> Iterator[str]:
         words = [show(part) if isinstance(part, Region) else value(part, part.dtype) for part in stmt.args]
+        row = PRIMITIVES.get(stmt.primitive)
+        for number, (name, place) in enumerate(zip(stmt.names, row.positional if row else (), strict=False)):
+            if name != place and number < len(words):  # a keyword has this position
+                words[number] = f"{name}={words[number]}"
         words += [f'dispatch="{stmt.dispatch}"'] if stmt.dispatch is not None else []
         words += [f"{key}={argument(part)}" for key, part in stmt.config]
         yield f"Tx{_SCOPES.get(stmt.scope, f'.{stmt.scope}')}.{stmt.primitive}({', '.join(words)})"

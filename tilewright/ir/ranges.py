@@ -9,24 +9,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 from math import gcd, prod
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from tilewright.dtypes import INT32, DType
+from tilewright.dtypes import INT32, INT64, DType
 from tilewright.errors import KernelError
 from tilewright.ir.build import as_expr
 from tilewright.ir.conditions import learn
-from tilewright.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Special, Unary, Var
-from tilewright.ir.intervals import Interval, domain, limits, point, strided, transfer
+from tilewright.ir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Reinterpret,
+    Select,
+    Special,
+    Unary,
+    Var,
+    const_value,
+)
+from tilewright.ir.intervals import Interval, domain, limits, point, strided
 from tilewright.ir.launch import launch_of, scope_id_exprs
+from tilewright.ir.operators import transfer
 from tilewright.ir.simplify import simplify
-from tilewright.ir.special import special
+from tilewright.ir.special import SPECIALS, special
 from tilewright.ir.stmt import Assign, Assume, Kernel, Launch
 from tilewright.ir.sums import Sum, factors, is_ring
 from tilewright.ir.walk import statements, walk
 from tilewright.layout import INTS
+from tilewright.records import replace
 
 __all__ = ["RangeFacts"]
 
@@ -34,21 +50,8 @@ Value: TypeAlias = Any  # an int, a NumPy integer or an expression, as in `tilew
 
 PROOF_DEPTH = 2  # how many known inequalities one proof may add up
 
-# What every launch obeys. Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 ANY_LAUNCH: Mapping[str, Interval] = MappingProxyType(
-    {
-        "laneid": Interval(0, 31),
-        "warpid": Interval(0, 31),
-        "tid": Interval(0, 1023),
-        "ntid": Interval(1, 1024),
-        "cluster_ctarank": Interval(0, 15),
-        **{f"cluster_ctaid.{axis}": Interval(0, 15) for axis in "xyz"},
-        **{
-            f"{name}.{axis}": Interval(first, first + most - 1)
-            for name, first in (("ctaid", 0), ("clusterid", 0), ("nctaid", 1))
-            for axis, most in (("x", 2**31 - 1), ("y", 65535), ("z", 65535))
-        },
-    }
+    {row.name: Interval(row.low, row.high) for row in SPECIALS.values()}  # what every launch obeys
 )
 
 
@@ -87,11 +90,17 @@ class RangeFacts:
         return facts
 
     def with_launch(self, launch: Launch) -> RangeFacts:
-        """In a kernel that is launched with this geometry."""
+        """The facts in a kernel that is launched with this geometry."""
+        grid = tuple(map(const_value, launch.grid))
+        if self.specials is ANY_LAUNCH and None not in grid:
+            return replace(self, specials=_known_launch(grid, launch.threads, launch.cluster))
+        return self._within(launch)
+
+    def _within(self, launch: Launch) -> RangeFacts:
         known = dict(self.specials)
-        known["laneid"] = strided(0, min(launch.threads, 32) - 1)
-        known["tid"] = strided(0, launch.threads - 1)
-        known["warpid"] = strided(0, launch.warps - 1)
+        for row in SPECIALS.values():
+            if row.axis is not None:
+                known[row.name] = strided(0, min((launch.threads - 1) // row.axis.each, row.high))
         known["ntid"] = point(launch.threads)
         known["cluster_ctarank"] = strided(0, prod(launch.cluster) - 1)
         symbolic = []
@@ -113,7 +122,7 @@ class RangeFacts:
         return self.narrowed(var, strided(low, high, modulus, residue))
 
     def with_loop(self, var: Var, start: Value, stop: Value, step: int = 1) -> RangeFacts:
-        """Inside ``for var in range(start, stop, step)``."""
+        """The facts inside ``for var in range(start, stop, step)``."""
         first, end = as_expr(start, var.dtype), as_expr(stop, var.dtype)
         a, b = self.interval(first), self.interval(end)
         low, high = (a.low, b.high - 1) if step > 0 else (b.low + 1, a.high)
@@ -122,7 +131,7 @@ class RangeFacts:
         return facts if a.is_point else facts.with_condition(var >= first if step > 0 else var <= first)
 
     def with_binding(self, var: Var, value: Value) -> RangeFacts:
-        """After ``var: T.let = value``, or ``var = value`` where var is never assigned again."""
+        """The facts after ``var: T.let = value``, or ``var = value`` where var is never assigned again."""
         expr = as_expr(value, var.dtype)
         if var.name in self.assigned or not domain(var.dtype) or expr.dtype != var.dtype:
             return self
@@ -130,7 +139,7 @@ class RangeFacts:
         return facts.with_condition(var == expr) if is_ring(expr) or isinstance(expr, Var) else facts
 
     def with_condition(self, cond: Value) -> RangeFacts:
-        """Where ``cond`` holds: in the branch of an ``if``, or everywhere after ``T.assume``.
+        """The facts where ``cond`` holds: in the branch of an ``if``, or everywhere after ``T.assume``.
 
         Nothing is kept of conditions on memory, calls or variables that are assigned to: they may change.
         """
@@ -227,7 +236,7 @@ class RangeFacts:
         return self.ideal(expr).inside(limits(expr.dtype))
 
     def interval(self, expr: Expr) -> Interval:
-        """All that is known of an integer, bool or pointer (a signed number here)."""
+        """The range of an integer, bool or pointer (a signed number here): the values that it may have."""
         hit = self.intervals.get(id(expr))
         if hit is not None:
             return hit[1]
@@ -260,7 +269,7 @@ class RangeFacts:
         return found
 
     def _value(self, expr: Expr) -> Interval:
-        """By the kind of node; of what is not listed (loads, calls) the dtype's limits."""
+        """The range of a node that is no sum or product; of a load or a call the limits of its dtype."""
         whole = limits(expr.dtype)
         match expr:
             case Const():
@@ -291,7 +300,13 @@ class RangeFacts:
 
     def terms(self, expr: Expr) -> Sum:
         """The value as a sum of ideal integers: taken apart where it is exact, else a single term that is no sum."""
-        return Sum.of(expr if self.exact(expr) else Reinterpret(expr, expr.dtype), expand=True)
+        return Sum.of(expr if self.exact(expr) else Reinterpret(expr, expr.dtype), self._narrow, expand=True)
+
+    def _narrow(self, expr: Expr) -> Expr:
+        """The integer itself where ``expr`` only widens it."""
+        if type(expr) is not Cast or expr.a.dtype != INT32 or expr.dtype != INT64 or not self.exact(expr.a):
+            return expr
+        return expr.a
 
     def reach(self, total: Sum) -> Interval:
         """The values of a sum of ideal integers."""
@@ -320,7 +335,7 @@ class RangeFacts:
         return self._is_nonnegative(gap, PROOF_DEPTH)
 
     def _is_nonnegative(self, total: Sum, depth: int) -> bool:
-        """By its range, or after taking away something else that is not negative."""
+        """Is the sum at least 0, by its range, or after taking away something else that is not negative?"""
         if self.reach(total).low >= 0:
             return True
         if not depth:
@@ -332,6 +347,12 @@ class RangeFacts:
                 if helps and self._is_nonnegative(total.minus(order, wanted // times), depth - 1):
                     return True
         return False
+
+
+@lru_cache(maxsize=64)
+def _known_launch(grid: tuple[int, int, int], threads: int, cluster: tuple[int, int, int]) -> Mapping[str, Interval]:
+    """What a launch whose size is known tells of the special registers."""
+    return MappingProxyType(dict(RangeFacts()._within(Launch(grid, threads, cluster)).specials))
 
 
 _AS_AT_MOST = {

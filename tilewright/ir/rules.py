@@ -14,10 +14,10 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from tilewright.ir.build import binary, cast
-from tilewright.ir.conditions import NEGATED
 from tilewright.ir.expr import Binary, Cast, Component, Const, Expr, Reinterpret, Vector, same
 from tilewright.ir.guards import lowest_bit, power_of_two
 from tilewright.ir.intervals import domain, limits
+from tilewright.ir.operators import OPERATORS
 from tilewright.ir.patterns import Function, Rule
 from tilewright.ir.sums import Sum, is_ring
 
@@ -196,8 +196,8 @@ def rebuilt(e: Expr, facts: RangeFacts) -> Expr | None:
 def negated(e: Expr, _: RangeFacts) -> Expr | None:
     """``not (x < y)`` is ``x >= y``, of integers: a NaN would tell them apart."""
     test = e.a  # type: ignore[attr-defined]  # a Unary
-    if isinstance(test, Binary) and test.op in NEGATED and domain(test.a.dtype) == "int":
-        return binary(NEGATED[test.op], test.a, test.b)
+    if isinstance(test, Binary) and test.op in Binary.COMPARISONS and domain(test.a.dtype) == "int":
+        return binary(OPERATORS[test.op].negated, test.a, test.b)
     return None
 
 
@@ -289,7 +289,7 @@ LOGIC = (
     Rule("select(x, False, True)", "not x"),
 )
 
-# Of any type: floats too.
+# These hold for operands of any type, floats too.
 ANY = (
     Rule("select(p, x, x)", "x"),
     Rule("select(not p, x, y)", "select(p, y, x)"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright.ir.build import as_expr, binary, cast, const, select, unary
@@ -27,17 +26,17 @@ from tilewright.ir.expr import (
     same,
 )
 from tilewright.ir.intervals import domain
+from tilewright.ir.operators import OPERATORS
 from tilewright.ir.rules import rules_for
 from tilewright.ir.sums import Sum, is_ring, recombined
 from tilewright.ir.walk import walk
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
 
 __all__ = ["root_of", "simplify"]
 
-COMMUTATIVE = ("&", "|", "^", "min", "max", "==", "!=")
-MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 MOST_STEPS = 100  # a rule that undoes another would go on for ever; none needs more than a few
 
 
@@ -78,7 +77,7 @@ def _simplified(expr: Expr, facts: RangeFacts) -> Expr:
 
 
 def _step(expr: Expr, facts: RangeFacts) -> Expr:
-    """One step: constants, parts, or the first rule that applies; ``expr`` itself where nothing is left to do."""
+    """Simplify by one step: constants, parts, or the first rule that applies; ``expr`` itself where none does."""
     kind = type(expr)
     if kind is Const:
         return expr
@@ -160,8 +159,8 @@ def _unary(expr: Unary | Cast | Reinterpret, a: Expr) -> Expr:
 def _binary(expr: Binary, a: Expr, b: Expr) -> Expr:
     """A constant goes to the right where the operator allows it."""
     op = expr.op
-    if type(a) is Const and type(b) is not Const and domain(a.dtype) and (op in COMMUTATIVE or op in MIRRORED):
-        a, b, op = b, a, MIRRORED.get(op, op)
+    if type(a) is Const and type(b) is not Const and domain(a.dtype) and OPERATORS[op].mirrored:
+        a, b, op = b, a, OPERATORS[op].mirrored
     elif a is expr.a and b is expr.b:
         return expr
     return binary(op, a, b)

@@ -1,52 +1,101 @@
-"""Special registers: where a thread stands in the grid. One row each.
+"""Special registers: where a thread stands in the grid. One row each; those that count threads are rows of axes.
 
-The lowered stage has only these; scope ids of a kernel become arithmetic on them. ``varies`` says over which level the
-value differs, so that a value is born with the smallest shape: per lane, per warp, per CTA, or one for the grid.
+The lowered stage has only these; scope ids of a kernel and coordinates of layouts become arithmetic on them. ``varies``
+says over what a value differs, so that it is born with the smallest shape: per lane, per warp, per CTA, or one for all.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ir.expr import Special
+from tilewright.ir.build import as_expr
+from tilewright.ir.expr import Expr, Special
+from tilewright.layout import AXES, SCOPES, THREADS_IN, Axis
 
-__all__ = ["SPECIALS", "SpecialRow", "special"]
+__all__ = ["COORDINATES", "ELEMENT", "SPECIALS", "SpecialRow", "coordinate", "special"]
+
+UNIFORM, LANE, WARP, CTA, WARPGROUP = 0, 1, 2, 4, 8  # over what a value varies: a sum of these
+ALL = CTA | WARP | LANE
+MAX_THREADS = 1024  # of a CTA
+_LAST_RANK = 15  # in the largest cluster
 
 
 @dataclass(frozen=True, slots=True)
 class SpecialRow:
-    """name: as in ``T.laneid``. cuda: the C++ expression, an int. varies: over lane, thread, warp, cta or grid."""
+    """A special register.
+
+    name: as in ``T.laneid``. cuda: the C++ expression, an int. low, high: its values in any launch. axis: of layouts,
+    where it is the number on one.
+    """
 
     name: str
     cuda: str
-    varies: str
+    varies: int
     meaning: str
+    high: int
+    low: int = 0
+    axis: Axis | None = None
+
+
+def _of_axis(axis: Axis) -> SpecialRow:
+    """The register with a thread's number on an axis: the arithmetic of `Axis.of_thread`, in C++."""
+    last = (axis.bound or MAX_THREADS // axis.each) - 1
+    text = f"threadIdx.x{f' / {axis.each}' * (axis.each > 1)}{f' % {axis.bound}' if axis.bound else ''}"
+    return SpecialRow(
+        axis.register,
+        f"(int)({text})" if " " in text else f"(int){text}",
+        LANE * (axis.each < 32) | WARP * (last * axis.each >= 32),
+        f"{axis.subscope} of its {axis.scope}",
+        last,
+        axis=axis,
+    )
+
+
+def _along(name: str, cuda: str, varies: int, meaning: str, low: int = 0, most: int | None = None) -> list[SpecialRow]:
+    """A register for each axis of the grid: at most ``most`` values, or as many as a grid has CTAs along that axis.
+
+    Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+    """
+    return [
+        SpecialRow(f"{name}.{x}", cuda.format(x), varies, f"{meaning}, {which} axis", low + (most or ctas) - 1, low)
+        for x, which, ctas in (("x", "first", 2**31 - 1), ("y", "second", 65535), ("z", "third", 65535))
+    ]
 
 
 SPECIALS = {
     row.name: row
     for row in (
-        SpecialRow("laneid", "(int)(threadIdx.x % 32)", "lane", "lane of the warp, 0..31"),
-        SpecialRow("warpid", "(int)(threadIdx.x / 32)", "warp", "warp of the CTA"),
-        SpecialRow("tid", "(int)threadIdx.x", "thread", "thread of the CTA, 32 * warpid + laneid"),
-        SpecialRow("ctaid.x", "(int)blockIdx.x", "cta", "CTA of the grid, first axis"),
-        SpecialRow("ctaid.y", "(int)blockIdx.y", "cta", "CTA of the grid, second axis"),
-        SpecialRow("ctaid.z", "(int)blockIdx.z", "cta", "CTA of the grid, third axis"),
-        SpecialRow("nctaid.x", "(int)gridDim.x", "grid", "CTAs along the first axis"),
-        SpecialRow("nctaid.y", "(int)gridDim.y", "grid", "CTAs along the second axis"),
-        SpecialRow("nctaid.z", "(int)gridDim.z", "grid", "CTAs along the third axis"),
-        SpecialRow("ntid", "(int)blockDim.x", "grid", "threads of a CTA"),
-        SpecialRow("cluster_ctaid.x", "tw_cluster_ctaid_x()", "cta", "CTA in its cluster, first axis"),
-        SpecialRow("cluster_ctaid.y", "tw_cluster_ctaid_y()", "cta", "CTA in its cluster, second axis"),
-        SpecialRow("cluster_ctaid.z", "tw_cluster_ctaid_z()", "cta", "CTA in its cluster, third axis"),
-        SpecialRow("cluster_ctarank", "tw_cluster_ctarank()", "cta", "rank of the CTA in its cluster"),
-        SpecialRow("clusterid.x", "tw_clusterid_x()", "cta", "cluster of the grid, first axis"),
-        SpecialRow("clusterid.y", "tw_clusterid_y()", "cta", "cluster of the grid, second axis"),
-        SpecialRow("clusterid.z", "tw_clusterid_z()", "cta", "cluster of the grid, third axis"),
+        *(_of_axis(axis) for axis in AXES.values() if axis.register),
+        *_along("ctaid", "(int)blockIdx.{}", CTA, "CTA of the grid"),
+        *_along("nctaid", "(int)gridDim.{}", UNIFORM, "CTAs of the grid", low=1),
+        SpecialRow("ntid", "(int)blockDim.x", UNIFORM, "threads of a CTA", MAX_THREADS, low=1),
+        *_along("cluster_ctaid", "tw_cluster_ctaid_{}()", CTA, "CTA in its cluster", most=_LAST_RANK + 1),
+        SpecialRow("cluster_ctarank", "tw_cluster_ctarank()", CTA, "rank of the CTA in its cluster", _LAST_RANK),
+        *_along("clusterid", "tw_clusterid_{}()", CTA, "cluster of the grid"),
     )
 }
 
 
+ELEMENT = ("element.i", "element.j", "element.k", "element.l")
+"""Where an element is in the region that a tile call writes, by dimension: only in the values of tile calls."""
+
+
 def special(name: str) -> Special:
     """The special register ``name``, an int32."""
-    return Special(SPECIALS[name].name)
+    return Special(name if name in ELEMENT else SPECIALS[name].name)
+
+
+def coordinate(scope: str, subscope: str) -> Expr:
+    """Which ``subscope`` of its ``scope`` the calling thread is in: a register, or arithmetic on a finer one."""
+    if scope == subscope:
+        return as_expr(0)
+    each, rank = THREADS_IN[subscope], SCOPES.index
+    registers = [row.axis for row in SPECIALS.values() if row.axis is not None and each % row.axis.each == 0]
+    wide = [axis for axis in registers if rank(scope) <= rank(axis.scope)]
+    axis = min(wide, key=lambda axis: (rank(axis.scope), -axis.each))
+    number = special(axis.register) // (each // axis.each)
+    return number if axis.scope == scope else number % (THREADS_IN[scope] // each)
+
+
+COORDINATES = {axis.name: coordinate(axis.scope, axis.subscope) for axis in AXES.values() if axis.is_thread()}
+"""What the calling thread is on each thread axis of layouts."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.errors import Span
 from tilewright.ir.buffer import Buffer, Region
-from tilewright.ir.expr import Argument, Expr, Load, Value, Var
+from tilewright.ir.expr import Argument, Expr, Load, Node, Value, Var
 from tilewright.ir.tensor_map import MapOf
 from tilewright.primitives import PRIMITIVES, operand_names
 
@@ -43,14 +43,14 @@ def _at() -> Span | None:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceEntry:
+class DeviceEntry(Node):
     """``T.device_entry()``: from here on the code runs on the device."""
 
     at: Span | None = _at()
 
 
 @dataclass(frozen=True, slots=True)
-class ScopeId:
+class ScopeId(Node):
     """``bx, by = T.cta_id([4, 8])``: names the caller's place. kind: the intrinsic's name; one var per extent.
 
     An extent of None follows from the other scope ids.
@@ -63,19 +63,21 @@ class ScopeId:
 
 
 @dataclass(frozen=True, slots=True)
-class AllocBuffer:
+class AllocBuffer(Node):
     """``buf = T.alloc_buffer(...)``: storage for as long as the kernel runs.
 
-    offset: bytes from the start of the CTA's shared arena, once the planner has placed it.
+    offset: bytes from the start of the CTA's shared arena, once the planner has placed it. lies_with: buffers with the
+    same word lie in one place; never are two of them in use at a time.
     """
 
     buffer: Buffer
     offset: int | None = None
     at: Span | None = _at()
+    lies_with: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class DeclBuffer:
+class DeclBuffer(Node):
     """``buf = T.decl_buffer(..., data=...)``: a view of storage that exists."""
 
     buffer: Buffer
@@ -83,7 +85,7 @@ class DeclBuffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Node):
     """``x: T.int32 = value`` (mutable) or ``x: T.let = value`` (never assigned again)."""
 
     var: Var
@@ -93,7 +95,7 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Assign:
+class Assign(Node):
     """``x = value`` for a scalar that exists."""
 
     var: Var
@@ -102,7 +104,7 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class Store(Node):
     """``place.buffer[place.indices] = value``."""
 
     place: Load
@@ -111,7 +113,7 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluate:
+class Evaluate(Node):
     """An expression for its effect: a call of the instruction table."""
 
     value: Expr
@@ -119,7 +121,7 @@ class Evaluate:
 
 
 @dataclass(frozen=True, slots=True)
-class TileCall:
+class TileCall(Node):
     """``Tx.<scope>.<primitive>(*args, dispatch=..., **config)``, not resolved yet.
 
     scope: thread, warp, warpgroup, cta or cluster, as written. args: the operands, in the order in which the primitive
@@ -148,7 +150,7 @@ class TileCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Assume:
+class Assume(Node):
     """``T.assume(cond)``: a fact about the arguments, checked when the kernel is called."""
 
     cond: Expr
@@ -156,7 +158,7 @@ class Assume:
 
 
 @dataclass(frozen=True, slots=True)
-class Attr:
+class Attr(Node):
     """``T.attr({...})``: a setting of the kernel or of the statements that follow."""
 
     settings: tuple[tuple[str, Argument], ...]
@@ -164,7 +166,7 @@ class Attr:
 
 
 @dataclass(frozen=True, slots=True)
-class For:
+class For(Node):
     """``for var in kind(start, stop, step)``. kind: serial, unroll or vectorized; step is a non-zero constant."""
 
     var: Var
@@ -178,7 +180,7 @@ class For:
 
 
 @dataclass(frozen=True, slots=True)
-class While:
+class While(Node):
     """``while cond:``"""
 
     cond: Expr
@@ -187,7 +189,7 @@ class While:
 
 
 @dataclass(frozen=True, slots=True)
-class If:
+class If(Node):
     """``if cond: then``, ``else: orelse``."""
 
     cond: Expr
@@ -197,14 +199,14 @@ class If:
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class Break(Node):
     """Leaves the innermost loop."""
 
     at: Span | None = _at()
 
 
 @dataclass(frozen=True, slots=True)
-class Continue:
+class Continue(Node):
     """Goes on with the next round of the innermost loop."""
 
     at: Span | None = _at()

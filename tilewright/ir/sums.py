@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.dtypes import DType
-from tilewright.ir.build import const
-from tilewright.ir.expr import Binary, Const, Expr, Unary, same
+from tilewright.ir.build import as_expr, const
+from tilewright.ir.expr import Binary, Const, Expr, Unary, Value, same
 from tilewright.ir.intervals import limits
+from tilewright.ir.operators import RING
 
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
 
-__all__ = ["RING", "Sum", "factors", "is_ring", "recombined"]
+__all__ = ["Sum", "collected", "distance", "factors", "is_ring", "recombined"]
 
-RING = ("+", "-", "*")
 Key: TypeAlias = Expr | frozenset[tuple[Expr, int]]  # an atom, or the factors of a product with their powers
 
 
@@ -215,3 +215,16 @@ def _replaced(total: Sum, gone: list[Key], by: Expr, times: int) -> Sum:
             known = result.terms.get(key)
             result.terms[key] = part if known is None else (known[0] + part[0], part[1])
     return result
+
+
+def distance(start: Value, stop: Value) -> Value:
+    """``stop - start``, with what cancels out gone: from ``k * 16`` to ``(k + 1) * 16`` it is 16."""
+    if not isinstance(start, Expr) and not isinstance(stop, Expr):
+        return stop - start
+    total = Sum.of(as_expr(stop)).minus(Sum.of(as_expr(start)))
+    return total.build((as_expr(stop) - as_expr(start)).dtype) if total.terms else total.const
+
+
+def collected(value: Value) -> Value:
+    """The same value with its terms collected: ``n - 1 + 1`` is ``n``."""
+    return Sum.of(value).build(value.dtype) if isinstance(value, Expr) else value

@@ -30,6 +30,7 @@ from tilewright.ir.expr import (
     Vector,
 )
 from tilewright.ir.fold import rounded
+from tilewright.ir.operators import OPERATORS, SHIFTS, UNARY
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
@@ -45,20 +46,6 @@ class Text(NamedTuple):
 
 
 ATOM = 20
-_UNARY = {"-": 12, "~": 12, "not": 3}
-_INFIX = {
-    "or": 1,
-    "and": 2,
-    **dict.fromkeys(Binary.COMPARISONS, 4),
-    "|": 5,
-    "^": 6,
-    "&": 7,
-    "<<": 8,
-    ">>": 8,
-    "+": 9,
-    "-": 9,
-    **dict.fromkeys(("*", "/", "//", "%"), 10),
-}
 _LIKE_THE_LEFT = 1  # operators of equal precedence group to the left: the right operand needs brackets
 
 
@@ -93,7 +80,7 @@ def _operand(node: Expr, other: Expr, precedence: int) -> str:
 
 def _inside_literal(node: Const, precedence: int) -> str:
     text = literal(node, node.dtype)
-    return f"({text})" if text.startswith("-") and precedence > _UNARY["-"] else text
+    return f"({text})" if text.startswith("-") and precedence > UNARY["-"].precedence else text
 
 
 def literal(node: Const, expected: DType) -> str:
@@ -117,19 +104,19 @@ def _const(node: Const) -> Text:
     if isinstance(number, float) and not math.isfinite(number):
         return Text(f'T.{node.dtype}("{number}")', ATOM)
     if node.dtype in ("int32", "float32", "bool"):
-        return Text(_number(node), ATOM if not _number(node).startswith("-") else _UNARY["-"])
+        return Text(_number(node), ATOM if not _number(node).startswith("-") else UNARY["-"].precedence)
     return Text(f"T.{node.dtype}({_number(node)})", ATOM)
 
 
 def _binary(node: Binary) -> Text:
     if _folds(node):
         return _exactly(node.op, node.a, node.b)
-    if node.op not in _INFIX:
+    precedence = OPERATORS[node.op].precedence
+    if not precedence:
         name = f"T.{node.op}"
         return Text(f"{name}({_operand(node.a, node.b, 0)}, {_operand(node.b, node.a, 0)})", ATOM)
-    precedence = _INFIX[node.op]
     compares = node.op in Binary.COMPARISONS  # a < b < c would be a chain
-    shifts = node.op in ("<<", ">>")
+    shifts = node.op in SHIFTS
     left = precedence + compares
     a = _inside(node.a, left) if shifts else _operand(node.a, node.b, left)
     return Text(f"{a} {node.op} {_operand(node.b, node.a, precedence + _LIKE_THE_LEFT)}", precedence)
@@ -151,8 +138,8 @@ def _exactly(op: str, *operands: Expr, kind: str | None = None) -> Text:
 def _unary(node: Unary) -> Text:
     if isinstance(node.a, Const):
         return _exactly(node.op, node.a)
-    space = " " if node.op == "not" else ""
-    return Text(f"{node.op}{space}{_inside(node.a, _UNARY[node.op])}", _UNARY[node.op])
+    space, precedence = " " if node.op == "not" else "", UNARY[node.op].precedence
+    return Text(f"{node.op}{space}{_inside(node.a, precedence)}", precedence)
 
 
 def _select(node: Select) -> Text:

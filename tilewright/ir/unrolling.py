@@ -12,7 +12,7 @@ MOST_UNROLLED = 16_384
 
 
 def rounds_written_out(loop: For, around: int) -> int:
-    """How often the body of a loop stands in the program, in loops that are written out ``around`` times.
+    """The times that the body of a loop stands in the program, in loops that are written out ``around`` times.
 
     Raises KernelError for more than `MOST_UNROLLED`.
     """

@@ -6,8 +6,8 @@ between `lower` and the back ends, so that a broken pass is found where it broke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.dtypes import BOOL, INT32, DType
@@ -40,6 +40,7 @@ from tilewright.ir.stmt import (
 from tilewright.ir.unrolling import rounds_written_out
 from tilewright.ir.verify_lowered import verify_lowered
 from tilewright.ir.walk import expressions, statements, walk
+from tilewright.records import replace
 
 __all__ = ["verify"]
 
@@ -374,7 +375,7 @@ def _introduced(stmt: Stmt) -> tuple[str, ...]:
     return (stmt.buffer.name,) if isinstance(stmt, (AllocBuffer, DeclBuffer)) else ()
 
 
-def _used(stmt: Stmt) -> Iterator[Expr]:
+def _used(stmt: Stmt) -> Sequence[Expr]:
     """The expressions that a statement evaluates: not the names it introduces."""
     if isinstance(stmt, Bind):
         return walk(stmt.value)

@@ -54,7 +54,7 @@ def _check_flat(node: Load | AddressOf, stmt: Stmt) -> None:
 
 
 def _check_arena(kernel: Kernel, launch: Launch) -> None:
-    """Shared buffers lie inside the arena, aligned, and none on top of another."""
+    """Shared buffers lie inside the arena, aligned, and none on top of another, unless they begin in one place."""
     placed: list[tuple[int, int, AllocBuffer]] = []
     for stmt in statements(kernel.body):
         if not isinstance(stmt, AllocBuffer) or not stmt.buffer.is_shared:
@@ -70,9 +70,9 @@ def _check_arena(kernel: Kernel, launch: Launch) -> None:
                 at=stmt.at,
             )
         placed.append((start, start + size, stmt))
-    placed.sort(key=lambda place: place[0])
-    for (_, end, before), (start, _, stmt) in pairwise(placed):
-        if start < end:
+    placed.sort(key=lambda place: place[:2])
+    for (first, end, before), (start, _, stmt) in pairwise(placed):
+        if first < start < end:
             raise KernelError(
                 f"{stmt.buffer.name} overlaps {before.buffer.name} in shared memory",
                 given=f"offset {start}",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from contextlib import contextmanager
-from dataclasses import fields, replace
-from operator import is_not
+from dataclasses import fields
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import Expr, Within
 from tilewright.ir.stmt import Assign, Body, For, If, Stmt, While
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +22,7 @@ __all__ = [
     "bodies",
     "deep_recursion",
     "expressions",
+    "is_small",
     "map_body",
     "map_buffers",
     "parts",
@@ -36,7 +39,7 @@ LEVELS = 30_000  # of Python calls: a chain of a thousand `elif` is a nest of as
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _NOTHING: tuple[object, ...] = ()  # nothing to go into; one object, as the default of a field
-_STATEMENTS = get_args(Stmt)
+_STATEMENTS = frozenset(get_args(Stmt))
 _NODES = (Expr, Region, Buffer, Within, *_STATEMENTS)
 _BODIES = frozenset({"body", "then", "orelse"})
 
@@ -56,6 +59,17 @@ def _fields(kind: type) -> tuple[str, ...]:
     return names
 
 
+@cache
+def _backwards(kind: type) -> Callable[[object], tuple[object, ...]] | None:
+    """What gives the parts of a tuple or node, last to first; None for what has none."""
+    if kind is tuple:
+        return lambda parts: parts[::-1]  # type: ignore[index]  # a tuple
+    names = _fields(kind)[::-1]
+    if len(names) == 1:
+        return lambda node: (getattr(node, names[0]),)
+    return operator.attrgetter(*names) if names else None
+
+
 @contextmanager
 def deep_recursion() -> Iterator[None]:
     """While kernels are parsed or compiled, which goes into nested branches level by level."""
@@ -68,27 +82,72 @@ def deep_recursion() -> Iterator[None]:
 
 
 def parts(node: object) -> list[object]:
-    """What a node, statement or tuple is made of: its parts that may hold expressions, first to last.
+    """What a node, statement or tuple is made of: its parts that may hold expressions, last to first.
 
-    Of a buffer that is ``data`` and ``elem_offset`` too: a view depends on what it views.
+    The expressions of a buffer include ``data`` and ``elem_offset``: a view depends on what it views.
+    """
+    backwards = _backwards(type(node))  # type: ignore[arg-type]  # a class is hashable
+    found = () if backwards is None else backwards(node)
+    return [part for part in found if part is not _NOTHING and type(part) not in _PLAIN]
+
+
+def is_small(node: object, most: int) -> bool:
+    """Has a node fewer than ``most`` expressions below it, each counted as often as it stands there?"""
+    todo = parts(node)
+    count = 0
+    while todo:
+        part = todo.pop()
+        is_expr, inner = _WAYS[type(part)]
+        count += is_expr
+        if count >= most:
+            return False
+        if inner is not None:
+            todo += inner(part)
+    return True
+
+
+def walk(node: object) -> tuple[Expr, ...]:
+    """Every expression in ``node`` (an expression, region, buffer or tuple of them), once, each before its parts.
+
+    Nodes are frozen: what was found in an expression or a buffer is remembered there.
     """
     kind = type(node)
-    found = node if kind is tuple else [getattr(node, name) for name in _fields(kind)]
-    return [part for part in found if part is not _NOTHING and type(part) not in _PLAIN]  # type: ignore[attr-defined]
+    if kind in _STATEMENTS:
+        return ()
+    if kind is tuple or not issubclass(kind, (Expr, Buffer)):
+        return _found([node])
+    known: tuple[Expr, ...] | None = getattr(node, "_walked", None)
+    if known is None:
+        known = _found([node] if kind is not Buffer else [*_backwards(Buffer)(node)])  # type: ignore[misc]  # it has parts
+        object.__setattr__(node, "_walked", known)
+    return known
 
 
-def walk(node: object) -> Iterator[Expr]:
-    """Every expression in ``node`` (an expression, region, buffer or tuple of them), each before its parts."""
-    todo = [node]
+def _found(todo: list[object]) -> tuple[Expr, ...]:
+    """The expressions in these nodes, the last of which comes first."""
+    found: dict[int, Expr] = {}
     while todo:
-        node = todo.pop()
-        if isinstance(node, Expr):
-            yield node
-        elif isinstance(node, _STATEMENTS):
-            continue
-        if inner := parts(node):
-            inner.reverse()
-            todo += inner
+        part = todo.pop()
+        is_expr, inner = _WAYS[type(part)]
+        if is_expr:
+            if id(part) in found:
+                continue
+            found[id(part)] = part  # type: ignore[assignment]  # as was just seen
+        if inner is not None:
+            todo += inner(part)
+    return tuple(found.values())
+
+
+class _Ways(dict[type, tuple[bool, "Callable[[object], tuple[object, ...]] | None"]]):
+    """By type of node: is it an expression, and what gives its parts, last to first."""
+
+    def __missing__(self, kind: type) -> tuple[bool, Callable[[object], tuple[object, ...]] | None]:
+        inner = None if kind in _STATEMENTS else _backwards(kind)
+        self[kind] = issubclass(kind, Expr), (lambda buffer: walk(buffer)[::-1]) if kind is Buffer else inner
+        return self[kind]
+
+
+_WAYS = _Ways()
 
 
 def substituted(
@@ -98,54 +157,88 @@ def substituted(
 
     renewed: hears of every node that was built again for that, and of what it has become.
     """
-    found = by.get(id(node))
-    if found is not None:
-        return found  # type: ignore[return-value]  # an Expr for an Expr
-    made = _with_parts(node, lambda part: substituted(part, by, renewed))
-    if made is not node:
-        renewed(node, made)
-    return made
+    done: dict[int, object] = dict(by)
+
+    def visit(part: object) -> object:
+        known = done.get(id(part))
+        if known is None:
+            known = done[id(part)] = _with_parts(part, visit)
+            if known is not part:
+                renewed(part, known)
+        return known
+
+    return visit(node)  # type: ignore[return-value]  # an Expr for an Expr
 
 
 def rewrite(node: Node, change: Callable[[Expr], Expr | None]) -> Node:
     """``node`` with every expression replaced by ``change`` of it, inside out; None keeps it.
 
-    Parts are rewritten first; a node whose parts did not change is returned as it is.
+    Parts are rewritten first, once each; a node whose parts did not change is returned as it is.
     """
-    result = _with_parts(node, lambda part: rewrite(part, change))
-    if isinstance(result, Expr) and (new := change(result)) is not None:
-        return new  # type: ignore[return-value]  # an Expr for an Expr
-    return result
+    done: dict[int, object] = {}
+
+    def visit(part: object) -> object:
+        known = done.get(id(part))
+        if known is None:
+            known = _with_parts(part, visit)
+            if isinstance(known, Expr) and (new := change(known)) is not None:
+                known = new
+            done[id(part)] = known
+        return known
+
+    return visit(node)  # type: ignore[return-value]  # an Expr for an Expr
 
 
 def _with_parts(node: Node, change: Callable[[object], object]) -> Node:
     kind = type(node)
     if kind is tuple:
         parts = tuple([part if type(part) in _PLAIN else change(part) for part in node])  # type: ignore[attr-defined]
-        return parts if any(map(is_not, parts, node)) else node  # type: ignore[return-value,call-overload]
+        return parts if any(map(operator.is_not, parts, node)) else node  # type: ignore[return-value,call-overload]
     changed = {}
     for name in _fields(kind):
         part = getattr(node, name)
         if part is not _NOTHING and type(part) not in _PLAIN and (new := change(part)) is not part:
             changed[name] = new
-    return replace(node, **changed) if changed else node  # type: ignore[type-var]  # of nodes, all dataclasses
+    return replace(node, **changed) if changed else node
 
 
-def map_buffers(node: Node, change: Callable[[Buffer], Buffer]) -> Node:
+def map_buffers(
+    node: Node, change: Callable[[Buffer], Buffer], renewed: Callable[[object, object], None] = lambda old, new: None
+) -> Node:
     """``node`` (an expression, a statement, a body) with every buffer in it replaced by ``change`` of it.
 
-    A view is changed after the buffer that it views.
+    A view is changed after the buffer that it views. renewed: as of `substituted`.
     """
-    result = _with_parts(node, lambda part: map_buffers(part, change))
-    return change(result) if isinstance(result, Buffer) else result  # type: ignore[return-value]  # a Buffer for a Buffer
+    done: dict[int, object] = {}
+
+    def visit(part: object) -> object:
+        known = done.get(id(part))
+        if known is None:
+            known = _with_parts(part, visit)
+            known = done[id(part)] = change(known) if isinstance(known, Buffer) else known
+            if known is not part:
+                renewed(part, known)
+        return known
+
+    return visit(node)  # type: ignore[return-value]  # a Buffer for a Buffer
 
 
-def statements(body: Body) -> Iterator[Stmt]:
+def statements(body: Body) -> list[Stmt]:
     """Every statement of ``body``, each before those inside it."""
+    found: list[Stmt] = []
+    _collect(body, found)
+    return found
+
+
+def _collect(body: Body, found: list[Stmt]) -> None:
     for stmt in body:
-        yield stmt
-        for inner in bodies(stmt):
-            yield from statements(inner)
+        found.append(stmt)
+        kind = type(stmt)
+        if kind is If:
+            _collect(stmt.then, found)  # type: ignore[union-attr]  # an If
+            _collect(stmt.orelse, found)  # type: ignore[union-attr]
+        elif kind is For or kind is While:
+            _collect(stmt.body, found)  # type: ignore[union-attr]
 
 
 def bodies(stmt: Stmt) -> tuple[Body, ...]:
@@ -160,11 +253,13 @@ def assigned(body: Body) -> frozenset[str]:
     return frozenset(stmt.var.name for stmt in statements(body) if isinstance(stmt, Assign))
 
 
-def expressions(stmt: Stmt) -> Iterator[Expr]:
-    """Every expression of one statement, without those of statements inside it."""
-    for name in _fields(type(stmt)):
-        if name not in _BODIES:
-            yield from walk(getattr(stmt, name))
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    """Every expression of one statement, once, without those of statements inside it."""
+    known: tuple[Expr, ...] | None = getattr(stmt, "_walked", None)
+    if known is None:
+        known = _found([getattr(stmt, name) for name in _fields(type(stmt))[::-1] if name not in _BODIES])
+        object.__setattr__(stmt, "_walked", known)
+    return known
 
 
 def rewrite_values(stmt: Stmt, change: Callable[[Expr], Expr | None]) -> Stmt:

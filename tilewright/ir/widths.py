@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INT32, INT64
 from tilewright.ir.build import as_expr, binary, cast, unary
-from tilewright.ir.expr import Binary, Cast, Expr, Unary, Value, const_value
+from tilewright.ir.expr import Binary, Cast, Expr, Unary, Value
 from tilewright.ir.intervals import limits
 from tilewright.ir.sums import is_ring
 from tilewright.layout import TileLayout
@@ -28,16 +28,15 @@ def is_far(buffer: Buffer, facts: RangeFacts) -> bool:
     """May an element of the buffer be 2**31 or more elements from the start of its storage? On a chip none is."""
     if buffer.space != "global":
         return False
-    sizes = [buffer.shape[0] if buffer.layout is None else buffer.layout.cosize("m"), buffer.elem_offset]
+    sizes = [buffer.flat().shape[0], buffer.elem_offset]
     return sum(_most(size, facts) for size in sizes) > MOST_NEAR
 
 
 def has_wide_strides(buffer: Buffer, facts: RangeFacts) -> bool:
-    """May an index inside of the buffer times its stride, a number, be beyond 32 bits?"""
+    """May an index inside of the buffer times its stride be beyond 32 bits?"""
     if not isinstance(buffer.layout, TileLayout):
         return False
-    known = [(it.extent, const_value(it.stride)) for it in buffer.layout.shard]
-    return sum(_most(extent, facts) * abs(int(stride or 0)) for extent, stride in known) > MOST_NEAR
+    return sum(_most(it.extent, facts) * abs(_most(it.stride, facts)) for it in buffer.layout.shard) > MOST_NEAR
 
 
 def _most(value: Value, facts: RangeFacts) -> int:

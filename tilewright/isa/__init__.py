@@ -15,8 +15,10 @@ In the order in which to read:
     sync, fences, warp  threads that meet, order and tell each other; mbarrier: phases, by the bits of mbarrier_state
     tcgen05_alloc, tcgen05_ldst, tcgen05_cp, tcgen05_sync
                         tensor memory; descriptors and descriptor_rows: how it finds matrices in shared memory
+    wgmma, wgmma_values, wgmma_atoms
+                        products of a warpgroup, on matrices of shared memory
     operations          what asynchronous families have in common
-    math, fma, bits, arith, convert
+    math, fma, bits, arith, convert, extremes, rounded
                         numbers of one thread
     printing            ``printf``, and ways to stop
 """
@@ -40,6 +42,8 @@ from tilewright.isa.tcgen05_alloc import *  # noqa: F403
 from tilewright.isa.tcgen05_cp import *  # noqa: F403
 from tilewright.isa.tcgen05_ldst import *  # noqa: F403
 from tilewright.isa.warp import *  # noqa: F403
+from tilewright.isa.wgmma import *  # noqa: F403
+from tilewright.isa.wgmma_atoms import *  # noqa: F403
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):  # noqa: F405  # Python's own
     importlib.import_module(f"{__name__}.{_module}")

@@ -1,4 +1,5 @@
-"""Arithmetic of half and bfloat16: one instruction, one rounding. What an architecture lacks goes through float32.
+"""Arithmetic of half, bfloat16 and pairs of float32: one instruction, one rounding. What halves lack goes through
+float32.
 
 These rows are no names of the language (``a + b`` is); they say how the operators of two dtypes are spelled in PTX,
 from which architecture on, and what they mean. Source: PTX ISA, "Half Precision Floating Point Instructions"; for
@@ -43,6 +44,7 @@ _TYPES = {  # PTX's name, elements, the first architecture with add, sub and mul
     "float16x2": ("f16x2", 2, "sm_75"),
     "bfloat16": ("bf16", 1, "sm_90"),
     "bfloat16x2": ("bf16x2", 2, "sm_90"),
+    "float32x2": ("f32x2", 2, "sm_100"),
 }
 
 
@@ -53,6 +55,8 @@ def _on_bits(operator: Callable[..., Lanes], name: str) -> Callable[[Lanes, Lane
 
     def execute(a: Lanes, b: Lanes) -> Lanes:
         exact = operator(*(np.ascontiguousarray(side).view(element).astype(np.float32) for side in (a, b)))
+        if element == np.float32:
+            return np.asarray(exact).view(register)
         return half_bits(exact, element).view(register)
 
     return execute
@@ -77,11 +81,12 @@ def larger(a: Lanes, b: Lanes) -> Lanes:
 ARITHMETIC = {
     (op, name): NumberRow(
         f"{opcode}.rn.{ptx} %0, %1, %2;",
-        *(("b16", ("b16", "b16")) if lanes == 1 else ("b32", ("b32", "b32"))),
+        f"b{dtype(name).bits}",
+        (f"b{dtype(name).bits}",) * 2,
         since(first),
         SOURCE,
         _on_bits(operator, name),
     )
     for op, (opcode, operator) in _OPERATORS.items()
-    for name, (ptx, lanes, first) in _TYPES.items()
+    for name, (ptx, _, first) in _TYPES.items()
 }

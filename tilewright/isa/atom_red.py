@@ -1,9 +1,10 @@
 """atom and red: a place is read, combined with a value and written back with nobody in between.
 
 Both have an order and a scope, as `tilewright.isa.strong` has. ``atom`` gives what stood there before, ``red`` nothing:
-it never takes anything over. Lanes that meet at one address go one after the other: here lane 0 first, on hardware in
-any order. CUDA's functions, `tilewright.isa.atomics`, are
-``relaxed`` at ``gpu`` scope. Source: PTX ISA, "Parallel Synchronization and Communication Instructions: atom, red".
+it never takes anything over. Words of 128 bits are two registers of 64, low and high; what stood there goes to two
+more. Lanes that meet at one address go one after the other: here lane 0 first, on hardware in any order. CUDA's
+functions, `tilewright.isa.atomics`, are ``relaxed`` at ``gpu`` scope. Source: PTX ISA, "Parallel Synchronization and
+Communication Instructions: atom, red".
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tilewright.isa.atomics import compared, exchanged
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.places import SCOPES, check_place, everywhere, nbytes, newer, scope_of, sem_of
-from tilewright.isa.table import Form, Operand, Spellings, instruction, reads
+from tilewright.isa.table import Form, Operand, Spellings, instruction, reads, writes
 
 __all__: list[str] = []
 
@@ -150,3 +151,55 @@ for _name in ORDERS:
                     for _form in _forms(_name, _operation, _does.combine, _kinds, _first, _does.values[-1])
                 ),
             )
+
+# 128 bits, which registers hold in halves.
+WIDE = np.dtype([("low", np.uint64), ("high", np.uint64)])
+TEXT = "{{{{ .reg .b128 old, {made}; {moves} {{mnemonic}} old, [{{ptr}}], {made}; mov.b128 {{old}}, old; }}}}"
+MOVE = "mov.b128 {0}, {{{{{{{0}_low}}, {{{0}_high}}}}}};"
+
+
+def _wide(combine: Callable[..., Lanes]) -> Callable[..., Lanes]:
+    def execute(memory: Memory, address: Lanes, *halves: Lanes) -> Lanes:
+        """The halves of what stood there; halves: low and high of each value."""
+        words = np.zeros((len(halves) // 2, *np.broadcast_shapes(*(half.shape for half in halves))), WIDE)
+        for k, half in enumerate(halves):
+            words[("low", "high")[k % 2]][k // 2] = half
+        olds = memory.atomic(address, combine, *words)
+        return np.stack((olds["low"], olds["high"]), axis=-2)
+
+    return execute
+
+
+for _operation in ("exch", "cas"):
+    _does = OPERATIONS[_operation]
+    _halves = tuple(f"{_value}_{_half}" for _value in _does.values for _half in ("low", "high"))
+    instruction(
+        f"ptx.atom.{_operation}.b128",
+        params=("ptr", *_halves, "*old"),
+        keywords={"sem": "relaxed", "scope": "gpu", "space": None},
+        operands=(
+            reads("ptr", "place"),
+            *(reads(_half, "b64") for _half in _halves),
+            writes("*old", "b64"),
+        ),
+        pattern=TEXT.format(made=", ".join(_does.values), moves=" ".join(map(MOVE.format, _does.values))),
+        check=check_place,
+        doc=f"{_does.doc}, 16 bytes; the two registers `old` get what stood there.",
+        forms=tuple(
+            Form(
+                f"atom{{sem}}{{scope}}{{space}}.{_operation}.b128",
+                newer("sm_90", _reach.first, _scopes.first),
+                SOURCE.format("atom"),
+                {
+                    "sem": {order: f".{order}" for order in ORDERS["atom"]},
+                    "scope": _scopes.spellings,
+                    "space": _reach.spellings,
+                },
+                _wide(_does.combine),
+                on=_reach.on,
+                registers=2,
+                effects=read_and_written("ptr", _reach.space, 16, sem=sem_of, scope=scope_of),
+            )
+            for _reach, _scopes in everywhere(SCOPES)
+        ),
+    )

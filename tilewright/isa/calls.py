@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import IntEnum
-from functools import lru_cache, reduce
+from functools import reduce
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ from tilewright.ir import (
 from tilewright.ir.convert import converted
 from tilewright.isa.refusals import misused, no_form, usage, written
 from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Instruction, Operand, lookup
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,7 +42,7 @@ UINT32 = dtype("uint32")
 ADDRESSES = ("shared", "global", "generic")
 
 
-def call(name: str, *args: object, **kwargs: object) -> Expr:
+def call(name: str, /, *args: object, **kwargs: object) -> Expr:
     """``T.<name>(*args, **kwargs)`` as an expression, checked against the table.
 
     It is a `Call`; where a row widens narrow floats, a `Cast` around one. A vector operand may be a tuple or list of
@@ -70,6 +70,7 @@ def call(name: str, *args: object, **kwargs: object) -> Expr:
     bound = bind(made)
     result = bound.result
     made = replace(made, dtype=result)
+    object.__setattr__(made, "_bound", bound)
     return cast(made, kind) if kind is not None and kind != computed and result == computed else made
 
 
@@ -244,7 +245,7 @@ def _expression(row: Instruction, operand: Operand, value: object, typed: DType 
     if isinstance(value, (Buffer, Region)):  # its first element
         region = value.region() if isinstance(value, Buffer) else value
         value = region.buffer.ptr_to([start for start, _ in region.box])
-    if operand.kind == "text":
+    if operand.kind in ("text", "symbol"):
         if not isinstance(value, str):
             raise InstructionError(f"{what} is a Python string", given=written(value))
         return value
@@ -336,12 +337,19 @@ _ADDRESS: Mapping[str, Callable[[str, object], Expr]] = {
 }
 
 
-@lru_cache(maxsize=4096)
 def bind(made: Call) -> Bound:
-    """The row, modifiers and operands of a call.
+    """The row, modifiers and operands of a call, found once.
 
     Raises InstructionError where no form has these modifiers, or the register count is wrong.
     """
+    try:
+        return made._bound  # type: ignore[return-value]  # as it was set
+    except AttributeError:
+        object.__setattr__(made, "_bound", bound := _bound(made))
+        return bound
+
+
+def _bound(made: Call) -> Bound:
     row = lookup(made.op)
     positional, keywords = _arranged(row, made.args, dict(made.attrs))
     mods: dict[str, Argument] = {}

@@ -7,12 +7,14 @@ others. Sources: PTX ISA, "mapa", "barrier.cluster".
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import Form, Sync, counts, instruction, reads
 
-__all__ = ["map_rank"]
+__all__ = ["map_pointer", "map_rank"]
 
 MAPA = 'PTX ISA, "Data Movement and Conversion Instructions: mapa"'
 BARRIER = 'PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"'
@@ -28,24 +30,22 @@ def rank_of(machine: Machine, address: Lanes) -> Lanes:
     return machine.rank_of(address).astype("uint32")
 
 
-for _name in ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank"):
+def map_pointer(machine: Machine, address: Lanes, rank: Lanes) -> Lanes:
+    """The pointer to the same place in the CTA of that rank."""
+    own = machine.to_shared(address)
+    return (address - own + machine.on_rank(own, rank)).astype("uint64")
+
+
+def _mapping_row(name: str, kind: str, text: str, execute: Callable[..., Lanes], result: str, doc: str) -> None:
     instruction(
-        _name,
+        name,
         params=("ptr", "rank"),
-        operands=(reads("ptr", "shared"), counts("rank")),
+        operands=(reads("ptr", kind), counts("rank")),
         pattern="{result}, {ptr}, {rank}",
-        doc="The same place in the CTA of that rank in the cluster: an address for what takes shared::cluster.",
-        forms=(
-            Form(
-                "mapa.shared::cluster.u32",
-                since("sm_90"),
-                MAPA,
-                execute=map_rank,
-                on="machine",
-                result=dtype("uint32"),
-            ),
-        ),
+        doc=f"The same place in the CTA of that rank in the cluster: {doc}.",
+        forms=(Form(text, since("sm_90"), MAPA, execute=execute, on="machine", result=dtype(result)),),
     )
+
 
 instruction(
     "ptx.getctarank",
@@ -64,6 +64,11 @@ instruction(
         ),
     ),
 )
+
+_mapping_row("ptx.mapa", "shared", "mapa.shared::cluster.u32", map_rank, "uint32",
+             "an address for what takes shared::cluster")  # fmt: skip
+for _name in ("ptx.map_shared_rank", "cuda.map_shared_rank"):
+    _mapping_row(_name, "generic", "mapa.u64", map_pointer, "uint64", "a generic address, of 64 bits")
 
 _ALIGNED = {True: ".aligned", False: ""}
 

@@ -228,27 +228,27 @@ class MatrixDescriptor:
         return "\n".join(lines)
 
 
-def descriptor_addresses(bits: NDArray[np.uint64], rows: int, row_bytes: int) -> NDArray[np.int64]:
-    """`MatrixDescriptor.addresses` of (n,) descriptors of tcgen05, K-major: (n, rows, units).
-
-    Raises InstructionError where one is none.
-    """
+def descriptor_addresses(
+    bits: NDArray[np.uint64], rows: int, row_bytes: int, major: str = "K", generation: str = "sm_100"
+) -> NDArray[np.int64]:
+    """`MatrixDescriptor.addresses` of (n,) descriptors: (n, rows, units). Raises InstructionError where one is none."""
     distinct, which = np.unique(bits, return_inverse=True)
-    return np.stack([_addresses_of(int(one), rows, row_bytes) for one in distinct])[which.reshape(-1)]
+    found = np.stack([_addresses_of(int(one), rows, row_bytes, major, generation) for one in distinct])
+    return found[which.reshape(-1)]
 
 
-def descriptor_trouble(bits: int, rows: int, row_bytes: int) -> str:
+def descriptor_trouble(bits: int, rows: int, row_bytes: int, major: str = "K", generation: str = "sm_100") -> str:
     """Why `descriptor_addresses` refuses these 64 bits; empty where it does not."""
     try:
-        _addresses_of(bits, rows, row_bytes)
+        _addresses_of(bits, rows, row_bytes, major, generation)
     except InstructionError as error:
         return f"{error.what} is {error.given}; it may be {error.allowed}"
     return ""
 
 
 @lru_cache(maxsize=1024)
-def _addresses_of(bits: int, rows: int, row_bytes: int) -> NDArray[np.int64]:
-    return MatrixDescriptor.decode(bits).addresses(rows, row_bytes)
+def _addresses_of(bits: int, rows: int, row_bytes: int, major: str, generation: str) -> NDArray[np.int64]:
+    return MatrixDescriptor.decode(bits, generation).addresses(rows, row_bytes, major)
 
 
 def _check_field(name: str, value: int, bits: Bits) -> None:

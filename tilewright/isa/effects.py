@@ -24,6 +24,7 @@ __all__ = [
     "Issue",
     "Mods",
     "ProxyFence",
+    "RegisterFence",
     "Signal",
     "Space",
     "Sync",
@@ -105,12 +106,18 @@ def read_and_written(
 class Fence:
     """A form that orders the thread's accesses before it against those after it, as the threads of ``scope`` see them.
 
-    sem: sc, acq_rel, acquire or release. only: the sole thing that it orders; "mbarrier.init" for m-barriers' making.
+    sem: sc, acq_rel, acquire or release. only: the sole thing that it orders; "mbarrier.init" for m-barriers' making,
+    "shared" for accesses of shared memory.
     """
 
     sem: Word
     scope: Word
     only: str = ""
+
+    @property
+    def is_of_shared(self) -> bool:
+        """Does it order accesses of shared memory alone?"""
+        return self.only == "shared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,20 @@ class ProxyFence:
     space: Word = ""
     side: Word = "both"
     scope: Word = ""
+
+    @property
+    def is_of_shared(self) -> bool:
+        """Is it, of a pair, a fence of accesses of shared memory too?"""
+        return self.side != "both" and str(self.space).startswith("shared")
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterFence:
+    """A form that orders what a warp did to its registers before it against the operations of a group after it, which
+    are ``fenced``.
+    """
+
+    group: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +199,18 @@ class Issue:
 
     group: what is counted together by the thread, warp or warpgroup that issues it; "" for none.
     in_order_after: instructions whose operations come first without anyone's waiting, where the same one has issued
-    both. holds: operands whose registers it goes on reading; those of all others it has read when it is issued.
+    both, with the same modifiers ``alike``. holds: operands whose registers it goes on reading; those of all others it
+    has read when it is issued. accumulates: a condition among the operands; where it is false, registers that the form
+    updates are written and not read. fenced: a `RegisterFence` of the group stands between what else touched its
+    registers and the operation, and nothing but the group's touches them before the wait, not even to read.
     """
 
     group: str = ""
     in_order_after: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
+    accumulates: str = ""
+    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,4 +232,4 @@ class Wait:
     reads: bool = False
 
 
-Effect = Access | Sync | Fence | ProxyFence | Signal | Issue | Commit | Wait
+Effect = Access | Sync | Fence | ProxyFence | RegisterFence | Signal | Issue | Commit | Wait

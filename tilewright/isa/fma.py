@@ -14,7 +14,7 @@ from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Form, instruction, reads
 
-__all__ = ["fma_double", "fma_narrow"]
+__all__ = ["fma_double", "fma_narrow", "sum_to_odd"]
 
 SOURCE = 'PTX ISA, "Floating Point Instructions: fma"'
 _SPLIT = 134217729.0  # 2**27 + 1: cuts a float64 into halves of 26 bits
@@ -35,7 +35,7 @@ def _two_product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
     return product, low_a * low_b - (((product - high_a * high_b) - low_a * high_b) - high_a * low_b)
 
 
-def _sum_to_odd(a: Lanes, b: Lanes) -> Lanes:
+def sum_to_odd(a: Lanes, b: Lanes) -> Lanes:
     """a + b in float64; an inexact sum takes the neighbour whose last bit is 1."""
     total, lost = _two_sum(a, b)
     even = (total.view(np.int64) & 1) == 0
@@ -46,7 +46,7 @@ def _sum_to_odd(a: Lanes, b: Lanes) -> Lanes:
 def fma_narrow(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     """Exact for float32, float16 and bfloat16."""
     wide_a, wide_b, wide_c = np.broadcast_arrays(*(value.astype(np.float64) for value in (a, b, c)))
-    return _sum_to_odd(wide_a * wide_b, wide_c).astype(a.dtype)
+    return sum_to_odd(wide_a * wide_b, wide_c).astype(a.dtype)
 
 
 def fma_double(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
@@ -54,7 +54,7 @@ def fma_double(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     high, low = _two_product(a, b)
     total, lost = _two_sum(c, low)
     top, rest = _two_sum(high, total)
-    exact = top + _sum_to_odd(lost, rest)
+    exact = top + sum_to_odd(lost, rest)
     return np.where(np.isfinite(exact), exact, a * b + c)
 
 

@@ -19,6 +19,7 @@ from tilewright.isa.effects import (
     Issue,
     Mods,
     ProxyFence,
+    RegisterFence,
     Signal,
     Sync,
     Wait,
@@ -27,6 +28,8 @@ from tilewright.isa.effects import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from tilewright.isa.machine import Addresses, Lanes
     from tilewright.isa.products import MatrixProduct
@@ -57,7 +60,8 @@ class Form:
 
     text: the PTX mnemonic with a ``{hole}`` per modifier, or a C++ expression with a ``{hole}`` per operand and
     modifier when ``language`` is "cuda". modifiers: for each, what it means -> how it is spelled; ``dtype`` is set by
-    the operands of kind "typed". helper: C++ functions that the text uses, emitted once.
+    the operands of kind "typed". helper: C++ functions that the text uses, emitted once;
+    it may be the name of an operand of kind "symbol" that has them.
     registers: length of the vector operand, or of each by name.
 
     on: a key of `RUNS_ON`. `execute` gets that first, see `tilewright.isa.machine`; then the operands it reads, in the
@@ -83,6 +87,8 @@ class Form:
     returns what goes to the written accesses, then what goes to the written registers. The first axis of all tells
     issuers apart: threads, whose operands are (n,) or (n, registers); warps, (n, 32) or (n, registers, 32);
     warpgroups, the same with 128. Without `execute`, the bytes of the one read access go to the one written.
+    joined: of several in a row that update the same registers, what the read accesses of one would find that does all
+    that they do: from a list of what those of each found, and the modifiers in ``passes``; None if there is none.
     source: the section that says so.
     """
 
@@ -98,6 +104,7 @@ class Form:
     moves: bool = False
     validity: Callable[..., object] | None = None
     addresses: Callable[..., Mapping[str, Addresses]] | None = None
+    joined: Callable[..., list[NDArray[Any]] | None] | None = None
     takes: tuple[str, ...] = ()
     product: Callable[[Mods], MatrixProduct | None] | None = None
     ready: Callable[..., object] | None = None
@@ -133,9 +140,9 @@ class Form:
         return self._only(Sync)
 
     @cached_property
-    def fence(self) -> Fence | ProxyFence | None:
+    def fence(self) -> Fence | ProxyFence | RegisterFence | None:
         """Which of the thread's accesses before it it orders against which of those after it."""
-        return self._only(Fence) or self._only(ProxyFence)
+        return self._only(Fence) or self._only(ProxyFence) or self._only(RegisterFence)
 
     @cached_property
     def signals(self) -> tuple[Signal, ...]:
@@ -204,14 +211,14 @@ class Form:
         """A word that may depend on the modifiers."""
         return what(mods) if callable(what) else what
 
-    def fence_of(self, mods: Mods) -> Fence | ProxyFence | None:
+    def fence_of(self, mods: Mods) -> Fence | ProxyFence | RegisterFence | None:
         """The fence that it is with these modifiers: all words are strings."""
         fence = self.fence
         if isinstance(fence, Fence):
             return Fence(self.word(fence.sem, mods), self.word(fence.scope, mods), fence.only)
         if isinstance(fence, ProxyFence):
             return ProxyFence(fence.proxy, *(self.word(one, mods) for one in (fence.space, fence.side, fence.scope)))
-        return None
+        return fence
 
     def registers_of(self, operand: str, mods: Mods) -> int:
         """The length of the vector ``operand``."""

@@ -11,7 +11,7 @@ import re
 
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, choices
-from tilewright.layout import S, TileLayout, laneid
+from tilewright.layout import S, TileLayout, laneid, mma_fragment_layout
 
 __all__ = ["matrix_fragment", "mma_fragment", "mma_shape"]
 
@@ -36,21 +36,16 @@ def mma_fragment(shape: str, operand: str, element: str) -> TileLayout:
 
     Raises InstructionError for an unknown operand, or a dtype whose row of K is not 16 or 32 bytes.
     """
-    k = mma_shape(shape)[2]
+    m, n, k = mma_shape(shape)
     bits = dtype(element).bits
-    if operand in ("C", "D"):
-        return S[(2, 8, 4, 2) : (2, 4 @ laneid, 1 @ laneid, 1)]
-    if operand not in ("A", "B"):
+    if operand not in ("A", "B", "C", "D"):
         raise InstructionError(f"mma has no operand {operand!r}", given=operand, allowed=choices(operand, "ABCD"))
-    if k * bits not in (128, 256):
+    if operand in ("A", "B") and k * bits not in (128, 256):
         raise InstructionError(
             f"{shape} has no {element}", given=f"{k} elements of {bits} bits along K", allowed="128 or 256 bits along K"
         )
-    per_register, steps = 32 // bits, k * bits // 128  # elements of a register; blocks of 16 bytes along K
-    along_k = (steps, 4, per_register)
-    if operand == "A":
-        return S[(2, 8, *along_k) : (per_register, 4 @ laneid, 2 * per_register, 1 @ laneid, 1)]
-    return S[(*along_k, 8) : (per_register, 1 @ laneid, 1, 4 @ laneid)]
+    sizes = {"A": (m, k), "B": (k, n), "C": (m, n), "D": (m, n)}
+    return mma_fragment_layout(operand, sizes[operand], element)
 
 
 def matrix_fragment(shape: str, num: int, *, trans: bool) -> TileLayout:

@@ -57,6 +57,12 @@ class MmaAtom:
         """The architectures that have it."""
         return self.form.arch
 
+    @property
+    def shapes(self) -> dict[str, tuple[str, tuple[int, int]]]:
+        """The names and the extents of the dimensions of A, B and C."""
+        m, n, k = mma_shape(self.shape)
+        return {"A": ("M / K", (m, k)), "B": ("K / N", (k, n)), "C": ("M / N", (m, n))}
+
     def element(self, operand: str) -> str:
         """The dtype of operand "D", "A", "B" or "C"."""
         return DTYPES[self.types["DABC".index(operand)]]

@@ -8,6 +8,7 @@ fast math). Narrow floats are computed in float32. Source: CUDA C++ Programming 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -75,6 +76,7 @@ _FUNCTIONS = {
     "sinh": _Function("sinh", np.sinh, "the hyperbolic sine", (3, 2)),
     "cosh": _Function("cosh", np.cosh, "the hyperbolic cosine", (2, 2)),
     "tanh": _Function("tanh", np.tanh, "the hyperbolic tangent", (2, 2)),
+    "erf": _Function("erf", np.vectorize(math.erf, otypes=[np.float64]), "the error function", (2, 2)),
     "atan2": _Function("atan2", np.arctan2, "the angle of the point (x, y)", (3, 2), params=("y", "x")),
     "pow": _Function("pow", np.power, "x to the power y", (4, 2), params=("x", "y")),
     "hypot": _Function("hypot", np.hypot, "the length of (x, y)", (3, 2), params=("x", "y")),

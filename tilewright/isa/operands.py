@@ -51,6 +51,7 @@ KINDS = {
     "typed": Kind("a value; all typed operands of a call are brought to one dtype, which is the modifier `dtype`"),
     "value": Kind("a value of whatever dtype it has; `execute` gets a tuple of arrays for ``*args``"),
     "text": Kind("a Python string; `execute` gets it as it is"),
+    "symbol": Kind("a Python string that stands in C++ as it is: a name, or the text of functions"),
     "imm": Kind("an integer constant that stands in the text itself"),
     "note": Kind("a number for the simulator alone: it never reaches the text"),
 }

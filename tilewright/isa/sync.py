@@ -6,7 +6,7 @@ Sources: CUDA C++ Programming Guide, "Synchronization Functions" and "Warp Synch
 from __future__ import annotations
 
 from tilewright.isa.arch import since
-from tilewright.isa.table import Form, Sync, counts, instruction
+from tilewright.isa.table import BY_MASK, Fence, Form, Sync, counts, instruction
 
 __all__: list[str] = []
 
@@ -26,6 +26,23 @@ instruction(
     operands=(),
     doc="The lanes of the warp wait for each other; their memory accesses are ordered.",
     forms=(Form("__syncwarp()", since("sm_75"), GUIDE, effects=(Sync("warp"),), language="cuda"),),
+)
+instruction(
+    "ptx.bar.warp.sync",
+    params=("mask",),
+    operands=(counts("mask"),),
+    pattern="{mask}",
+    lanes=BY_MASK,
+    doc="The lanes that ``mask`` names, who all execute it, wait for each other; their memory accesses are ordered.",
+    forms=(
+        Form(
+            "bar.warp.sync",
+            since("sm_75"),
+            'PTX ISA, "Parallel Synchronization and Communication Instructions: bar.warp.sync"',
+            execute=lambda mask: None,
+            effects=(Fence("acq_rel", "warp"),),
+        ),
+    ),
 )
 instruction(
     "cuda.warpgroup_sync",

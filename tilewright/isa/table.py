@@ -16,7 +16,19 @@ from tilewright.dtypes import DType, dtype
 from tilewright.errors import InstructionError, TargetError, choices
 from tilewright.ir import Expr
 from tilewright.isa.arch import Arch
-from tilewright.isa.effects import Access, Commit, Effect, Fence, Issue, Mods, ProxyFence, Signal, Sync, Wait
+from tilewright.isa.effects import (
+    Access,
+    Commit,
+    Effect,
+    Fence,
+    Issue,
+    Mods,
+    ProxyFence,
+    RegisterFence,
+    Signal,
+    Sync,
+    Wait,
+)
 from tilewright.isa.forms import GIVEN, LEFT_OUT, RUNS_ON, Form, Spellings
 from tilewright.isa.operands import (
     CONSTRAINTS,
@@ -59,6 +71,7 @@ __all__ = [
     "Mods",
     "Operand",
     "ProxyFence",
+    "RegisterFence",
     "Signal",
     "Spellings",
     "Sync",
@@ -90,8 +103,8 @@ class Instruction:
 
     params: arguments in the language's order, modifiers and operands mixed, ``*r`` takes the rest; keywords: name ->
     default or `REQUIRED`; an operand with the default None may be left out, see `LEFT_OUT`. operands: in the order of
-    the assembler. pattern: how they stand after the mnemonic, or where it holds ``{mnemonic}``, the whole text;
-    ``{result}`` is the register of the call's value.
+    the assembler. pattern: how they stand after the mnemonic, or where it holds ``{mnemonic}``, the whole text, with
+    modifiers that are no part of the mnemonic; ``{result}`` is the register of the call's value.
     folds: keywords that are added to an operand, so many bits up, when the call is made: ``{"row": ("taddr", 16)}``.
     widens: narrow floats are computed in float32 and rounded once at the end. check: raises InstructionError for what
     modifiers and register counts do not tell. agrees: a modifier that all such rows of a kernel must have in common.
@@ -180,13 +193,22 @@ class Bound:
         ptx = self.form.language == "ptx"
         vector = _braced if ptx else _continued
         joined = {name: value if isinstance(value, str) else vector(value) for name, value in operands.items()}
-        joined |= {name: _quoted(value) for name, value in self.texts.items()}
+        joined |= {one.name: self._text(one) for one in self.instruction.operands if one.name in self.texts}
         if not ptx:
-            return self.form.text.format(**self.form.spellings(self.mods), **joined)
+            return self.form.text.format(**self.form.spellings(self.mods), **joined).replace("(, ", "(", 1)
         pattern = self.form.pattern or self.instruction.pattern
         if "{mnemonic}" in pattern:
-            return pattern.format(mnemonic=self.mnemonic, **joined)
+            return pattern.format(mnemonic=self.mnemonic, **{**self.form.spellings(self.mods), **joined})
         return f"{self.mnemonic} {pattern.format(**joined)}".rstrip() + ";"
+
+    def _text(self, operand: Operand) -> str:
+        text = self.texts[operand.name]
+        return text if operand.kind == "symbol" else _quoted(text)
+
+    @property
+    def helper(self) -> str:
+        """The C++ functions that the text uses."""
+        return self.texts.get(self.form.helper, self.form.helper)
 
     def check_arch(self, target: Arch) -> None:
         """Raises TargetError, naming the first architecture that has the form, where ``target`` lacks it."""

@@ -19,11 +19,13 @@ from tilewright.ir import (
     Bind,
     Buffer,
     Component,
+    Computed,
     Const,
     Expr,
     Load,
+    Reduced,
     Region,
-    Store,
+    Tiled,
     Var,
     Vector,
     as_expr,
@@ -33,11 +35,13 @@ from tilewright.lang.builder import Builder
 from tilewright.lang.environment import Entry
 from tilewright.lang.expressions import BINARY
 from tilewright.lang.memory import new_buffer
+from tilewright.lang.meta import is_meta
 from tilewright.lang.parser import Parser, statement
+from tilewright.lang.tile_assignments import assign_tile, hold, is_single, region_of
 from tilewright.lang.types import ArrayType, LetType, TypeName
 from tilewright.lang.values import MetaValue
 
-__all__ = ["is_scalar"]
+__all__ = ["assigned", "define_scalar", "is_scalar"]
 
 FLOAT32 = dtype("float32")
 
@@ -64,7 +68,7 @@ def assign(parser: Parser, node: ast.Assign) -> None:
         return
     value = _evaluated(parser, node.targets[0], node.value)
     for target in node.targets:
-        _assign(parser, target, value)
+        assigned(parser, target, value)
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> bool:
@@ -79,7 +83,7 @@ def _assign_pairs(parser: Parser, targets: Sequence[ast.expr], nodes: Sequence[a
     """All values first, as Python does."""
     values = [_evaluated(parser, target, node) for target, node in zip(targets, nodes, strict=True)]
     for target, value in zip(targets, values, strict=True):
-        _assign(parser, target, value)
+        assigned(parser, target, value)
 
 
 def _evaluated(parser: Parser, target: ast.expr, node: ast.expr) -> object:
@@ -95,20 +99,23 @@ def _evaluated(parser: Parser, target: ast.expr, node: ast.expr) -> object:
     return value
 
 
-def _assign(parser: Parser, target: ast.expr, value: object) -> None:
+def assigned(parser: Parser, target: ast.expr, value: object) -> None:
+    """Give ``value`` to a target: a name, an element, a component, or a tuple of them."""
     meta = isinstance(value, MetaValue)
     plain = value.value if isinstance(value, MetaValue) else value
     if isinstance(target, ast.Name):
         _assign_name(parser, target.id, plain, meta=meta)
     elif isinstance(target, (ast.Tuple, ast.List)):
         for part, item in zip(target.elts, _unpacked(target.elts, plain), strict=True):
-            _assign(parser, part, MetaValue(item) if meta else item)
+            assigned(parser, part, MetaValue(item) if meta else item)
     elif isinstance(target, ast.Starred):
-        _assign(parser, target.value, MetaValue(plain))
+        assigned(parser, target.value, MetaValue(plain))
     elif isinstance(target, (ast.Subscript, ast.Attribute)) and (vector := _vector_of(parser, target)) is not None:
         _change_component(parser, target, vector, plain)
     elif isinstance(target, ast.Subscript):
         store(parser, target, plain)
+    elif isinstance(target, ast.Attribute) and is_meta(owner := parser.eval(target.value)):
+        setattr(owner, target.attr, plain)
     else:
         raise KernelError(
             f"`{ast.unparse(target)}` cannot be assigned in a kernel",
@@ -135,15 +142,29 @@ def _unpacked(targets: Sequence[ast.expr], value: object) -> list[object]:
 def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False) -> None:
     builder, env = parser.builder, parser.env
     entry = env.find(name)
+    if isinstance(value, (Computed, Reduced)) and not meta:
+        _check_place(parser, name, entry, value)
+        value = hold(value, name).buffer
     if not meta and is_scalar(value) and not _is_fresh(builder, value):
         if entry is not None and entry.kind in ("scalar", "place"):
             _change(builder, name, entry, value)
+            return
+        if entry is not None and isinstance(entry.value, Buffer) and entry.value.shape == (1,):
+            builder.write(Load(entry.value, (as_expr(0),)), value)  # type: ignore[arg-type]  # is_scalar says so
             return
         _check_assignable(parser, name, entry)
         define_scalar(parser, name, as_expr(value))  # type: ignore[arg-type]  # is_scalar says so
         return
     _check_assignable(parser, name, entry)
     env.define(name, value, _kind(builder, value, meta=meta))
+
+
+def _check_place(parser: Parser, name: str, entry: Entry | None, value: object) -> None:
+    """A name from outside of the block keeps its tile: what is computed is stored to that."""
+    if entry is not None and isinstance(entry.value, Tiled) and parser.env.is_outside(name):
+        raise KernelError(f"{name} is a tile from outside of this block", given=f"{name} = {value}",
+                          allowed="another name, or its elements", hint=f"{name}[:] = ...")  # fmt: skip
+    _check_assignable(parser, name, entry)
 
 
 def _is_fresh(builder: Builder, value: object) -> bool:
@@ -188,7 +209,7 @@ def _change(builder: Builder, name: str, entry: Entry, value: object) -> None:
     """Assign to a scalar, whose dtype is that of its first value."""
     target = entry.value
     if isinstance(target, Load):
-        _store(builder, target, value)
+        builder.write(target, value)  # type: ignore[arg-type]  # it is a scalar
     elif isinstance(target, Var):
         wider = value.dtype if isinstance(value, Expr) else FLOAT32
         first = builder.first.get(target.name, target)
@@ -224,44 +245,54 @@ def _change_component(parser: Parser, target: ast.Subscript | ast.Attribute, vec
 
 def store(parser: Parser, target: ast.Subscript, value: object) -> None:
     """``buf[i, j] = value``, converted to the buffer's dtype."""
-    place = parser.eval(target)
-    if isinstance(place, Region):
-        raise KernelError(
-            f"a region of {place.buffer.name} cannot be assigned",
-            given=ast.unparse(target),
-            allowed="one element: every index a number",
-            hint=f"Tx.copy({ast.unparse(target)}, ...)",
-            at=parser.source.span(target),
-        )
+    _store(parser, target, parser.eval(target), value)
+
+
+def _store(parser: Parser, target: ast.expr, place: object, value: object) -> None:
+    if isinstance(place, Region) or (isinstance(place, Load) and is_single(value)):
+        region = region_of(place)
+        assert region is not None, "an element is a region of one"
+        assign_tile(region, value)
+        return
     if not isinstance(place, Load):
         raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
     if not is_scalar(value):
         raise KernelError(f"an element of {place.buffer.name} is a number", given=written(value))
-    _store(parser.builder, place, value)
+    parser.builder.write(place, value)  # type: ignore[arg-type]  # is_scalar says so
 
 
-def _store(builder: Builder, place: Load, value: object) -> None:
-    new = builder.converted(value, place.dtype, f"an element of {place.buffer.name}")  # type: ignore[arg-type]
-    builder.emit(Store(place, new, at=builder.at))
+def _joined(parser: Parser, node: ast.AugAssign, old: object) -> object:
+    """What ``old op= value`` comes to."""
+    value = parser.eval(node.value)
+    try:
+        return BINARY[type(node.op)](old, value)
+    except TypeError as error:  # an operator that the values lack
+        raise parser.failed(node, error) from error
 
 
 @statement(ast.AugAssign)
 def augmented(parser: Parser, node: ast.AugAssign) -> None:
     target = node.target
     old = parser.eval(target)
+    if isinstance(target, ast.Subscript) and isinstance(old, Region):
+        _store(parser, target, old, _joined(parser, node, old))
+        return
     if not is_scalar(old) and not isinstance(target, ast.Name):
         raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
-    value = parser.eval(node.value)
-    try:
-        new = BINARY[type(node.op)](old, value)
-    except TypeError as error:  # an operator that the values lack
-        raise parser.failed(node, error) from error
+    if isinstance(old, Buffer):
+        hint = (
+            f"{target.id}[{'0' if old.shape == (1,) else ':'}] {ast.unparse(node).partition(' ')[2]}"
+            if isinstance(target, ast.Name)
+            else None
+        )
+        raise KernelError(f"{old.name} is a buffer, which has no value", given=ast.unparse(node), hint=hint)
+    new = _joined(parser, node, old)
     if isinstance(target, ast.Subscript) and isinstance(old, Load):
-        _store(parser.builder, replace(old), new)  # the same element: its index is evaluated once
+        parser.builder.write(replace(old), new)  # type: ignore[arg-type]  # the same element: its index is evaluated once
         return
     entry = parser.env.find(target.id) if isinstance(target, ast.Name) else None
     meta = entry is not None and entry.kind == "python" and not isinstance(new, Expr)
-    _assign(parser, target, MetaValue(new) if meta else new)
+    assigned(parser, target, MetaValue(new) if meta else new)
 
 
 @statement(ast.AnnAssign)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tilewright.dtypes import DType
 from tilewright.errors import KernelError, Span
 from tilewright.ir import (
+    AddressOf,
     AllocBuffer,
     Argument,
     Bind,
@@ -23,17 +24,21 @@ from tilewright.ir import (
     If,
     Kernel,
     Launch,
+    Load,
     ScopeId,
     Stmt,
+    Store,
     Value,
     Var,
     While,
     as_expr,
     cast,
+    const_value,
     deep_recursion,
     map_buffers,
     reader,
     truth_is_an_error,
+    writer,
 )
 from tilewright.ir.convert import converted
 from tilewright.ir.intervals import Interval, strided
@@ -93,6 +98,8 @@ class Builder:
         self.known: dict[str, Buffer] = {}  # every buffer that is declared, by its name
         self.late: list[Callable[[], Buffer]] = []  # buffers whose size is known at the end only
         self.foreign = False  # a Python helper ran: its values may hold views that nobody declared
+        self.tile_scopes: list[tuple[str, str]] = []  # of the `with Tx.cta:` at work, as the IR has it and as written
+        self.branches: list[object] = []  # the T.If at work, innermost last; None inside of their arms
         self._views: list[dict[Buffer, Buffer]] = [{}]  # views without a name, by block
         self._blocks = [Block()]
         self._taken = set(RESERVED)
@@ -104,11 +111,12 @@ class Builder:
     @contextmanager
     def active(self) -> Iterator[None]:
         """While this builder is the one at work; a Python helper cannot ask an expression for its truth then."""
-        token, hearing = _active.set(self), reader.set(self.read)
+        token, hearing, storing = _active.set(self), reader.set(self.read), writer.set(self.write)
         try:
             with truth_is_an_error(), deep_recursion():
                 yield
         finally:
+            writer.reset(storing)
             reader.reset(hearing)
             _active.reset(token)
 
@@ -191,9 +199,7 @@ class Builder:
         self.moments.settle(node, self._blocks[-1])
         if not self.foreign:
             return node
-        made = map_buffers(node, self.declared)
-        self.moments.renewed(node, made)
-        return made
+        return map_buffers(node, self.declared, self.moments.rebuilt)
 
     def _step(self, value: Expr) -> Var:
         """A part of a deep expression, computed before the statement that it belongs to."""
@@ -238,6 +244,13 @@ class Builder:
     def read(self, value: Expr) -> Expr:
         """Hear of an element or a scalar that is read now."""
         return value if self.exact else self.moments.read(value, self._blocks[-1], self.at)
+
+    def write(self, place: Load, value: Value) -> None:
+        """Store a value, converted to the dtype of the element."""
+        if self.known.get(place.buffer.name) is not place.buffer:
+            self.foreign = True  # a view that a method has made
+        new = self.converted(value, place.dtype, f"an element of {place.buffer.name}")
+        self.emit(Store(place, new, at=self.at))
 
     def declared(self, buffer: Buffer) -> Buffer:
         """``buffer`` under its name in the kernel; a view that nobody has declared is declared here."""
@@ -305,4 +318,5 @@ class Builder:
 def _is_constant(view: Buffer) -> bool:
     """Does the view mean the same wherever it is written? Then it is declared once."""
     numbers = (*view.shape, view.elem_offset)
-    return all(isinstance(number, int) for number in numbers)
+    start = view.data.indices if isinstance(view.data, AddressOf) else ()
+    return all(isinstance(number, int) for number in numbers) and all(const_value(at) is not None for at in start)

@@ -9,18 +9,19 @@ from collections.abc import Callable
 from types import BuiltinFunctionType
 
 from tilewright.errors import KernelError, choices
-from tilewright.ir import Buffer, Expr
+from tilewright.ir import Buffer, Expr, Load, Tiled
 from tilewright.lang.loops import run_time_range
 from tilewright.lang.parser import Parser
 from tilewright.lang.settings import evaluate
-from tilewright.lang.values import absolute, maximum, minimum
+from tilewright.lang.tile_functions import EXPORTS as TILE_FUNCTIONS
+from tilewright.lang.values import absolute
 
 __all__ = ["call"]
 
-_WITH_EXPRESSIONS: dict[int, Callable[..., object]] = {  # Python's builtins that have a meaning at run time too
+_WITH_EXPRESSIONS: dict[int, object] = {  # Python's builtins that have a meaning at run time too
     id(builtins.range): run_time_range,
-    id(builtins.min): minimum,
-    id(builtins.max): maximum,
+    id(builtins.min): TILE_FUNCTIONS["min"],
+    id(builtins.max): TILE_FUNCTIONS["max"],
     id(builtins.abs): absolute,
 }
 
@@ -36,17 +37,19 @@ def call(parser: Parser, node: ast.Call) -> object:
         if isinstance(part, ast.Starred):
             args += parser.eval(part.value)  # type: ignore[arg-type]  # Python's own error is the right one
         else:
-            args.append(parser.outcome(part) if evaluates else parser.eval(part))
+            args.append(parser.eval(part, may_be_void=evaluates))
     kwargs: dict[str, object] = {}
     for keyword in node.keywords:
         value = parser.eval(keyword.value)
         kwargs.update({keyword.arg: value} if keyword.arg else value)  # type: ignore[call-overload]
     builder.hints = hints
-    if id(function) in _WITH_EXPRESSIONS and any(isinstance(value, Expr) for value in args):
+    if id(function) in _WITH_EXPRESSIONS and any(isinstance(value, (Expr, Tiled)) for value in args):
         function = _WITH_EXPRESSIONS[id(function)]
     result = _called(parser, function, args, kwargs)
     if isinstance(result, Buffer):
         result = builder.declared(result)
+    elif isinstance(result, Load) and builder.known.get(result.buffer.name) is not result.buffer:
+        builder.foreign = True  # an element of a view that a method has made
     builder.hints = ()
     return result
 

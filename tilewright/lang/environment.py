@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 
 from tilewright.errors import KernelError, choices
+from tilewright.lang.elsewhere import hint_for
 from tilewright.layout.axes import AXES
 
 __all__ = ["Entry", "Environment", "around"]
@@ -74,7 +75,7 @@ class Environment:
             f"{name} is not defined",
             given=name,
             allowed=choices(name, known) if known else None,
-            hint=f"from tilewright.layout import {axis}" if axis else None,
+            hint=hint_for(name) or (f"from tilewright.layout import {axis}" if axis else None),
         )
 
 

@@ -7,15 +7,33 @@ result is an IR expression.
 from __future__ import annotations
 
 import ast
+import inspect
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tilewright.errors import KernelError, TilewrightError, choices
-from tilewright.ir import Buffer, Const, Expr, Load, binary, component, unary
+from tilewright.ir import (
+    Buffer,
+    Computed,
+    Const,
+    Expr,
+    Load,
+    Reduced,
+    Region,
+    Tiled,
+    binary,
+    component,
+    unary,
+    whole_indices,
+)
+from tilewright.lang.builder import Builder
 from tilewright.lang.calls import call
+from tilewright.lang.elsewhere import hint_for
 from tilewright.lang.parser import Parser, expression
+from tilewright.lang.tile_assignments import hold
 from tilewright.lang.values import MetaValue
+from tilewright.primitives.compute import OPERATORS
 
 __all__ = ["BINARY", "compared", "define", "known_truth"]
 
@@ -66,6 +84,8 @@ def known_truth(parser: Parser, value: object) -> bool | None:
         return None
     try:
         return bool(value)
+    except TilewrightError:
+        raise
     except Exception as error:  # an array of several elements, or an object of the user's own
         raise KernelError(
             "this value is neither true nor false", given=f"{type(value).__name__}: {error}", allowed="one condition"
@@ -88,7 +108,11 @@ def name(parser: Parser, node: ast.Name) -> object:
 
 @expression(ast.Attribute)
 def attribute(parser: Parser, node: ast.Attribute) -> object:
-    value = parser.eval(node.value)
+    try:
+        value = parser.eval(node.value)
+    except KernelError as error:  # perhaps a name of another language: tl.load
+        error.hint = error.hint or hint_for(ast.unparse(node))
+        raise
     if isinstance(value, Buffer) and node.attr in _BUFFER_ATTRIBUTES:
         return _BUFFER_ATTRIBUTES[node.attr](value)
     try:
@@ -131,14 +155,30 @@ def arithmetic(parser: Parser, node: ast.BinOp) -> object:
         except TilewrightError as error:
             raise error.located(parser.source.span(step)) from None
         except Exception as error:  # an operator that the values lack
-            raise parser.failed(step, error) from error
+            raise _tiles_refused(parser, step, value, right) or parser.failed(step, error) from error
     return value
+
+
+def _tiles_refused(parser: Parser, node: ast.BinOp, *values: object) -> KernelError | None:
+    """An operator that tiles do not have."""
+    found = next((value for value in values if isinstance(value, Tiled)), None)
+    if found is None:
+        return None
+    symbol = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[1:-1].strip()
+    return KernelError(
+        f"tiles have no operator {symbol}",
+        given=ast.unparse(node),
+        allowed=f"{' '.join(OPERATORS.values())}, the functions of T, or one element: an index for each dimension",
+        at=parser.source.span(node),
+    )
 
 
 @expression(ast.UnaryOp)
 def negation(parser: Parser, node: ast.UnaryOp) -> object:
     symbol, python = _UNARY[type(node.op)]
     value = parser.eval(node.operand)
+    if isinstance(value, Tiled) and symbol in ("~", "not"):
+        raise KernelError(f"tiles have no operator {symbol}", given=ast.unparse(node), hint="T.select(x, 0, 1)")
     if not isinstance(value, Expr):
         return python(value)
     return value if symbol == "+" else unary(symbol, value)
@@ -152,6 +192,8 @@ def compared(op: ast.cmpop, left: object, right: object) -> object:
         return _IDENTITY[type(op)](left, right)
     symbol, python = _COMPARE[type(op)]
     values = (left, right)
+    if any(isinstance(value, Tiled) for value in values) and None not in values:
+        return Computed.of(symbol, left, right)
     if any(isinstance(value, Expr) for value in values) and all(isinstance(v, (Expr, int, float)) for v in values):
         return binary(symbol, left, right)  # type: ignore[arg-type]
     return python(left, right)
@@ -170,8 +212,13 @@ def _member(item: object, values: object, *, inside: bool) -> object:
 @expression(ast.Subscript)
 def subscript(parser: Parser, node: ast.Subscript) -> object:
     value, index = parser.eval(node.value), parser.eval(node.slice)
+    if isinstance(value, (Computed, Reduced)):
+        value = hold(value).buffer
     if isinstance(value, Buffer):
-        return element(value, index)
+        return element(parser.builder, value, index)
+    if isinstance(value, Region):
+        raise KernelError(f"`{value}` is a region, it has no index", given=f"[{ast.unparse(node.slice)}]",
+                          hint=f"all indices at once: {value.buffer.name}[i, j]")  # fmt: skip
     if isinstance(value, Expr) and value.dtype.lanes > 1:
         return component(value, index)
     if isinstance(value, Load):
@@ -181,11 +228,14 @@ def subscript(parser: Parser, node: ast.Subscript) -> object:
     return value[index]  # type: ignore[index]  # Python's own error is the right one
 
 
-def element(buffer: Buffer, index: object) -> Load | object:
+def element(builder: Builder, buffer: Buffer, index: object) -> Load | object:
     """``buffer[index]``: an element or a region, with what is known about the index checked."""
     indices = index if isinstance(index, tuple) else (index,)
     made = buffer[indices]
-    for dim, (part, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
+    if isinstance(made, Region) and made.buffer is not buffer:  # of a view, that None and steps make
+        made = Region(builder.declared(made.buffer), made.box)
+    places = [part for part in whole_indices(indices, len(buffer.shape)) if part is not None]
+    for dim, (part, extent) in enumerate(zip(places, buffer.shape, strict=False)):  # the rest is whole
         for value, past in _bounds(part):
             _check_index(buffer, dim, value, extent, past=past)
     return made
@@ -347,4 +397,7 @@ def function(parser: Parser, node: ast.Lambda) -> Callable[..., object]:
                 env.define(key, value, "python")
             return parser.eval(node.body)
 
+    call_lambda.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what `inspect` looks for
+        [inspect.Parameter(key, inspect.Parameter.POSITIONAL_ONLY) for key in names]
+    )
     return call_lambda

@@ -7,13 +7,15 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import FunctionType, MethodType
 
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError, TilewrightError, choices, described
-from tilewright.ir import Bind, Call, Expr, Kernel, Var, walk
+from tilewright.ir import Bind, Call, Expr, Kernel, Var, as_expr, walk
 from tilewright.ir.pitches import strides_of
 from tilewright.ir.tensor_map import MapOf
+from tilewright.lang.assignments import define_scalar, is_scalar
 from tilewright.lang.builder import current
 from tilewright.lang.environment import Environment, Outer, around
 from tilewright.lang.memory import bind_map, bind_parameter, check_argument, new_buffer, strided
@@ -206,9 +208,23 @@ class Inline:
         values = {name: _once(parser, name, value) for name, value in bound.arguments.items()}
         env = Environment(self._env.outer, [*self._env.frames, {}])
         with parser.inside(self._source, env):
+            changed = _changed_in_blocks(self._source.function)
             for name, value in values.items():
-                env.define(name, value, "parameter")
+                if name in changed and is_scalar(value):
+                    define_scalar(parser, name, as_expr(value))  # type: ignore[arg-type]  # is_scalar says so
+                else:
+                    env.define(name, value, "parameter")
             return parser.function(self._source.function.body)
+
+
+@cache
+def _changed_in_blocks(function: ast.FunctionDef) -> frozenset[str]:
+    """The names that a function assigns to under control flow: a parameter of that kind is a scalar from the start."""
+    blocks = (part for part in ast.walk(function) if isinstance(part, (ast.If, ast.For, ast.While, ast.With)))
+    inside = (
+        part for block in blocks for line in (*block.body, *getattr(block, "orelse", ())) for part in ast.walk(line)
+    )
+    return frozenset(part.id for part in inside if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
 
 
 def _once(parser: Parser, name: str, value: object) -> object:

@@ -1,17 +1,72 @@
-"""``T.ptx``, ``T.cuda`` and the math functions: every row of the instruction table by its dotted name."""
+"""``T.ptx``, ``T.cuda`` and the math functions: every row of the instruction table by its dotted name.
+
+Beside the rows, a name may have a form of its own (`FORMS`), a function that makes calls of rows: other arguments for
+an instruction, or several instructions under one name. A printed script has rows only, and calls them as they are.
+"""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator
 from functools import cache
+from typing import TypeVar
 
-from tilewright.errors import choices
+from tilewright.errors import InstructionError, choices
 from tilewright.ir import Call, Expr
 from tilewright.isa import INSTRUCTIONS, REQUIRED, bind, call, lookup, usage
 from tilewright.lang.builder import building
+from tilewright.lang.elsewhere import hint_for
+from tilewright.lang.public import public
 from tilewright.lang.types import UnknownInstruction
 
-__all__ = ["Instructions", "instructions"]
+__all__ = ["FORMS", "Instructions", "call_form", "form", "instructions", "is_name", "row_call"]
+
+Form = TypeVar("Form", bound=Callable[..., Expr | None])
+
+FORMS: dict[str, Callable[..., Expr | None]] = {}
+"""What is called under a name in the place of its row, or without one."""
+
+
+def form(*names: str) -> Callable[[Form], Form]:
+    """Registers a function under these names of ``T``."""
+
+    def register(function: Form) -> Form:
+        FORMS.update(dict.fromkeys(names, public(function)))
+        return function
+
+    return register
+
+
+def call_form(name: str, function: Callable[..., Expr | None], /, *args: object, **keywords: object) -> Expr | None:
+    """What a form makes. Raises InstructionError for arguments that it has no parameters for."""
+    signature = _signature_of(function)
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        raise InstructionError(f"T.{name}: {error}", allowed=", ".join(signature.parameters)) from None
+    return function(*args, **keywords)
+
+
+_signature_of = cache(inspect.signature)
+
+
+def row_call(name: str, /, *args: object, **kwargs: object) -> Expr:
+    """The call of a row as an expression; in a kernel, one without a value is a statement."""
+    made = call(name, *args, **kwargs)
+    builder = building()
+    if builder is not None and isinstance(made, Call):
+        builder.made(made, has_effect=_has_effect(made))
+    return made
+
+
+def is_name(name: str) -> bool:
+    """Is it a row, a form, or a namespace of some?"""
+    return name in INSTRUCTIONS or name in FORMS or any(known.startswith(f"{name}.") for known in _names())
+
+
+def _names() -> Iterator[str]:
+    yield from INSTRUCTIONS
+    yield from (name for name in FORMS if name not in INSTRUCTIONS)
 
 
 class Instructions:
@@ -19,12 +74,16 @@ class Instructions:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.__doc__ = INSTRUCTIONS[name].doc if name in INSTRUCTIONS else f"The instructions T.{name}.*"
+        said = FORMS[name].__doc__ if name in FORMS else f"The instructions T.{name}.*"
+        self.__doc__ = INSTRUCTIONS[name].doc if name in INSTRUCTIONS else said
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What `inspect` shows: the parameters of the row."""
-        return _signature(self._name)
+        """What `inspect` shows: the parameters of the row, or of the form."""
+        shown = _signature_of(FORMS[self._name]) if self._name in FORMS else None
+        if shown is None or any(each.kind is each.VAR_POSITIONAL for each in shown.parameters.values()):
+            return _signature(self._name)  # a form that takes whatever the row takes
+        return shown
 
     def __getattr__(self, name: str) -> Instructions:
         if name.startswith("_"):  # Python and its tools ask for these
@@ -33,18 +92,17 @@ class Instructions:
 
     def __dir__(self) -> list[str]:
         depth = self._name.count(".") + 1
-        return sorted({name.split(".")[depth] for name in INSTRUCTIONS if name.startswith(self._name + ".")})
+        return sorted({name.split(".")[depth] for name in _names() if name.startswith(self._name + ".")})
 
     def __repr__(self) -> str:
         return f"T.{self._name}"
 
-    def __call__(self, *args: object, **kwargs: object) -> Expr:
+    def __call__(self, /, *args: object, **kwargs: object) -> object:
         """The call as an expression; in a kernel, one without a value is a statement."""
-        made = call(self._name, *args, **kwargs)
         builder = building()
-        if builder is not None and isinstance(made, Call):
-            builder.made(made, has_effect=_has_effect(made))
-        return made
+        if self._name in FORMS and not (builder is not None and builder.exact):
+            return call_form(self._name, FORMS[self._name], *args, **kwargs)
+        return row_call(self._name, *args, **kwargs)
 
 
 def _has_effect(made: Call) -> bool:
@@ -57,14 +115,16 @@ def _has_effect(made: Call) -> bool:
 @cache
 def instructions(name: str) -> Instructions:
     """The row or namespace ``name`` ("ptx.ldmatrix", "ptx"). Raises InstructionError with the nearest name."""
-    if name in INSTRUCTIONS or any(row.startswith(name + ".") for row in INSTRUCTIONS):
+    if is_name(name):
         return Instructions(name)
     space, _, last = name.rpartition(".")
-    known = dir(Instructions(space)) or [row for row in INSTRUCTIONS if row.rpartition(".")[2] == last]
+    known = dir(Instructions(space)) or [row for row in _names() if row.rpartition(".")[2] == last]
+    hint = hint_for(name)
     raise UnknownInstruction(
         f"T.{name} is not an instruction",
         given=f"T.{name}",
-        allowed=choices(last, known) or usage(lookup(space)),
+        allowed=None if hint else choices(last, known) or usage(lookup(space)),
+        hint=hint,
     )
 
 

@@ -20,6 +20,7 @@ from tilewright.ir import (
     binary,
     check_placement,
     const_value,
+    reached,
     row_major,
 )
 from tilewright.ir.buffer import map_buffer
@@ -27,7 +28,7 @@ from tilewright.ir.pitches import strides_of
 from tilewright.ir.tensor_map import MapOf, element_of
 from tilewright.lang.builder import Builder, current
 from tilewright.lang.types import BufferType
-from tilewright.layout import Layout, S, TileLayout, tcgen05_atom_layout
+from tilewright.layout import Layout, S, TileLayout
 
 __all__ = ["EXPORTS", "bind_map", "bind_parameter", "check_argument", "extents", "new_buffer", "strided"]
 
@@ -75,6 +76,8 @@ def new_buffer(
         )
     if layout is None and not flat and builder.stage != "lowered":
         layout = row_major(shape)
+    if layout is not None:
+        layout = reached(name, shape, layout)
     made = Buffer(name, dtype(str(kind)), shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
     check_placement(made)
     return made
@@ -197,8 +200,12 @@ def match_buffer(
 def alloc_buffer(
     shape: object,
     dtype: str = "float32",
-    *,
+    data: Expr | Buffer | None = None,
+    strides: object = None,
+    elem_offset: Value = 0,
+    byte_offset: Value | None = None,
     scope: str = "",
+    *,
     layout: Layout | None = None,
     align: int = 0,
     offset: int | None = None,
@@ -207,8 +214,12 @@ def alloc_buffer(
     """Storage for a tile of a logical shape. A local one whose layout has thread axes holds a part in each thread.
 
     scope: local, shared or shared.dyn. align: bytes. offset: the place in shared memory, in bytes, once it is planned.
+    data: memory that exists, of which this is a view, as of `decl_buffer`; elem_offset and byte_offset lead into it.
     """
     builder = current("T.alloc_buffer")
+    if data is not None:
+        where = None if scope in ("", "global") else scope
+        return decl_buffer(shape, dtype, data, strides, elem_offset, byte_offset, where, layout=layout, align=align)
     if scope not in _ALLOCATED:
         raise KernelError(
             "T.alloc_buffer needs a scope to allocate in",
@@ -218,10 +229,21 @@ def alloc_buffer(
             if scope == "tmem"
             else None,
         )
-    made = new_buffer(builder, builder.named("buffer"), shape, dtype, scope, layout, align=align, flat=flat)
+    name = builder.named("buffer")
+    if const_value(elem_offset) != 0 or byte_offset is not None:
+        given = f"elem_offset={elem_offset}" if byte_offset is None else f"byte_offset={byte_offset}"
+        raise KernelError(f"{name} is storage of its own, which begins at its first element", given=given,
+                          allowed="an offset into data=")  # fmt: skip
+    layout = strided(name, shape, strides, layout)
+    made = new_buffer(builder, name, shape, dtype, scope, layout, align=align, flat=flat)
     if offset is not None and not made.is_shared:
         raise KernelError(f"{made.name} has no offset", given=f"offset={offset}, scope={scope!r}",
                           allowed="on shared memory, in bytes")  # fmt: skip
+    _check_constant(made)
+    return builder.allocate(made, offset)
+
+
+def _check_constant(made: Buffer) -> None:
     for extent in made.shape:
         if isinstance(extent, Expr):
             raise KernelError(
@@ -230,7 +252,6 @@ def alloc_buffer(
                 allowed="Python ints, known while the kernel is parsed",
                 hint="a name assigned in the kernel is a scalar of run time; T.meta_var(16) keeps a Python value",
             )
-    return builder.allocate(made, offset)
 
 
 def alloc_shared(shape: object, dtype: str = "float32", *, layout: Layout | None = None, align: int = 0) -> Buffer:
@@ -243,41 +264,15 @@ def alloc_local(shape: object, dtype: str = "float32", *, layout: Layout | None 
     return alloc_buffer(shape, dtype, scope="local", layout=layout, align=align)
 
 
-def alloc_tcgen05_ldst_frag(shape_name: str, shape: object, dtype: str = "float32") -> Buffer:
-    """Registers for (rows, cols) of tensor memory, dealt out as tcgen05.ld and st of this shape ("32x32b") do."""
-    known = [extent for extent in extents(shape, "a fragment of tensor memory") if isinstance(extent, int)]
-    if len(known) != 2:
-        raise KernelError(
-            "a fragment of tensor memory has rows and columns",
-            given=f"({', '.join(map(str, extents(shape, 'a fragment of tensor memory')))})",
-            allowed="two Python ints: (128, 64)",
-        )
-    return alloc_local(known, dtype, layout=tcgen05_atom_layout(shape_name, known, dtype))
-
-
-def shared_scalar(dtype: str = "float32") -> Load:
-    """One value in shared memory: a name for it reads and assigns that value."""
-    return _scalar(alloc_shared((1,), dtype))
-
-
-def local_scalar(dtype: str = "float32") -> Load:
-    """One value in registers: a name for it reads and assigns that value."""
-    return _scalar(alloc_local((1,), dtype))
-
-
-def _scalar(storage: Buffer) -> Load:
-    current("a scalar").fresh.add(storage.name)
-    return Load(storage, (as_expr(0),))
-
-
 def decl_buffer(
     shape: object,
     dtype: str | None = None,
     data: Expr | Buffer | None = None,
-    *,
+    strides: object = None,
     elem_offset: Value = 0,
     byte_offset: Value | None = None,
     scope: str | None = None,
+    *,
     layout: Layout | None = None,
     align: int = 0,
     allocated_addr: Value | None = None,
@@ -290,7 +285,8 @@ def decl_buffer(
     builder = current("T.decl_buffer")
     if isinstance(data, Buffer):
         data = data.pointer
-    root = data.buffer if isinstance(data, AddressOf) else None
+    pointer = builder.first.get(data.name, data) if isinstance(data, Var) else data
+    root = pointer.buffer if isinstance(pointer, AddressOf) else None
     kind: str = dtype or (root.dtype if root else "float32")
     space = scope or (root.space if root else "tmem" if allocated_addr is not None else "global")
     if data is None and allocated_addr is None and space != "tmem":
@@ -304,11 +300,25 @@ def decl_buffer(
     if byte_offset is not None:
         _check_one_offset(name, byte_offset, elem_offset)
         elem_offset = _elements(byte_offset, kind)
+    layout = strided(name, shape, strides, layout)
     made = new_buffer(
         builder, name, shape, kind, space, layout, data=data, elem_offset=_number(elem_offset), align=align,
         allocated_addr=_address(allocated_addr), flat=flat,
     )  # fmt: skip
     return builder.declare(made)
+
+
+def ptr_byte_offset(ptr: Expr | Buffer, offset: Value, dtype: str | None = None) -> Expr:
+    """A pointer so many bytes further on; ``dtype`` tells readers what is there."""
+    start = ptr.pointer if isinstance(ptr, Buffer) else ptr
+    if start.dtype != HANDLE:
+        raise KernelError(
+            "T.ptr_byte_offset moves a pointer",
+            given=f"`{ptr}` of {start.dtype}",
+            allowed="A.data, A.ptr_to([i]), a handle",
+            hint='T.reinterpret("handle", address)',
+        )
+    return start + as_index(offset)
 
 
 def _check_view(name: str, space: str, root: Buffer | None, data: object, address: object) -> None:
@@ -395,10 +405,8 @@ EXPORTS: dict[str, object] = {
     "alloc_buffer": alloc_buffer,
     "alloc_shared": alloc_shared,
     "alloc_local": alloc_local,
-    "alloc_tcgen05_ldst_frag": alloc_tcgen05_ldst_frag,
-    "shared_scalar": shared_scalar,
-    "local_scalar": local_scalar,
     "decl_buffer": decl_buffer,
     "tensor_map": tensor_map,
+    "ptr_byte_offset": ptr_byte_offset,
 }
 """What ``T`` has of this file, by its name there."""

@@ -8,6 +8,7 @@ would repeat or move it; one that nobody uses is a statement where it stands.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from tilewright.ir import (
     Store,
     TileCall,
     Var,
+    expressions,
     parts,
     substituted,
     walk,
@@ -199,14 +201,6 @@ class Moments:
         if (read := self._reads.get(id(value))) is not None:
             read.name = name
 
-    def renewed(self, old: object, new: object) -> None:
-        """``new`` is ``old`` with other buffers: its reads are those of ``old``."""
-        if new is not old:
-            for before, after in zip(walk(old), walk(new), strict=True):
-                if (read := self._reads.get(id(before))) is not None:
-                    self._reads[id(after)] = read
-                    self._alive.append(after)
-
     def rebuilt(self, old: object, new: object) -> None:
         """``new`` is ``old`` with other parts: the same read."""
         if (read := self._reads.get(id(old))) is not None and isinstance(new, Expr):
@@ -253,9 +247,18 @@ class Moments:
             self._kept = True
 
     def _uses(self, node: object) -> Iterator[Use]:
+        """The values in a node, each place of one that stands there more than twice only twice."""
+        found = walk(node) if isinstance(node, (Expr, tuple, Region)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
+        if self._reads.keys().isdisjoint(map(id, found)):
+            return
         todo: list[tuple[object, Expr | None, bool]] = [(node, None, False)]
+        seen: Counter[tuple[int, int, bool]] = Counter()
         while todo:
             node, choice, address = todo.pop()
+            key = (id(node), id(choice), address)
+            seen[key] += isinstance(node, Expr)
+            if seen[key] > 2:
+                continue
             if (read := self._reads.get(id(node))) is not None:
                 yield Use(read, choice, address)
                 if read.kept is not None:
@@ -313,4 +316,4 @@ def inside(node: object, choice: Expr | None, address: bool) -> list[tuple[objec
         around = node if choice is None else choice
         return [(node.b, around, address), (node.a, around, address), (node.cond, choice, address)]
     inner = address or isinstance(node, (Load, AddressOf, Region, Buffer))
-    return [(part, choice, inner) for part in reversed(parts(node))]
+    return [(part, choice, inner) for part in parts(node)]

@@ -79,10 +79,19 @@ class Parser:
         self.keeps_meta: ast.expr | None = None  # the call whose T.meta_var an assignment wants to see
         self.calls: list[int] = [1]  # the depth of each function at work
 
-    def eval(self, node: ast.expr) -> object:
-        """The value of an expression; an error gets the place of the innermost expression that caused it."""
-        value = self.outcome(node)
-        if isinstance(value, Expr) and value.dtype == VOID:
+    def eval(self, node: ast.expr, *, may_be_void: bool = False) -> object:
+        """The value of an expression; an error gets the place of the innermost expression that caused it.
+
+        may_be_void: its statement does without a value.
+        """
+        try:
+            value = EXPRESSIONS.get(type(node), _refuse_expression)(self, node)
+        except TilewrightError as error:
+            error.located(self.source.span(node))
+            raise
+        except Exception as error:  # raised by the user's own Python code, or by an operator on its values
+            raise self.failed(node, error) from error
+        if not may_be_void and isinstance(value, Expr) and value.dtype is VOID:
             raise KernelError(
                 f"`{ast.unparse(node)}` has no value",
                 given="a call without a result",
@@ -90,16 +99,6 @@ class Parser:
                 at=self.source.span(node),
             )
         return value
-
-    def outcome(self, node: ast.expr) -> object:
-        """The value of an expression whose statement does without: a call may have none."""
-        try:
-            return EXPRESSIONS.get(type(node), _refuse_expression)(self, node)
-        except TilewrightError as error:
-            error.located(self.source.span(node))
-            raise
-        except Exception as error:  # raised by the user's own Python code, or by an operator on its values
-            raise self.failed(node, error) from error
 
     def failed(self, node: ast.AST, error: Exception) -> KernelError:
         """The error for an exception of Python's own, with what raised it."""
@@ -166,10 +165,21 @@ class Parser:
     def function(self, body: Sequence[ast.stmt]) -> object:
         """Parse the body of a function; what it returns."""
         try:
-            self.run(body)
+            self.run(_without_early_returns(body))
         except Return as result:
             return result.value
         return None
+
+
+def _without_early_returns(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+    """``if cond: return`` with what follows as its ``else``: nothing of run time jumps."""
+    for number, node in enumerate(body):
+        last = node.body[-1] if isinstance(node, ast.If) and not node.orelse else None
+        if isinstance(node, ast.If) and isinstance(last, ast.Return) and last.value is None:
+            rest = list(_without_early_returns(body[number + 1 :]))
+            made = ast.If(node.test, node.body[:-1] or [ast.copy_location(ast.Pass(), last)], rest)
+            return [*body[:number], ast.copy_location(made, node)]
+    return body
 
 
 def _refuse_expression(parser: Parser, node: ast.expr) -> object:

@@ -11,6 +11,8 @@ from tilewright.public import ANYTHING, Kind, Public, instances, sequence_of
 
 __all__ = ["public"]
 
+BUILT_IN = 1 << 8  # a bit of the flags of classes that nobody can add to
+
 
 def _is_value(value: object) -> bool:
     """As `tilewright.ir.as_expr` has it."""
@@ -45,6 +47,7 @@ public = Public(
         "Load": instances(PLACE, Load),
         "Region": instances(PLACE, Region),
         "Layout": instances("a layout: S[...], TileLayout, SwizzleLayout, ComposeLayout", Layout),
+        "C": Kind("a class", lambda v: isinstance(v, type) and not v.__flags__ & BUILT_IN),
         "SwizzleMode": instances("a SwizzleMode", SwizzleMode),
         "tuple[Value, Value]": Kind(
             "(start, extent)", lambda v: isinstance(v, tuple | list) and len(v) == 2 and all(map(_is_value, v))

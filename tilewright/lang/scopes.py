@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.dtypes import INT32
@@ -13,29 +13,34 @@ from tilewright.lang.builder import current
 from tilewright.lang.memory import extents
 from tilewright.lang.settings import hint
 
-__all__ = ["EXPORTS", "SCOPE_IDS"]
+__all__ = ["EXPORTS", "SCOPE_IDS", "defined"]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """name: of the function. extents: how many it may have. fixed: the only extent that the hardware has."""
+    """name: of the function. extents: how many it may have. fixed: the only extent that the hardware has.
+
+    most: what the extent may be at most.
+    """
 
     name: str
     meaning: str
     extents: int = 1
     fixed: int | None = None
+    most: int = limits(INT32).high
 
 
 SCOPE_IDS = (
     Row("cta_id", "CTA of the grid", extents=3),
     Row("cluster_id", "cluster of the grid", extents=3),
     Row("cta_id_in_cluster", "CTA of its cluster", extents=3),
+    Row("cta_id_in_pair", "CTA of a pair that works together", fixed=2),
     Row("warpgroup_id", "warpgroup of its CTA"),
     Row("warp_id", "warp of its CTA"),
-    Row("warp_id_in_wg", "warp of its warpgroup", fixed=4),
+    Row("warp_id_in_wg", "warp of its warpgroup", most=32),
     Row("lane_id", "lane of its warp", fixed=32),
-    Row("thread_id_in_wg", "thread of its warpgroup", fixed=128),
-    Row("thread_id", "thread of its CTA"),
+    Row("thread_id_in_wg", "thread of its warpgroup", most=1024),
+    Row("thread_id", "thread of its CTA", extents=3),
 )
 
 
@@ -47,11 +52,7 @@ def _function(row: Row) -> Callable[..., Var | tuple[Var, ...]]:
             raise KernelError(
                 f"T.{row.name} has too many extents", given=f"{len(asked)}", allowed=f"1 to {row.extents}"
             )
-        ids = [Var(builder.named(row.name), INT32) for _ in asked]
-        ends = ((row.fixed or limits(INT32).high) if end is None else end for end in asked)
-        made = tuple(builder.counts(var, 0, end) for var, end in zip(ids, ends, strict=True))
-        builder.fresh.update(var.name for var in made)
-        builder.emit(ScopeId(row.name, made, asked, at=builder.at))
+        made = defined(row.name, asked)
         if preferred is not None:
             _hint_at_cluster(row, preferred)
         return made if len(made) > 1 else made[0]
@@ -61,6 +62,19 @@ def _function(row: Row) -> Callable[..., Var | tuple[Var, ...]]:
         f"The {row.meaning}: 0 up to its extents, which may be left out where they follow from other ids."
     )
     return scope_id
+
+
+def defined(kind: str, extents: tuple[Value | None, ...], names: Sequence[str] = ()) -> tuple[Var, ...]:
+    """A scope id for each extent, under the names that the statement asks for; ``names``: of those it does not."""
+    builder = current(f"T.{kind}")
+    row = next(row for row in SCOPE_IDS if row.name == kind)
+    wanted = names or [""] * len(extents)
+    ids = [Var(builder.unique(name) if name else builder.named(kind), INT32) for name in wanted]
+    ends = ((row.fixed or row.most) if end is None else end for end in extents)
+    made = tuple(builder.counts(var, 0, end) for var, end in zip(ids, ends, strict=True))
+    builder.fresh.update(var.name for var in made)
+    builder.emit(ScopeId(kind, made, extents, at=builder.at))
+    return made
 
 
 def _hint_at_cluster(row: Row, preferred: object) -> None:

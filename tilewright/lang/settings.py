@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import cast as typed
 
 from tilewright.dtypes import BOOL
@@ -110,12 +111,16 @@ def attr(settings: Mapping[str, object]) -> None:
     builder.emit(Attr(checked_settings("T.attr", settings, OF_KERNEL), at=builder.at))
 
 
-def hint(*message: object, **settings: object) -> None:
-    """Advice to readers that changes no meaning: a comment of the lowered kernel and of its CUDA text."""
+def hint(*message: object, **settings: object) -> AbstractContextManager[None]:
+    """Advice to readers that changes no meaning: a comment of the lowered kernel and of its CUDA text.
+
+    ``with T.hint(...):`` stands around what it is about.
+    """
     builder = current("T.hint")
     words = [*map(str, message), *(f"{key}={value}" for key, value in settings.items())]
     if words:
         builder.emit(Attr((("hint", ", ".join(words)),), at=builder.at))
+    return nullcontext()
 
 
 def func_attr(settings: Mapping[str, object]) -> None:

@@ -25,6 +25,7 @@ from tilewright.ir import (
     unary,
 )
 from tilewright.ir.unrolling import MOST_UNROLLED
+from tilewright.lang.bindings import Binding
 from tilewright.lang.choices import condition
 from tilewright.lang.expressions import define, known_truth
 from tilewright.lang.functions import Inline, inline
@@ -36,7 +37,7 @@ __all__: list[str] = []
 
 @statement(ast.Expr)
 def expression_statement(parser: Parser, node: ast.Expr) -> None:
-    value = parser.outcome(node.value)
+    value = parser.eval(node.value, may_be_void=True)
     if isinstance(value, Call):
         if value.dtype != "void":  # a call without a value is a statement since it was made
             parser.builder.emit(Evaluate(value, at=parser.builder.at))
@@ -56,7 +57,7 @@ def check(parser: Parser, node: ast.Assert) -> None:
         raise KernelError(
             "`assert` checks while the kernel is parsed",
             given=f"`{ast.unparse(node.test)}`, known at run time only",
-            hint="T.assume states a fact about the arguments",
+            hint=f"T.cuda.device_assert({ast.unparse(node.test)}), or T.assume for a fact about the arguments",
         )
     if not known:
         message = "" if node.msg is None else f": {parser.eval(node.msg)}"
@@ -103,6 +104,9 @@ def loop(parser: Parser, node: ast.For) -> None:
     """Over ``range`` and the loops of ``T`` a loop of run time; over other Python values one round for each, now."""
     _no_else(parser, node.orelse, "for")
     values = parser.eval(node.iter)
+    if isinstance(values, Binding):
+        _bound_thread(parser, node, values)
+        return
     loops = loops_of(values)
     if loops is None:
         _go_through(parser, node, values)
@@ -117,6 +121,16 @@ def loop(parser: Parser, node: ast.For) -> None:
             at=parser.source.span(node.target),
         )
     _nest(parser, list(zip(names, loops, strict=True)), node.body)
+
+
+def _bound_thread(parser: Parser, node: ast.For, binding: Binding) -> None:
+    """No loop: each thread does the body once, with the number that it has."""
+    if not isinstance(node.target, ast.Name):
+        raise KernelError("a thread binding has one name", given=ast.unparse(node.target), allowed="for tx in ...")
+    parser.builder.hints = (node.target.id,)
+    parser.env.define(node.target.id, binding.launched(), "scope")
+    with parser.loop("binding"):
+        parser.run(node.body)
 
 
 def _nest(parser: Parser, loops: list[tuple[str, Loop]], body: Sequence[ast.stmt], kind: str = "run") -> None:
@@ -188,6 +202,8 @@ def leave(parser: Parser, node: ast.Break | ast.Continue) -> None:
     if not parser.loops:
         raise KernelError(f"`{word}` outside a loop")
     kind, depth = parser.loops[-1]
+    if kind == "binding":
+        raise KernelError(f"`{word}` in a thread binding, which is no loop", hint="if/else around what follows")
     if kind == "python":
         if parser.builder.depth != depth:
             raise KernelError(
@@ -209,7 +225,7 @@ def give_back(parser: Parser, node: ast.Return) -> None:
         raise KernelError(
             "`return` under run-time control flow", allowed="as the last statement", hint="if/else around what follows"
         )
-    raise Return(None if node.value is None else parser.outcome(node.value))
+    raise Return(None if node.value is None else parser.eval(node.value, may_be_void=True))
 
 
 @statement(ast.FunctionDef)

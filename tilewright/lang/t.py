@@ -8,21 +8,51 @@ from typing import Any
 from tilewright import layout
 from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir import SPECIALS, special
+from tilewright.ir import ELEMENT, SPECIALS, special
 from tilewright.isa import INSTRUCTIONS
-from tilewright.lang import functions, loops, memory, pool, scopes, settings, values
-from tilewright.lang.instructions import instructions
+from tilewright.lang import (
+    bindings,
+    blocks,
+    forms,
+    fragments,
+    functions,
+    loops,
+    memory,
+    meta,
+    pipelines,
+    pool,
+    reductions,
+    scalars,
+    scopes,
+    settings,
+    tile_functions,
+    tmem_pool,
+    types,
+    values,
+)
+from tilewright.lang.elsewhere import hint_for
+from tilewright.lang.instructions import instructions, is_name
 from tilewright.lang.public import public
-from tilewright.lang.types import TensorMap, TypeName, UnknownName, constexpr, let
+from tilewright.lang.types import ALIASES, TypeName, UnknownName
 
 __all__ = ["T"]
 
-_NAMES: dict[str, object] = {"let": let, "constexpr": constexpr, "TensorMap": TensorMap, "Axis": layout.Axis}
+
+def _checked(value: object) -> object:
+    """A name of ``T`` whose arguments are looked at."""
+    if isinstance(value, type) and meta.is_meta(value):
+        return public.methods(public.constructor(value))
+    return public(value) if isinstance(value, FunctionType) else value
+
+
+_NAMES: dict[str, object] = {"Axis": layout.Axis}
 _NAMES.update(functions.EXPORTS)  # decorators, which look at what they are called from
-for _part in (loops, memory, pool, scopes, settings, values):
-    _NAMES.update(
-        {name: public(value) if isinstance(value, FunctionType) else value for name, value in _part.EXPORTS.items()}
-    )
+_PARTS = (
+    bindings, blocks, forms, fragments, loops, memory, meta, pipelines, pool, reductions, scalars, scopes, settings,
+    tmem_pool, types, values, tile_functions,
+)  # fmt: skip
+for _part in _PARTS:
+    _NAMES.update({name: _checked(value) for name, value in _part.EXPORTS.items()})
 for _name in ("TileLayout", "SwizzleLayout", "ComposeLayout", "S", "R", "SwizzleMode", "Iter"):
     _NAMES[_name] = getattr(layout, _name)
 
@@ -34,7 +64,7 @@ class SpecialNamespace:
         self._name = name
 
     def __getattr__(self, name: str) -> object:
-        if f"{self._name}.{name}" not in SPECIALS:
+        if f"{self._name}.{name}" not in (*SPECIALS, *ELEMENT):
             raise AttributeError(f"T.{self._name} has x, y and z, not {name}")
         return special(f"{self._name}.{name}")
 
@@ -47,26 +77,28 @@ class KernelLanguage:
             raise AttributeError(name)
         found = self._find(name)
         if found is None:
-            raise UnknownName(f"T.{name} is not in the language", given=f"T.{name}", allowed=_near(name))
+            hint = hint_for(name)
+            allowed = None if hint else _near(name)
+            raise UnknownName(f"T.{name} is not in the language", given=f"T.{name}", allowed=allowed, hint=hint)
         setattr(self, name, found)  # found directly from now on
         return found
 
     def _find(self, name: str) -> object:
         if name in _NAMES:
             return _NAMES[name]
-        if name in INSTRUCTIONS or any(row.startswith(f"{name}.") for row in INSTRUCTIONS):
+        if is_name(name):
             return instructions(name)
         if name in SPECIALS:
             return special(name)
-        if any(row.startswith(f"{name}.") for row in SPECIALS):
+        if any(row.startswith(f"{name}.") for row in (*SPECIALS, *ELEMENT)):
             return SpecialNamespace(name)
         try:
-            return TypeName(dtype(name))
+            return TypeName(dtype(ALIASES.get(name, name)))
         except KernelError:
             return None
 
     def __dir__(self) -> list[str]:
-        return sorted({*_NAMES, *(name.partition(".")[0] for name in (*INSTRUCTIONS, *SPECIALS)), *NAMES})
+        return sorted({*_NAMES, *(name.partition(".")[0] for name in (*INSTRUCTIONS, *SPECIALS)), *NAMES, *ALIASES})
 
     def __repr__(self) -> str:
         return "T"

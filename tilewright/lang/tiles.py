@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol, cast
 
+from tilewright.dtypes import INT32, INT64, dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir import Buffer, Expr, Load, Region, TileCall, as_expr
-from tilewright.lang.builder import current
+from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCall, as_expr, const_value, special
+from tilewright.ir.expr import truth_is_an_error
+from tilewright.lang.builder import building, current
 from tilewright.lang.settings import argument
 from tilewright.lang.types import UnknownName
 from tilewright.primitives import PRIMITIVES, Operand, Primitive
 
 __all__ = ["SCOPES", "TileNamespace"]
 
+FLOAT64 = dtype("float64")
 SCOPES = {
     "thread": "thread",
     "warp": "warp",
@@ -44,7 +48,9 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
         operands = _operands(row, args, config)
         first = operands[0]
         assert isinstance(first, Region), "a primitive writes its first operand"
-        settings = tuple((key, argument(value)) for key, value in config.items() if value is not None)
+        settings = tuple(
+            (key, argument(value)) for key, value in config.items() if value is not None and value is not False
+        )
         builder.emit(TileCall(name, scope, operands, dispatch, settings, at=builder.at))
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"{prefix}.{name}", row.doc
@@ -53,17 +59,63 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
 
 
 def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object]) -> tuple[Region | Expr, ...]:
-    """The operands in the order of the declaration; those given by name leave ``config``."""
+    """The operands in the order of the declaration; those given by name leave ``config``.
+
+    Keywords that are given by position go there.
+    """
     names = [operand.name for operand in row.operands]
-    values = [*args, *(config.pop(name) for name in names[len(args) :] if name in config)]
-    if not row.required <= len(values) <= len(names):
-        raise KernelError(f"Tx.{row.name} takes {' and '.join(names)}", given=f"{len(values)} arguments")
-    made: list[Region | Expr] = []
-    for operand, value in zip(row.operands, values, strict=False):
-        made.append(
-            _region(f"{row.name}: {operand.name}", value) if operand.role.tile else _scalar(row, operand, value, made)
+    values = dict(zip(row.positional, args, strict=False))
+    values |= {name: config.pop(name) for name in row.positional[len(args) :] if name in config}
+    config |= {name: values.pop(name) for name in row.positional if name in values and name not in names}
+    given = {name: value for name, value in values.items() if value is not None}
+    missing = [each.name for each in row.operands if not each.optional and each.name not in given]
+    if missing or len(args) > len(row.positional):
+        raise KernelError(
+            f"Tx.{row.name} takes {' and '.join(names)}", given=f"{max(len(args), len(values))} arguments"
         )
+    made: list[Region | Expr] = []
+    for operand in row.operands[: max(names.index(name) for name in given) + 1]:
+        what = f"{row.name}: {operand.name}"
+        value = given.get(operand.name, operand.default)
+        if value is None:
+            made.append(made[0])
+        elif operand.role.value:
+            made.append(_either(what, value, made))
+        else:
+            made.append(_region(what, value) if operand.role.tile else _scalar(row, operand, value, made))
     return tuple(made)
+
+
+def _either(what: str, value: object, before: list[Region | Expr]) -> Region | Expr:
+    """A tile, or a value: a number has no type of its own, and may be as precise as Python's; a function gets the place
+    of the element in the region that is written.
+    """
+    if isinstance(value, (Region, Buffer)):
+        return _region(what, value)
+    if isinstance(value, Expr):
+        return value
+    if callable(value):
+        with truth_is_an_error():
+            value = value(*_places(what, value, before[0]))
+        if isinstance(value, Expr):
+            return value
+    kind = FLOAT64 if isinstance(value, float) else INT64 if _is_long(value) else INT32
+    return as_expr(value, kind)  # type: ignore[arg-type]  # it refuses what is no number
+
+
+def _places(what: str, function: Callable[..., object], dst: Region | Expr) -> list[Expr]:
+    """Where an element is in the region that is written; dimensions of 1 in front count if they are asked for."""
+    extents = dst.extents if isinstance(dst, Region) else ()
+    if len(extents) > len(ELEMENT):
+        raise KernelError(f"{what} is a function of at most {len(ELEMENT)} places", given=f"{len(extents)} dimensions")
+    asked, skipped = len(inspect.signature(function).parameters), 0
+    while len(extents) - skipped > asked and const_value(extents[skipped]) == 1:
+        skipped += 1
+    return [special(name) for name in ELEMENT[skipped : len(extents)]]
+
+
+def _is_long(value: object) -> bool:
+    return isinstance(value, int) and not -(1 << 31) <= value < 1 << 31
 
 
 def _scalar(row: Primitive, operand: Operand, value: object, before: list[Region | Expr]) -> Expr:
@@ -87,6 +139,15 @@ def _region(what: str, value: object) -> Region:
     raise KernelError(f"{what} is a tile", given=given, allowed="a buffer or a region of one: A, A[0:8, :]")
 
 
+def _check_not_within(prefix: str, name: str) -> None:
+    """A bare ``Tx`` is one thread's: inside of ``with Tx.cta:`` that is to be said."""
+    builder = building()
+    if prefix == "Tx" and builder is not None and builder.tile_scopes and builder.tile_scopes[-1][0] != "thread":
+        around = builder.tile_scopes[-1][1]
+        raise KernelError(f"Tx.{name} is one thread's, inside of `with {around}:`", given=f"Tx.{name}(...)",
+                          allowed=f"{around}.{name}, or Tx.thread.{name} for each thread by itself")  # fmt: skip
+
+
 class TileNamespace:
     """``Tx`` and its scopes."""
 
@@ -97,11 +158,19 @@ class TileNamespace:
         if name.startswith("__"):  # Python's own protocols ask for these
             raise AttributeError(name)
         if name in PRIMITIVES:
+            _check_not_within(self._prefix, name)
             return tile_function(name, self._scope, self._prefix)
         if name in SCOPES and self._prefix == "Tx":
             return TileNamespace(SCOPES[name], f"Tx.{name}")
         allowed = choices(name, dir(self))
         raise UnknownName(f"{self._prefix}.{name} is not a tile primitive", given=name, allowed=allowed)
+
+    def __enter__(self) -> None:
+        """``with Tx.cta:``: the CTA's threads carry out the assignments to tiles in the block."""
+        current(f"with {self._prefix}").tile_scopes.append((self._scope, self._prefix))
+
+    def __exit__(self, *_: object) -> None:
+        current(f"with {self._prefix}").tile_scopes.pop()
 
     def __dir__(self) -> list[str]:
         return [*PRIMITIVES, *(SCOPES if self._prefix == "Tx" else ())]

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.dtypes import DType, dtype
+from tilewright.dtypes import HANDLE, DType, dtype
 from tilewright.errors import InstructionError, KernelError, choices
-from tilewright.ir import Expr, cast, vector
+from tilewright.ir import Computed, Expr, Tiled, cast, const_value, vector
 from tilewright.lang.builder import current
 
 if TYPE_CHECKING:
     from tilewright.layout import Layout
 
 __all__ = [
+    "ALIASES",
+    "EXPORTS",
     "ArrayType",
     "BufferType",
     "LetType",
@@ -53,6 +55,8 @@ class TypeName(DType):
             return vector((value, *more), kind)  # type: ignore[arg-type]  # cast refuses what is no value
         if value is _NOTHING:
             return current(f"T.{self}()").symbol(kind)
+        if isinstance(value, Tiled):
+            return Computed("cast", (value,), (), str(kind))  # type: ignore[return-value]  # a tile's elements
         if isinstance(value, str):
             if value not in WRITTEN:
                 raise KernelError(f"T.{self} of a string", given=repr(value), allowed=choices(value, WRITTEN))
@@ -75,13 +79,57 @@ class ArrayType:
 
 
 @dataclass(frozen=True, slots=True)
+class PointerType:
+    """``T.PointerType(T.PrimType("uint64"))``: the type of a pointer, a handle to whoever computes with it."""
+
+    to: object
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VarType:
+    """``T.Var(name="p", dtype="int32")``: what a ``T.let`` may be declared as. Its name is that of the target."""
+
+    name: str
+    dtype: DType
+
+
+def prim_type(kind: str) -> TypeName:
+    """``T.PrimType("uint64")``: the dtype."""
+    return TypeName(_dtype(kind, "T.PrimType"))
+
+
+def var_type(name: str = "", dtype: object = None, ty: object = None) -> VarType:
+    """A variable with a dtype, or with a type that is a pointer: the annotation of a ``T.let``."""
+    kind = ty if dtype is None else dtype
+    return VarType(name, HANDLE if isinstance(kind, PointerType) else _dtype(kind, f"the variable {name}"))
+
+
+def constant(kind: str, value: float) -> Expr:
+    """``T.FloatImm("float32", 1.0)``, ``T.IntImm("int32", 1)``: a constant of a dtype."""
+    made = cast(value, _dtype(kind, "a constant"))
+    if const_value(made) is None:
+        raise KernelError("a constant has a number", given=f"`{value}`", allowed="a Python number", hint=f"T.{kind}(x)")
+    return made
+
+
+def _dtype(kind: object, what: str) -> DType:
+    if not isinstance(kind, str):
+        raise KernelError(f"{what} has a dtype", given=f"`{kind}`", allowed='a name such as "uint64", or T.uint64')
+    return dtype(str(kind))
+
+
+@dataclass(frozen=True, slots=True)
 class LetType:
-    """``y: T.let = value`` is never assigned again; ``T.let[T.int64]`` converts the value first."""
+    """``y: T.let = value`` is never assigned again; ``T.let[T.int64]`` converts the value first.
+
+    ``T.let[T.Var("y", "int64")]`` says the same.
+    """
 
     dtype: DType | None = None
 
-    def __getitem__(self, kind: str) -> LetType:
-        return LetType(dtype(str(kind)))
+    def __getitem__(self, kind: object) -> LetType:
+        return LetType(kind.dtype if isinstance(kind, VarType) else _dtype(kind, "T.let"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +148,12 @@ class MapType:
 
 
 TensorMap = MapType()
+ALIASES = {
+    f"{letter}{bits}": f"{word}{bits}" for letter, word in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)
+}
+ALIASES |= {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16"}
+"""Short names of dtypes on ``T``."""
+
 let = LetType()
 constexpr = Marker("T.constexpr")
 
@@ -133,3 +187,16 @@ class BufferType:
         values["strides"] = None if strides is None else tuple(strides)
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+EXPORTS: dict[str, object] = {
+    "let": let,
+    "TensorMap": TensorMap,
+    "constexpr": constexpr,
+    "PointerType": PointerType,
+    "PrimType": prim_type,
+    "Var": var_type,
+    "FloatImm": constant,
+    "IntImm": constant,
+}
+"""What ``T`` has of this file, by its name there."""

@@ -21,6 +21,7 @@ from tilewright.ir import (
     Reinterpret,
     Select,
     Special,
+    Tiled,
     Unary,
     Value,
     as_expr,
@@ -100,7 +101,7 @@ def _least(op: str, values: tuple[Value, ...]) -> Expr:
 
 def absolute(value: Value) -> Expr:
     """The value without its sign."""
-    return call("abs", value)
+    return abs(value) if isinstance(value, Tiled) else call("abs", value)
 
 
 def ceildiv(a: Value, b: Value) -> Expr:

@@ -20,15 +20,17 @@ from tilewright.layout.notation import R, S, parse_layout
 from tilewright.layout.ready import (
     SwizzleMode,
     mma_atom_layout,
+    mma_fragment_layout,
     mma_shared_layout,
     tma_shared_layout,
     tmem_datapath_layout,
     wg_local_layout,
+    wgmma_fragment,
 )
 from tilewright.layout.swizzle import SwizzleLayout
 from tilewright.layout.thread_axes import threads
 from tilewright.layout.tile import TileLayout
-from tilewright.layout.tmem import sf_tmem_layout, tcgen05_atom_layout
+from tilewright.layout.tmem import sf_smem_layout, sf_tmem_layout, tcgen05_atom_layout
 
 __all__ = [
     "INTS",
@@ -49,8 +51,10 @@ __all__ = [
     "cute_shape",
     "from_cute",
     "mma_atom_layout",
+    "mma_fragment_layout",
     "mma_shared_layout",
     "parse_layout",
+    "sf_smem_layout",
     "sf_tmem_layout",
     "tcgen05_atom_layout",
     "threads",
@@ -58,5 +62,6 @@ __all__ = [
     "tmem_datapath_layout",
     "to_cute",
     "wg_local_layout",
+    "wgmma_fragment",
 ]
 __all__ += axes.__all__

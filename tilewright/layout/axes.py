@@ -1,31 +1,47 @@
-"""The table of axes: what a physical coordinate can be counted in, and how thread axes compose.
+"""The table of axes: what a physical coordinate can be counted in.
 
-A row is an axis: add one here (and its name to ``__all__``) and it has its name, its notation and its scopes. What a
-thread's own number on a thread axis is, the dispatcher has to know: a line of `tilewright.tile.owners.COORDINATES`.
+A row is an axis: add one here, and its name to ``__all__``. From the scopes of a thread axis follow how many there are,
+how it composes with others, and which number on it a thread has (`Axis.of_thread`); `tilewright.ir.special` makes of it
+the expression that both back ends read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from itertools import permutations
+from typing import Any, ClassVar, NamedTuple
 
 from tilewright.errors import LayoutError, choices, described
 from tilewright.layout.facts import INDEX, Value, checked, public
 
 __all__ = [
-    "AXES", "COMPOSITIONS", "SCOPES", "THREADS_IN", "Axis", "Composition", "F", "Offset", "OnAxis", "P", "TCol",
-    "TLane", "bank", "bx", "by", "bz", "cbx", "cby", "cbz", "laneid", "m", "pid", "tid_in_wg",
+    "AXES", "COMPOSITIONS", "SCOPES", "THREADS_IN", "Axis", "Composition", "F", "Offset", "OnAxis", "P", "ScopeName",
+    "TCol", "TLane", "bank", "bx", "by", "bz", "cbx", "cby", "cbz", "laneid", "m", "pid", "tid_in_wg",
     "tx", "warpid", "wgid", "wid_in_wg",
 ]  # fmt: skip
 
 AXES: dict[str, Axis] = {}
 """Every axis by its name, filled by the rows below."""
 
-SCOPES = ("thread", "warp", "warpgroup", "cta", "cluster", "kernel", "world")
-"""Execution scopes, the narrowest first."""
+ALIASES = {"Bank": "bank"}
+"""Names of axes as others write them."""
 
 THREADS_IN = {"thread": 1, "warp": 32, "warpgroup": 128}
 """Threads of the scopes that always have the same number."""
+
+SCOPES = (*THREADS_IN, "cta", "cluster", "kernel", "world")
+"""Execution scopes, the narrowest first."""
+
+
+class ScopeName(str):
+    """An execution scope by its name, which is also its ``name``."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name: thread, warp, warpgroup, cta, cluster, kernel or world."""
+        return str(self)
 
 
 class UnknownAxis(LayoutError, AttributeError):
@@ -36,13 +52,18 @@ class UnknownAxis(LayoutError, AttributeError):
         super().__init__(f"unknown axis {shown}", given=name, allowed=choices(name, AXES))
 
 
+def _found(name: object) -> Axis:
+    axis = AXES.get(ALIASES.get(name, name)) if isinstance(name, str) else None
+    if axis is None:
+        raise UnknownAxis(name)
+    return axis
+
+
 class _ByName(type):
     """Lets ``Axis.laneid`` find the row called laneid."""
 
     def __getattr__(cls, name: str) -> Axis:
-        if name in AXES:
-            return AXES[name]
-        raise UnknownAxis(name)
+        return _found(name)
 
 
 @public.constructor
@@ -52,7 +73,8 @@ class Axis(metaclass=_ByName):
     """A named direction of physical coordinates. ``4 @ laneid`` is a distance of 4 along one.
 
     kind: memory, thread, block or device. scope and subscope: the axis counts the subscopes inside one scope
-    (laneid: the threads of a warp); empty for memory. bound: how many there are, where hardware fixes it.
+    (laneid: the threads of a warp); empty for memory. bound: how many there are, where hardware fixes it. register: the
+    special register with the thread's own number; empty where that is arithmetic on another axis's.
 
     >>> Axis.laneid.get_scope(), Axis.get("laneid").get_subscope()
     ('warp', 'thread')
@@ -63,6 +85,7 @@ class Axis(metaclass=_ByName):
     scope: str = ""
     subscope: str = ""
     bound: int | None = None
+    register: str = ""
 
     __array_ufunc__: ClassVar[None] = None  # so that NumPy integers leave `@` to us
 
@@ -71,9 +94,7 @@ class Axis(metaclass=_ByName):
         """The axis of that name. Raises LayoutError for a name that is not in the table."""
         if isinstance(name, Axis):
             return name
-        if not isinstance(name, str) or name not in AXES:
-            raise UnknownAxis(name)
-        return AXES[name]
+        return _found(name)
 
     def is_thread(self) -> bool:
         """Does it count threads, or groups of them, inside a CTA?"""
@@ -83,13 +104,28 @@ class Axis(metaclass=_ByName):
         """Does it count places in a memory?"""
         return self.kind == "memory"
 
-    def get_scope(self) -> str:
+    def get_scope(self) -> ScopeName:
         """The execution scope inside which it counts; empty for memory."""
-        return self.scope
+        return ScopeName(self.scope)
 
-    def get_subscope(self) -> str:
+    def get_subscope(self) -> ScopeName:
         """What it counts; empty for memory."""
-        return self.subscope
+        return ScopeName(self.subscope)
+
+    @property
+    def each(self) -> int:
+        """Threads that one step on this thread axis is worth."""
+        return THREADS_IN[self.subscope]
+
+    @public
+    def of_thread(self, thread: Any) -> Any:
+        """The number on this thread axis of a thread of the CTA: of an int, or of each in an array.
+
+        >>> Axis.wid_in_wg.of_thread(200)
+        2
+        """
+        number = thread if self.each == 1 else thread // self.each
+        return number if self.bound is None else number % self.bound
 
     def __matmul__(self, value: object) -> OnAxis:
         raise LayoutError("a distance stands before its axis", given=f"{self} @ {value}", allowed=f"4 @ {self}")
@@ -173,8 +209,12 @@ class Composition(NamedTuple):
     inner: Axis
 
 
-def _axis(name: str, kind: str = "memory", scope: str = "", subscope: str = "", bound: int | None = None) -> Axis:
-    return AXES.setdefault(name, Axis(name, kind, scope, subscope, bound))
+def _axis(
+    name: str, kind: str = "memory", scope: str = "", subscope: str = "", bound: int | None = None, register: str = ""
+) -> Axis:
+    if scope in THREADS_IN:
+        bound = THREADS_IN[scope] // THREADS_IN[subscope]
+    return AXES.setdefault(name, Axis(name, kind, scope, subscope, bound, register))
 
 
 m = _axis("m")
@@ -183,12 +223,12 @@ TCol = _axis("TCol")  # column of tensor memory, in elements of the buffer
 P = _axis("P")  # partition of a two-dimensional scratch memory
 F = _axis("F")  # place within its partition
 bank = _axis("bank")
-laneid = _axis("laneid", "thread", "warp", "thread", bound=32)
-wid_in_wg = _axis("wid_in_wg", "thread", "warpgroup", "warp", bound=4)
-tid_in_wg = _axis("tid_in_wg", "thread", "warpgroup", "thread", bound=128)
-warpid = _axis("warpid", "thread", "cta", "warp")
+laneid = _axis("laneid", "thread", "warp", "thread", register="laneid")
+wid_in_wg = _axis("wid_in_wg", "thread", "warpgroup", "warp")
+tid_in_wg = _axis("tid_in_wg", "thread", "warpgroup", "thread")
+warpid = _axis("warpid", "thread", "cta", "warp", register="warpid")
 wgid = _axis("wgid", "thread", "cta", "warpgroup")
-tx = _axis("tx", "thread", "cta", "thread")
+tx = _axis("tx", "thread", "cta", "thread", register="tid")
 cbx = _axis("cbx", "block", "cluster", "cta")
 cby = _axis("cby", "block", "cluster", "cta")
 cbz = _axis("cbz", "block", "cluster", "cta")
@@ -197,9 +237,9 @@ by = _axis("by", "block", "kernel", "cta")
 bz = _axis("bz", "block", "kernel", "cta")
 pid = _axis("pid", "device", "world", "kernel")
 
-COMPOSITIONS = (
-    Composition(tid_in_wg, wid_in_wg, 32, laneid),
-    Composition(warpid, wgid, 4, wid_in_wg),
-    Composition(tx, warpid, 32, laneid),
-    Composition(tx, wgid, 128, tid_in_wg),
+COMPOSITIONS = tuple(
+    Composition(whole, outer, outer.each // inner.each, inner)
+    for whole, inner, outer in permutations(filter(Axis.is_thread, AXES.values()), 3)
+    if (outer.scope, outer.subscope, inner.subscope) == (whole.scope, inner.scope, whole.subscope)
 )
+"""How pairs of thread axes make a wider one: whatever the outer one counts is what the inner one divides."""

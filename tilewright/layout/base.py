@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError
-from tilewright.layout.axes import Axis
+from tilewright.layout.axes import Axis, ScopeName
 from tilewright.layout.collisions import Collision
 from tilewright.layout.coordinates import check_inside
-from tilewright.layout.facts import INTS, Facts, Value, public
+from tilewright.layout.facts import INTS, Facts, Value, product, public
 
 if TYPE_CHECKING:
     from tilewright.layout.swizzle import SwizzleLayout
@@ -26,6 +26,9 @@ Table: TypeAlias = dict[str, NDArray[np.int64]]
 
 Region: TypeAlias = Sequence[tuple[Value, Value]]
 """``(start, extent)`` for each dimension of a shape."""
+
+Ends: TypeAlias = Sequence["tuple[Value, Value] | range"]
+"""``(begin, end)``, or a range, for each dimension of a shape."""
 
 
 def require_layout(value: object) -> None:
@@ -52,8 +55,8 @@ class Layout(ABC):
     def apply(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
         """Where a logical coordinate is (its first replica): a value for the name of each axis that occurs.
 
-        One coordinate is the row-major index; several are of ``shape``, which is the shard's extents if left out. Ints,
-        NumPy arrays and expressions alike.
+        One coordinate is the row-major index, of whatever shape; several are of ``shape``, which is the shard's extents
+        if left out. Ints, NumPy arrays and expressions alike.
 
         >>> from tilewright.layout import S, laneid
         >>> layout = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]
@@ -63,6 +66,8 @@ class Layout(ABC):
         Raises LayoutError where a coordinate is outside of its extent (an expression: proven to be), has another rank
         than the shape, or the shape another size.
         """
+        if shape is not None and len(coord) == 1:
+            shape = (product(shape),)
         check_inside(coord, self.counted(len(coord), shape), facts)
         return self.place(*coord, shape=shape, facts=facts)
 
@@ -88,7 +93,7 @@ class Layout(ABC):
 
     @abstractmethod
     def cosize(self, axis: str | Axis = "m") -> Value:
-        """One more than the largest coordinate on an axis, offsets and replicas included: what storage must hold."""
+        """The size of the storage on an axis: one more than the largest coordinate, offsets and replicas included."""
 
     @abstractmethod
     def table(self, shape: Sequence[int]) -> Table:
@@ -99,8 +104,22 @@ class Layout(ABC):
         """The simplest layout that means the same."""
 
     @abstractmethod
-    def slice(self, shape: Sequence[Value], region: Region, facts: Facts = INTS) -> Layout:
+    def part(self, shape: Sequence[Value], region: Region, facts: Facts = INTS) -> Layout:
         """The layout of a region: ``(start, extent)`` for each dimension of ``shape``."""
+
+    def slice(self, shape: Sequence[Value], region: Ends, facts: Facts = INTS) -> Layout | None:
+        """The layout of a region, ``(begin, end)`` or a range for each dimension of ``shape``; None where no layout
+        describes it, or it lies outside. `part` takes extents, and says why.
+
+        >>> from tilewright.layout import S
+        >>> S[8, 64].slice((8, 64), [(2, 6), range(16, 32)])
+        S[(4, 16):(64, 1)] + 144
+        """
+        ends = [(one.start, one.stop) if isinstance(one, range) else one for one in region]
+        try:
+            return self.part(shape, [(begin, facts.simplify(end - begin)) for begin, end in ends], facts)
+        except LayoutError:
+            return None
 
     @abstractmethod
     def storage(self) -> Layout:
@@ -152,15 +171,15 @@ class Layout(ABC):
 
     @abstractmethod
     def parted(self, shape: Sequence[Value]) -> tuple[SwizzleLayout | None, TileLayout]:
-        """The swizzle, None for none, and the tile layout that it acts after; ``shape``: of whoever has no extents."""
+        """The swizzle, None for none, and the tile layout that it acts after; ``shape``: of one without extents."""
 
     @abstractmethod
     def is_trivial(self, facts: Facts = INTS) -> bool:
         """Is it the identity: element i at address i?"""
 
-    def get_scope(self) -> tuple[str, str]:
-        """The widest scope and the narrowest subscope of the thread axes; without any, each thread holds everything."""
-        return "thread", "thread"
+    def get_scope(self) -> tuple[ScopeName, ScopeName]:
+        """The narrowest subscope and the widest scope of the thread axes; without any, each thread holds everything."""
+        return ScopeName("thread"), ScopeName("thread")
 
     def verify_well_formed(self, facts: Facts = INTS) -> bool:
         """True, or LayoutError where the thread axes do not fit together or leave their bounds."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError
-from tilewright.layout.axes import Axis, Offset, OnAxis, m
+from tilewright.layout.axes import Axis, Offset, OnAxis, ScopeName, m
 from tilewright.layout.base import Layout, Table, require_layout
 from tilewright.layout.collisions import Collision
 from tilewright.layout.facts import INTS, Facts, Value, public
@@ -19,6 +19,7 @@ from tilewright.layout.swizzled import SwizzledLayout
 from tilewright.layout.tables import is_small, same_places
 from tilewright.layout.thread_axes import extremes
 from tilewright.layout.tile import TileLayout
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.layout.swizzle import SwizzleLayout
@@ -28,7 +29,7 @@ __all__ = ["ComposeLayout"]
 
 @public.methods
 @public.kind_of("ComposeLayout(swizzle, tile)")
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class ComposeLayout(SwizzledLayout):
     """Where ``tile`` leads, with the address on axis m swizzled; the XOR acts on the whole address, offset included.
 
@@ -40,13 +41,27 @@ class ComposeLayout(SwizzledLayout):
     swizzle: SwizzleLayout
     tile: TileLayout
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        swizzle: SwizzleLayout | None = None,
+        tile: TileLayout | None = None,
+        *,
+        layout_A: SwizzleLayout | None = None,
+        layout_B: TileLayout | None = None,
+    ) -> None:
+        object.__setattr__(self, "swizzle", swizzle if layout_A is None else layout_A)
+        object.__setattr__(self, "tile", tile if layout_B is None else layout_B)
         if not isinstance(self.tile, TileLayout) or not hasattr(type(self.swizzle), "address"):
             raise LayoutError(
                 "a compose layout is a swizzle and a tile layout",
                 given=f"{self.swizzle} and {self.tile}",
                 allowed="ComposeLayout(SwizzleLayout(...), S[...])",
             )
+
+    @property
+    def tile_layout(self) -> TileLayout:
+        """``tile``, as others name it."""
+        return self.tile
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -102,13 +117,18 @@ class ComposeLayout(SwizzledLayout):
             table["m"] = np.asarray(self.swizzle.address(table["m"]))
         return table
 
-    def canonicalize(self, facts: Facts = INTS) -> TileLayout | ComposeLayout:
-        """The tile layout canonical; without the swizzle where no address reaches the bits that it reads."""
+    def canonicalize(self, facts: Facts = INTS) -> TileLayout | SwizzleLayout | ComposeLayout:
+        """The tile layout canonical; without the swizzle where no address reaches the bits that it reads, and the
+        swizzle alone where the tile is the rows of one period.
+        """
         tile = self.tile.canonicalize(facts)
         ends = extremes(tile, m, facts)
         first = self.swizzle.per_element + (self.swizzle.atom_len if self.swizzle.swizzle_inner else 0)
         idle = ends is not None and facts.less(-1, ends[0]) and facts.less(ends[1], 1 << first)
-        return tile if idle or not self.swizzle.swizzle_len else ComposeLayout(self.swizzle, tile)
+        if idle or not self.swizzle.swizzle_len:
+            return tile
+        one_period = tile.is_trivial(facts) and facts.equal(tile.size(), self.swizzle.period)
+        return self.swizzle if one_period else ComposeLayout(self.swizzle, tile)
 
     def equivalent(self, other: Layout, facts: Facts = INTS) -> bool:
         """Equality by meaning: by canonical forms, and for numbers by the tables, which decide; beyond `MOST_PLACES` of
@@ -180,7 +200,7 @@ class ComposeLayout(SwizzledLayout):
             return found
         return found._replace(place={**found.place, "m": self.swizzle.address(found.place["m"])})
 
-    def get_scope(self) -> tuple[str, str]:
+    def get_scope(self) -> tuple[ScopeName, ScopeName]:
         """`TileLayout.get_scope`."""
         return self.tile.get_scope()
 

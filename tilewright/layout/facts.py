@@ -65,6 +65,8 @@ INTS: Facts = _Ints()
 
 def as_int(value: Value) -> int | None:
     """The Python int that a value is, or None for an expression."""
+    if type(value) is int:
+        return value
     return int(value) if isinstance(value, int | np.integer) else None
 
 
@@ -90,16 +92,21 @@ def _is_region(value: object) -> bool:
     return pairs and all(len(pair) == 2 and all(map(NUMBER.fits, pair)) for pair in value)  # type: ignore[attr-defined]
 
 
+def _are_ends(value: object) -> bool:
+    return isinstance(value, tuple | list) and _is_region([pair for pair in value if not isinstance(pair, range)])
+
+
 public = Public(
     LayoutError,
     {
         "Value": NUMBER,
-        **dict.fromkeys(("*coord: Value", "value: Value", "**inputs: Value"), INDEX),
+        **dict.fromkeys(("*coord: Value", "value: Value", "**inputs: Value", "thread: Any"), INDEX),
         "coord: Sequence[Value]": sequence_of(INDEX),
         "Table": instances("what `table` made", dict),
         "Facts": Kind(
             "INTS, or what answers " + ", ".join(ASKED), lambda v: all(hasattr(type(v), name) for name in ASKED)
         ),
+        "Ends": Kind("(begin, end) or a range for each dimension: [(0, 8), range(16, 32)]", _are_ends),
         "Region": Kind("(start, extent) for each dimension: [(0, 8), (16, 16)]", _is_region),
     },
 )

@@ -70,7 +70,7 @@ def spell(iters: Sequence[Iter]) -> str:
 
 
 def merged(terms: Iterable[OnAxis]) -> tuple[OnAxis, ...]:
-    """One term per axis, in the order of the axes' names, zeros left out."""
+    """Add up the terms of each axis: one for each axis, in the order of the axes' names, zeros left out."""
     sums: dict[Axis, Value] = {}
     for term in terms:
         sums[term.axis] = plus(sums.get(term.axis, 0), term.value)

@@ -73,7 +73,7 @@ class LinearLayout:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many values each input has."""
+        """The number of values of each input."""
         return tuple(1 << len(vectors) for _, vectors in self.inputs)
 
     def __call__(self, **inputs: Value) -> dict[str, Value]:
@@ -171,7 +171,7 @@ class LinearLayout:
         )
 
     def inverse(self) -> LinearLayout:
-        """From outputs back to inputs: of a register layout, from (lane, register) to the element.
+        """The map from outputs back to inputs: of a register layout, from (lane, register) to the element.
 
         >>> from tilewright.layout import S, laneid
         >>> LinearLayout.of(S[(4, 2) : (1 @ laneid, 1)], (4, 2)).inverse()(laneid=3, m=1)

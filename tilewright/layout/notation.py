@@ -27,6 +27,8 @@ class _Shard:
 
     >>> S[(8, 4) : (4, 1)] == S[8, 4]
     True
+    >>> S[(8, 4) : ((4, "laneid"), "laneid")]
+    S[(8, 4):(4@laneid, 1@laneid)]
     """
 
     def __getitem__(self, key: Entries) -> TileLayout:
@@ -71,8 +73,16 @@ def _iters(letter: str, key: slice) -> list[Iter]:
         )
     return [
         Iter(extent, step.value, step.axis) if isinstance(step, OnAxis) else Iter(extent, step, m)
-        for extent, step in zip(extents, steps, strict=True)
+        for extent, step in zip(extents, map(_step, steps), strict=True)
     ]
+
+
+def _step(step: Value) -> Value:
+    """A stride as `Iter` takes it: ``"laneid"`` is one lane, ``(4, "laneid")`` four."""
+    if isinstance(step, (str, Axis)):
+        return 1 @ Axis.get(step)
+    named = isinstance(step, tuple) and len(step) == 2 and isinstance(step[1], (str, Axis))
+    return step[0] @ Axis.get(step[1]) if named else step
 
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Value]] = {
@@ -125,7 +135,7 @@ class _Reader:
 
     def read(self, node: ast.expr) -> Value:
         match node:
-            case ast.Constant(value=bool() | int()):
+            case ast.Constant(value=bool() | int() | str()):
                 return node.value
             case ast.Name(id=name):
                 return self._named(name)

@@ -14,6 +14,41 @@ from tilewright.layout.iters import Iter, Iters, merged, spell
 
 __all__ = ["IterLayout"]
 
+LIST = public.kind("Iterable[Any]")
+
+
+class Distances(tuple[OnAxis, ...]):
+    """Distances along axes, which is also a mapping from axis to value: ``layout.offset[warpid]``."""
+
+    __slots__ = ()
+
+    def keys(self) -> list[Axis]:
+        """The axes."""
+        return [term.axis for term in self]
+
+    def values(self) -> list[Value]:
+        """The distances."""
+        return [term.value for term in self]
+
+    def items(self) -> list[tuple[Axis, Value]]:
+        """Axes and distances."""
+        return [(term.axis, term.value) for term in self]
+
+    def get(self, axis: Axis | str, default: Value = None) -> Value:
+        """The distance along an axis."""
+        return dict(self.items()).get(Axis.get(axis), default)
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, (Axis, str)):
+            return tuple.__getitem__(self, key)
+        found = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.keys() if isinstance(key, Axis) else tuple.__contains__(self, key)
+
 
 @public.methods
 @public.kind_of("a tile layout, S[...]")
@@ -23,7 +58,7 @@ class IterLayout(Layout):
 
     shard: Iters
     replica: Iters
-    offset: tuple[OnAxis, ...]  # at most one per axis, by the axes' names, without zeros
+    offset: tuple[OnAxis, ...]  # `Distances`, at most one per axis, by the axes' names, without zeros
 
     def __init__(
         self,
@@ -37,7 +72,7 @@ class IterLayout(Layout):
             shard = shard.shard
         object.__setattr__(self, "shard", _iters(shard))
         object.__setattr__(self, "replica", replica)
-        object.__setattr__(self, "offset", merged(terms))
+        object.__setattr__(self, "offset", Distances(merged(terms)))
 
     def __str__(self) -> str:
         replica = [f"R[{spell(self.replica)}]"] if self.replica else []
@@ -72,15 +107,19 @@ class IterLayout(Layout):
         return product(it.extent for it in self.shard if wanted in (None, it.axis))
 
     def span(self, axis: str | Axis | None = None) -> Value:
-        """Places from the first to the last on an axis, gaps counted, offsets not; without an axis, the product over
-        the memory axes, which is the storage that a thread needs. Symbolic strides are taken to be non-negative.
+        """Places from the first to the last on an axis, gaps counted, offsets not; without an axis, how far the memory
+        axes reach together, offsets included, and one more. Symbolic strides are taken to be non-negative.
 
         >>> from tilewright.layout import S, laneid
         >>> S[(8, 4, 2) : (4 @ laneid, 16, 1)].span()
         50
         """
         if axis is None:
-            return product(self.span(each) for each in self.axes if each.is_memory())
+            reach: Value = 1
+            for each in self.axes:
+                if each.is_memory():
+                    reach = plus(reach, plus(plus(self.span(each), -1), self.offset_on(each)))
+            return reach
         low, high = self.ends(Axis.get(axis))
         return plus(plus(high, 1), times(-1, low)) if as_int(low) else plus(high, 1)
 
@@ -107,8 +146,8 @@ class IterLayout(Layout):
 
 
 def _listed(given: Any) -> tuple[Any, ...]:
-    """What was given one by one; itself where it is no list of anything. `Any`: whoever asks looks at each."""
-    return tuple(given) if public.kind("Iterable[Any]").fits(given) else (given,)
+    """What was given one by one; itself where it is no list of anything. `Any`: the caller checks each."""
+    return tuple(given) if isinstance(given, tuple | list) or LIST.fits(given) else (given,)
 
 
 def _iters(given: Iterable[Iter]) -> Iters:

@@ -77,6 +77,7 @@ def find_outer(
 ) -> TileLayout | None:  # fmt: skip
     """The layout which, combined with ``inner``, means ``whole``; None if there is none."""
     require_layout(whole)
+    shape = shape if scaled else _summed(shape, inner_shape, 1)
     (swizzle, near), (_, plain) = inner.parted(inner_shape), whole.parted(shape)
     parts = _parted(plain, shape, inner_shape, facts)
     if parts is None:
@@ -100,6 +101,7 @@ def find_inner(
     """The layout which, combined below ``outer``, means ``whole``, with its swizzle; None if there is none."""
     outer = _unswizzled(outer, "outer layout of a tile" if scaled else "left part of a direct sum")
     require_layout(whole)
+    shape = shape if scaled else _summed(shape, outer_shape, 0)
     swizzle, plain = whole.parted(shape)
     inner_shape = _quotient(shape, outer_shape, facts)
     parts = inner_shape and _parted(plain, shape, inner_shape, facts)
@@ -114,6 +116,19 @@ def find_inner(
             if combine(outer, found, outer_shape, inner_shape, facts, scaled=scaled).equivalent(plain, facts):
                 return _swizzled(swizzle, found)
     return None
+
+
+def _summed(shape: Sequence[Value], part: Sequence[Value], place: int) -> Sequence[Value]:
+    """The shape of a sum; it may be given as the extents of its parts in turn, [left, right, left, right, ...]."""
+    if not part or len(shape) != 2 * len(part):
+        return shape
+    if list(shape[place::2]) != list(part):
+        raise LayoutError(
+            f"the shape {listed(shape)} of a direct sum",
+            given=f"{listed(shape[place::2])} for the {'right' if place else 'left'} part",
+            allowed=f"{listed(part)}, or the shape of the sum, in {len(part)} dimensions",
+        )
+    return [times(left, right) for left, right in zip(shape[0::2], shape[1::2], strict=True)]
 
 
 def _parted(

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError, choices, described
-from tilewright.layout.axes import OnAxis, TCol, TLane, tid_in_wg
+from tilewright.layout.axes import Axis, OnAxis, TCol, TLane, laneid, tid_in_wg, warpid
 from tilewright.layout.base import Layout
 from tilewright.layout.compose import ComposeLayout
 from tilewright.layout.facts import INTS, Facts, Value, listed, product, public
@@ -18,10 +18,12 @@ from tilewright.layout.tile import TileLayout
 __all__ = [
     "SwizzleMode",
     "mma_atom_layout",
+    "mma_fragment_layout",
     "mma_shared_layout",
     "tma_shared_layout",
     "tmem_datapath_layout",
     "wg_local_layout",
+    "wgmma_fragment",
 ]
 
 
@@ -62,22 +64,57 @@ def wg_local_layout(cols: int, rows: int = 128) -> TileLayout:
     return TileLayout([*turns, Iter(lanes, 1, tid_in_wg), Iter(cols, 1)])
 
 
+@public
+def wgmma_fragment(rows: int, columns: int, operand: str = "D", element: str = "float32") -> TileLayout:
+    """Who of a warpgroup holds which element of D, or of A in registers, of ``wgmma``: 64 rows, or several times that.
+
+    Of each 64 rows, warp w holds 16w and the 15 after it. Slots count elements, the low bits of the first register
+    first. A has elements of ``element``, D of 32 or 16 bits alike.
+
+    >>> wgmma_fragment(64, 128)
+    S[(4, 2, 8, 16, 4, 2):(32@tid_in_wg, 2, 4@tid_in_wg, 4, 1@tid_in_wg, 1)]
+    >>> wgmma_fragment(64, 16, "A", "bfloat16")
+    S[(4, 2, 8, 2, 4, 2):(32@tid_in_wg, 2, 4@tid_in_wg, 4, 1@tid_in_wg, 1)]
+
+    Source: PTX ISA, "Register Fragments" of wgmma.mma_async.
+    """
+    if operand not in ("A", "D"):
+        raise LayoutError(f"no fragment of wgmma's {operand}", given=operand, allowed=choices(operand, "AD"))
+    held = 2 if operand == "D" else 32 // dtype(element).bits  # neighbours of a row that a thread has
+    across = 4 * held * (1 if operand == "D" else 2)  # columns that the fragment comes in
+    if rows < 1 or columns < 1 or rows % 64 or columns % across:
+        raise LayoutError(
+            f"a fragment of {rows} x {columns} of wgmma's {operand}",
+            given=f"{rows} rows, {columns} columns",
+            allowed=f"multiples of 64 rows and {across} columns",
+        )
+    blocks = [Iter(rows // 64, columns // 2)] if rows > 64 else []
+    height = [Iter(4, 32, tid_in_wg), Iter(2, held), Iter(8, 4, tid_in_wg)]
+    width = [Iter(columns // (4 * held), 2 * held), Iter(4, 1, tid_in_wg), Iter(held, 1)]
+    return TileLayout([*blocks, *height, *(width if held > 1 else width[:-1])])
+
+
 DATAPATHS: dict[str, tuple[tuple[int, OnAxis], ...]] = {
     "D": ((128, OnAxis(1, TLane)),),
     "F": ((4, OnAxis(32, TLane)), (16, OnAxis(1, TLane))),
+    "B": ((64, OnAxis(1, TLane)),),
 }
 """Accumulator rows to lanes of tensor memory. Source: PTX ISA, "Data path layout organization": D is M = 128 of one CTA
-(lane = row), F is M = 64 (lane = row % 16 + 32 * (row / 16))."""
+(lane = row), F is M = 64 (lane = row % 16 + 32 * (row / 16)), B is a CTA's half of M = 128 of two (lane = row, and the
+second half of the columns 64 lanes further)."""
 
 
 @public
-def tmem_datapath_layout(datapath: str, rows: int, cols: int) -> TileLayout:
+def tmem_datapath_layout(datapath: str, rows: int, cols: int, sub_slab: int = 0) -> TileLayout:
     """Where an accumulator of ``rows`` by ``cols`` lies in tensor memory; columns count elements.
 
-    D: 128 rows, row r in lane r. F: 64 rows, row r in lane ``r % 16 + 32 * (r // 16)``.
+    D: 128 rows, row r in lane r. F: 64 rows, row r in lane ``r % 16 + 32 * (r // 16)``, with ``sub_slab=1`` 16 lanes
+    further, where a second tile has room. B: 64 rows, row r in lane r, the second half of the columns in lane r + 64.
 
     >>> tmem_datapath_layout("F", 64, 256)
     S[(4, 16, 256):(32@TLane, 1@TLane, 1@TCol)]
+    >>> tmem_datapath_layout("B", 64, 256)
+    S[(64, 2, 128):(1@TLane, 64@TLane, 1@TCol)]
     """
     if datapath not in DATAPATHS:
         raise LayoutError(f"unknown datapath {datapath!r}", given=datapath, allowed=choices(datapath, DATAPATHS))
@@ -85,7 +122,79 @@ def tmem_datapath_layout(datapath: str, rows: int, cols: int) -> TileLayout:
     height = product(it.extent for it in lanes)
     if rows != height:
         raise LayoutError(f"datapath {datapath} with {rows} rows", given=rows, allowed=f"{height} rows")
-    return TileLayout([*lanes, Iter(cols, 1, TCol)])
+    halves = 2 if datapath == "B" else 1
+    if cols <= 0 or cols % halves:
+        raise LayoutError(f"datapath {datapath} with {cols} columns", given=cols, allowed=f"a multiple of {halves}")
+    if sub_slab not in ((0, 1) if datapath == "F" else (0,)):
+        raise LayoutError(f"sub_slab={sub_slab} of datapath {datapath}", given=sub_slab, allowed="0, of F also 1")
+    columns = [*([Iter(halves, 64, TLane)] if halves > 1 else []), Iter(cols // halves, 1, TCol)]
+    return TileLayout([*lanes, *columns], (), [OnAxis(16, TLane)] if sub_slab else ())
+
+
+@public
+def mma_fragment_layout(
+    operand: str, shape: Sequence[int], element: str, warps: tuple[int, int] = (1, 1), axis: Axis = warpid
+) -> TileLayout:
+    """Who holds what of operand "A" (M x K), "B" (K x N), "C" or "D" (M x N) of ``mma.sync``, for a tile of any size.
+
+    warps: that share D out, along M and along N; each number of ``axis`` holds all of its part of A and B. Lane 4g+t
+    has the rows 8r+g of A, C and D, and the columns 8c+g of B; a register holds neighbours along K.
+
+    >>> mma_fragment_layout("A", (64, 32), "float16")
+    S[(4, 2, 8, 2, 2, 4, 2):(16, 2, 4@laneid, 8, 4, 1@laneid, 1)]
+    >>> mma_fragment_layout("B", (32, 64), "float16", warps=(2, 4))
+    S[(2, 2, 4, 2, 4, 2, 8):(4, 2, 1@laneid, 1, 1@warpid, 8, 4@laneid)] + R[2:4@warpid]
+
+    Raises LayoutError for an unknown operand, and a shape that does not consist of such pieces.
+    """
+    if operand not in FRAGMENTS:
+        raise LayoutError(f"mma has no operand {operand!r}", given=operand, allowed=choices(operand, FRAGMENTS))
+    if len(shape) != 2 or len(warps) != 2 or dtype(element).bits > 32:
+        given = f"shape {listed(shape)} of {element}, warps {listed(warps)}"
+        raise LayoutError(
+            "no fragment of mma", given=given, allowed="two extents, two numbers of warps, at most 32 bits"
+        )
+    rows, columns = shape
+    per_register = 32 // dtype(element).bits
+    unit = 4 * per_register  # along K: what a register of each lane of a group makes up
+    along, across = (Iter(warps[0], warps[1], axis), Iter(warps[1], 1, axis))
+    parts = {"M": (along, 16), "N": (across, 8), "K": (Iter(1, 1), unit)}
+    sizes = dict(zip(FRAGMENTS[operand], (rows, columns), strict=True))
+    for name, extent in sizes.items():
+        share, piece = parts[name]
+        if extent < 1 or extent % (share.extent * piece):
+            spread = f" for each of {share.extent} warps" if share.extent != 1 else ""
+            allowed = f"{name} a multiple of {piece}{spread}"
+            raise LayoutError(
+                f"{operand} of {listed(shape)} is no fragment", given=f"{name} = {extent}", allowed=allowed
+            )
+    return _fragment(operand, sizes, per_register, along, across)
+
+
+FRAGMENTS = {"A": "MK", "B": "KN", "C": "MN", "D": "MN"}
+
+
+def _fragment(operand: str, sizes: dict[str, int], per_register: int, along: Iter, across: Iter) -> TileLayout:
+    """The pieces of the dimensions, each with its stride: what one instruction reads has neighbouring slots."""
+    by_m, by_n = int(along.extent), int(across.extent)
+    g, t = Iter(8, 4, laneid), Iter(4, 1, laneid)
+    if operand in "CD":
+        columns = sizes["N"] // by_n // 8
+        m = [*_several(along, Iter(sizes["M"] // by_m // 16, 4 * columns)), Iter(2, 2), g]
+        return TileLayout([*m, *_several(across, Iter(columns, 4)), t, Iter(2, 1)])
+    halves = 2 if sizes["K"] % (8 * per_register) == 0 else 1
+    steps = sizes["K"] // (4 * per_register * halves)
+    high = 2 * per_register if operand == "A" else per_register  # from the low half of K to the high one
+    k = [*_several(Iter(steps, high * halves)), Iter(halves, high), t, Iter(per_register, 1)]
+    each = steps * high * halves
+    if operand == "A":
+        m = [*_several(along, Iter(sizes["M"] // by_m // 16, each)), Iter(2, per_register), g]
+        return TileLayout([*m, *k], _several(across))
+    return TileLayout([*k, *_several(across, Iter(sizes["N"] // by_n // 8, each)), g], _several(along))
+
+
+def _several(*iters: Iter) -> list[Iter]:
+    return [it for it in iters if it.extent != 1]
 
 
 @public

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import OnAxis
 from tilewright.layout.facts import Facts, Value, as_int, listed, plus, product, times
 from tilewright.layout.iters import Iter, Iters, fuse, is_one, merged, point, regroup
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.layout.base import Region
@@ -23,7 +23,7 @@ __all__ = ["slice_tile"]
 
 
 def slice_tile(layout: TileLayout, shape: Sequence[Value], region: Region, facts: Facts) -> TileLayout:
-    """The layout of a region; its origin goes into the offset. See `TileLayout.slice`."""
+    """The layout of a region; its origin goes into the offset. See `TileLayout.part`."""
     if len(region) != len(shape):
         raise LayoutError(
             f"a region of {len(region)} dimensions in a shape of {len(shape)}",

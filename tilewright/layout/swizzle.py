@@ -124,11 +124,11 @@ class SwizzleLayout(SwizzledLayout):
         return self.period if axis is None or Axis.get(axis).name == "m" else 1
 
     def span(self, axis: str | Axis | None = None) -> int:
-        """As many places as elements: one period is permuted."""
+        """The number of elements: a swizzle permutes one period in place."""
         return self.size(axis)
 
     def cosize(self, axis: str | Axis = "m") -> int:
-        """As many places as elements: one period is permuted."""
+        """The number of elements: a swizzle permutes one period in place."""
         return self.size(axis)
 
     def table(self, shape: Sequence[int]) -> Table:

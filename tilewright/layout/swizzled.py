@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.layout.base import Layout, Region
-from tilewright.layout.facts import INTS, Facts, Value
+from tilewright.layout.facts import INTS, Facts, Value, public
 from tilewright.layout.products import find_inner, find_outer
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SwizzledLayout"]
 
 
+@public.methods
 class SwizzledLayout(Layout):
     """A layout that ends with a swizzle, and so does what each of these operations returns."""
 
@@ -37,15 +38,15 @@ class SwizzledLayout(Layout):
         grouped, separators = tile.group(shape, facts)
         return swizzle.after(grouped), separators
 
-    def slice(self, shape: Sequence[Value], region: Region, facts: Facts = INTS) -> ComposeLayout:
-        """`TileLayout.slice` below the swizzle, which acts on the whole address, origin included.
+    def part(self, shape: Sequence[Value], region: Region, facts: Facts = INTS) -> ComposeLayout:
+        """`TileLayout.part` below the swizzle, which acts on the whole address, origin included.
 
         >>> from tilewright.layout import S, SwizzleLayout
-        >>> SwizzleLayout(3, 3, 3).after(S[8, 64]).slice((8, 64), [(0, 8), (16, 16)]).tile
+        >>> SwizzleLayout(3, 3, 3).after(S[8, 64]).part((8, 64), [(0, 8), (16, 16)]).tile
         S[(8, 16):(64, 1)] + 16
         """
         swizzle, tile = self.parted(shape)
-        return swizzle.after(tile.slice(shape, region, facts))
+        return swizzle.after(tile.part(shape, region, facts))
 
     def tile_with(
         self, outer: Layout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS

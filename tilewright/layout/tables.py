@@ -24,7 +24,7 @@ MOST_PLACES = 1 << 22
 """Elements times replicas up to which an answer may be looked up in a table."""
 
 MOST_ENTRIES = 1 << 27
-"""Of a table that is asked for: 1 GB for each axis."""
+"""The most places of a table that a caller may ask for: 1 GB for each axis."""
 
 
 def is_numeric(layout: TileLayout) -> bool:

@@ -15,10 +15,10 @@ from tilewright.layout.axes import (
     AXES,
     COMPOSITIONS,
     SCOPES,
-    THREADS_IN,
     Axis,
     Composition,
     OnAxis,
+    ScopeName,
     laneid,
     tid_in_wg,
     tx,
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_scopes", "compose_threads", "expand_threads", "extremes", "scope_of", "threads"]
 
-THREADS_PER = {name: THREADS_IN[axis.subscope] for name, axis in AXES.items() if axis.is_thread()}
-"""Threads that one step on a thread axis is worth."""
+THREAD_AXES = {name: axis for name, axis in AXES.items() if axis.is_thread()}
 
 
 def extremes(layout: TileLayout, axis: Axis, facts: Facts = INTS) -> tuple[Value, Value] | None:
@@ -144,28 +143,30 @@ def threads(table: Table | Mapping[str, NDArray[np.int64]], scope: str) -> NDArr
 
     Absent axes count as 0. Raises LayoutError where a thread axis is wider than the scope.
     """
-    if scope not in ("warp", "warpgroup", "cta"):
-        raise LayoutError(f"no thread numbering in scope {scope!r}", given=scope, allowed=choices(scope, SCOPES[1:4]))
+    numbered = SCOPES[1 : SCOPES.index("cta") + 1]
+    if scope not in numbered:
+        raise LayoutError(f"no thread numbering in scope {scope!r}", given=scope, allowed=choices(scope, numbered))
     index: NDArray[np.int64] = np.zeros(next(iter(table.values())).shape if table else (), np.int64)
     for name, values in table.items():
-        if name not in THREADS_PER:
+        axis = THREAD_AXES.get(name)
+        if axis is None:
             continue
-        if SCOPES.index(Axis.get(name).scope) > SCOPES.index(scope):
+        if SCOPES.index(axis.scope) > SCOPES.index(scope):
             raise LayoutError(
-                f"axis {name} counts across a {Axis.get(name).scope}, wider than one {scope}",
+                f"axis {name} counts across a {axis.scope}, wider than one {scope}",
                 given=name,
-                allowed=", ".join(n for n in THREADS_PER if SCOPES.index(Axis.get(n).scope) <= SCOPES.index(scope)),
+                allowed=", ".join(n for n, a in THREAD_AXES.items() if SCOPES.index(a.scope) <= SCOPES.index(scope)),
             )
-        index = index + THREADS_PER[name] * values
+        index = index + axis.each * values
     return index
 
 
-def scope_of(layout: TileLayout) -> tuple[str, str]:
-    """The widest scope and the narrowest subscope of the thread axes; a thread's own where there are none."""
+def scope_of(layout: TileLayout) -> tuple[ScopeName, ScopeName]:
+    """The narrowest subscope and the widest scope of the thread axes; a thread's own where there are none."""
+    check_scopes(layout)
     axes = [axis for axis in layout.axes if axis.is_thread()]
-    if not axes:
-        return "thread", "thread"
-    return max((a.scope for a in axes), key=SCOPES.index), min((a.subscope for a in axes), key=SCOPES.index)
+    inner = min((a.get_subscope() for a in axes), key=SCOPES.index, default=ScopeName("thread"))
+    return inner, max((a.get_scope() for a in axes), key=SCOPES.index, default=ScopeName("thread"))
 
 
 def check_scopes(layout: TileLayout) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from tilewright.errors import LayoutError
-from tilewright.layout.axes import AXES, Axis, Offset, OnAxis, m
+from tilewright.layout.axes import AXES, Axis, Offset, OnAxis, ScopeName, m
 from tilewright.layout.base import Layout, Region, Table, require_layout
 from tilewright.layout.collisions import Collision, find_collision
 from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, public, times
@@ -29,7 +29,7 @@ class TileLayout(IterLayout):
     """A logical index, split row-major over the shard iters, leads to the sum of digit times stride on each axis, plus
     the offset; each combination of replica digits adds its own distance, so that an element may be in several places.
 
-    `S`, `R` and ``+`` write one; ``TileLayout(spec)`` takes it as it is.
+    `S`, `R` and ``+`` write one, of several `R` the last one counts; ``TileLayout(spec)`` takes it as it is.
 
     >>> from tilewright.layout import R, S, TLane, laneid, warpid
     >>> layout = TileLayout(S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)] + 5 @ warpid)
@@ -51,9 +51,8 @@ class TileLayout(IterLayout):
 
     def __add__(self, other: TileLayout | Offset | OnAxis | Value) -> TileLayout:
         if isinstance(other, TileLayout):
-            return TileLayout(
-                (*self.shard, *other.shard), (*self.replica, *other.replica), (*self.offset, *other.offset)
-            )
+            offset = (*self.offset, *other.offset)
+            return TileLayout((*self.shard, *other.shard), other.replica or self.replica, offset)
         if isinstance(other, Offset):
             return replace(self, offset=(*self.offset, *other.terms))
         term = other if isinstance(other, OnAxis) else OnAxis(checked(other, "an offset"), m)
@@ -170,13 +169,13 @@ class TileLayout(IterLayout):
             separators.append(separators[-1] + len(group))
         return replace(self, shard=tuple(it for group in groups for it in group)), tuple(separators)
 
-    def slice(self, shape: Sequence[Value], region: Region, facts: Facts = INTS) -> TileLayout:
+    def part(self, shape: Sequence[Value], region: Region, facts: Facts = INTS) -> TileLayout:
         """The layout of a region, ``(start, extent)`` for each dimension of ``shape``; its origin goes into the offset.
 
         An axis on which only coordinate 0 is left keeps a unit iter, so that a slice still says which lane holds it.
 
         >>> from tilewright.layout import S
-        >>> S[8, 64].slice((8, 64), [(2, 4), (16, 16)])
+        >>> S[8, 64].part((8, 64), [(2, 4), (16, 16)])
         S[(4, 16):(64, 1)] + 144
 
         Starts may be expressions. Raises LayoutError where the region lies outside, or cuts an iter in a way that no
@@ -343,10 +342,11 @@ class TileLayout(IterLayout):
         """
         return TileLayout(inverse_iters(self, facts))
 
-    def get_scope(self) -> tuple[str, str]:
-        """The widest scope and the narrowest subscope of the thread axes: lanes and warps give ("cta", "thread").
+    def get_scope(self) -> tuple[ScopeName, ScopeName]:
+        """The narrowest subscope and the widest scope of the thread axes: lanes and warps give ("thread", "cta").
 
-        Without thread axes each thread holds everything: ("thread", "thread").
+        Without thread axes each thread holds everything: ("thread", "thread"). Raises LayoutError for axes with a gap
+        between them.
         """
         return scope_of(self)
 

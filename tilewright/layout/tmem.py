@@ -12,7 +12,7 @@ from tilewright.layout.facts import listed, product, public
 from tilewright.layout.iters import Iter
 from tilewright.layout.tile import TileLayout
 
-__all__ = ["sf_tmem_layout", "tcgen05_atom_layout"]
+__all__ = ["sf_smem_layout", "sf_tmem_layout", "tcgen05_atom_layout"]
 
 CELL_BITS = 32
 
@@ -99,11 +99,15 @@ def _halves(cells: int) -> Atom:
 
 
 @public
-def sf_tmem_layout(rows: int, SF_K: int, sf_per_mma: int = 4) -> TileLayout:
+def sf_tmem_layout(
+    rows: int, SF_K: int, sf_per_mma: int = 4, sf_reuse: int = 1, pipe_depth: int | None = None
+) -> TileLayout:
     """Where block-scale factors of 8 bits lie in tensor memory: ``rows`` of A or B by ``SF_K`` blocks along K.
 
-    The scale of row r and block k is in lanes ``r % 32 + 32 * q``, once in each quarter q, in byte ``k % 4`` of the
-    cell in column ``r // 32 + rows // 32 * (k // 4)``. sf_per_mma: the blocks of one product: they share a cell.
+    The scale of row r and block k is in lanes ``r % 32 + 32 * q``, once in each quarter q. A cell has the blocks of as
+    many products as fit into it and divide ``SF_K``: of b blocks, it is byte ``k % b`` of the cell in column
+    ``r // 32 + rows // 32 * (k // b)``. sf_per_mma: blocks of one product. sf_reuse: elements in a row that share a
+    scale. pipe_depth: so many such tiles, one behind the other; the first dimension then.
 
     >>> sf_tmem_layout(128, SF_K=4, sf_per_mma=4)
     S[(4, 32, 4):(4@TCol, 1@TLane, 1@TCol)] + R[4:32@TLane]
@@ -111,21 +115,64 @@ def sf_tmem_layout(rows: int, SF_K: int, sf_per_mma: int = 4) -> TileLayout:
     Sources: PTX ISA, "TensorCore 5th Generation: Scale factor layouts"; NVIDIA/cutlass,
     include/cute/atom/mma_traits_sm100.hpp and include/cutlass/detail/sm100_blockscaled_layout.hpp.
     """
-    if rows <= 0 or rows % 32:
-        raise LayoutError(f"scale factors of {rows} rows", given=rows, allowed="a multiple of 32")
+    _check_scales(rows, 32, SF_K, sf_per_mma, sf_reuse, pipe_depth)
+    in_cell = next(power * sf_per_mma for power in (4, 2, 1)
+                   if power * sf_per_mma <= 4 and SF_K % (power * sf_per_mma) == 0)  # fmt: skip
+    groups = SF_K // in_cell
+    shard = [
+        Iter(pipe_depth or 1, rows // 8 * groups, TCol),
+        Iter(rows // 32, 4, TCol),
+        Iter(32, 1, TLane),
+        Iter(groups, rows // 8, TCol),
+    ]
+    cell = [Iter(in_cell, 1, TCol), *_longer_than_1([Iter(sf_reuse, 0, TCol)])]
+    return TileLayout([*_longer_than_1(shard), *cell], [Iter(4, 32, TLane)])
+
+
+@public
+def sf_smem_layout(
+    rows: int, SF_K: int, sf_per_mma: int = 4, sf_reuse: int = 1, pipe_depth: int | None = None
+) -> TileLayout:
+    """The same factors in shared memory, as ``tcgen05.cp.32x128b.warpx4`` brings them to tensor memory.
+
+    A block of 128 rows by 4 blocks along K has 512 bytes; the scale of row r and block k is byte
+    ``16 * (r % 32) + 4 * (r % 128 // 32) + k % 4`` of its block. The blocks along K come first, then those of rows.
+
+    >>> sf_smem_layout(128, SF_K=8)
+    S[(4, 32, 2, 4):(4, 16, 512, 1)]
+
+    Source: NVIDIA/cutlass, include/cutlass/detail/sm100_blockscaled_layout.hpp.
+    """
+    _check_scales(rows, 128, SF_K, sf_per_mma, sf_reuse, pipe_depth)
+    if SF_K % 4:
+        raise LayoutError(f"{SF_K} scale factors along K", given=f"SF_K={SF_K}", allowed="a multiple of 4")
+    shard = [
+        Iter(pipe_depth or 1, rows * SF_K),
+        Iter(rows // 128, 128 * SF_K),
+        Iter(4, 4),
+        Iter(32, 16),
+        Iter(SF_K // 4, 512),
+        Iter(4, 1),
+        Iter(sf_reuse, 0),
+    ]
+    return TileLayout(_longer_than_1(shard))
+
+
+def _longer_than_1(shard: Sequence[Iter]) -> list[Iter]:
+    return [it for it in shard if it.extent != 1]
+
+
+def _check_scales(rows: int, multiple: int, SF_K: int, sf_per_mma: int, sf_reuse: int, pipe_depth: int | None) -> None:
+    if rows <= 0 or rows % multiple:
+        raise LayoutError(f"scale factors of {rows} rows", given=rows, allowed=f"a multiple of {multiple}")
     if sf_per_mma not in (1, 2, 4):
         raise LayoutError(f"{sf_per_mma} scale factors for a product", given=sf_per_mma, allowed="1, 2, 4")
-    if SF_K <= 0 or SF_K % sf_per_mma or (SF_K > 4 and SF_K % 4):
+    if SF_K <= 0 or SF_K % sf_per_mma:
         raise LayoutError(
             f"{SF_K} scale factors along K, {sf_per_mma} for a product",
             given=f"SF_K={SF_K}",
-            allowed=f"a multiple of {sf_per_mma}, and beyond 4 of 4",
+            allowed=f"a multiple of {sf_per_mma}",
         )
-    in_cell = min(SF_K, 4)
-    shard = [
-        Iter(rows // 32, 4, TCol),
-        Iter(32, 1, TLane),
-        Iter(SF_K // in_cell, rows // 8, TCol),
-        Iter(in_cell, 1, TCol),
-    ]
-    return TileLayout([it for it in shard[:-1] if it.extent != 1] + shard[-1:], [Iter(4, 32, TLane)])
+    for name, count in (("sf_reuse", sf_reuse), ("pipe_depth", 1 if pipe_depth is None else pipe_depth)):
+        if count < 1:
+            raise LayoutError(f"{name}={count}", given=count, allowed="1 or more")

@@ -3,63 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
+from tilewright import ir
 from tilewright.dtypes import HANDLE, INT32
 from tilewright.errors import TilewrightError
-from tilewright.ir import (
-    AddressOf,
-    AllocBuffer,
-    Assign,
-    Assume,
-    Attr,
-    Bind,
-    Body,
-    Buffer,
-    Cast,
-    DeclBuffer,
-    DeviceEntry,
-    Evaluate,
-    Expr,
-    For,
-    If,
-    Load,
-    ScopeId,
-    Stmt,
-    Store,
-    Var,
-    While,
-    as_expr,
-    assigned,
-    const_value,
-    expressions,
-    rewrite,
-    special,
-    statements,
-    walk,
-)
 from tilewright.ir.debts import owed
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.widths import widened
 from tilewright.lower.storage import Storage, offset_of, owner_coordinates, storage_of
 from tilewright.lower.vectorize import vectorized
+from tilewright.records import replace
 
 __all__ = ["flatten"]
 
-OWNERS = {  # the thread axes of a register layout, by what a thread is there
-    "laneid": special("laneid"),
-    "warpid": special("warpid"),
-    "tx": special("tid"),
-    "wgid": special("warpid") // 4,
-    "wid_in_wg": special("warpid") % 4,
-    "tid_in_wg": special("tid") % 128,
-}
 
-
-def flatten(body: Body, ids: Mapping[str, Expr], facts: RangeFacts) -> Body:
+def flatten(body: ir.Body, ids: Mapping[str, ir.Expr], facts: RangeFacts) -> ir.Body:
     """``body`` on flat storage. Before: tile calls are resolved. After: the invariants of the lowered stage hold."""
-    return _Flattener(ids, assigned(body), body).body(body, facts)
+    return _Flattener(ids, ir.assigned(body), body).body(body, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +29,14 @@ class Place:
     """What became of an access, which is kept so that the ids of its parts stay its own, and under which facts."""
 
     fields: dict[str, object]
-    node: Load | AddressOf
+    node: ir.Load | ir.AddressOf
     facts: RangeFacts
 
 
 class _Flattener:
-    """One walk over a kernel. Holds the scope ids, the scalars that change, and the views declared on the way."""
+    """Lowers a kernel in one walk. Holds the scope ids, the scalars that change, and the views declared on the way."""
 
-    def __init__(self, ids: Mapping[str, Expr], changing: frozenset[str], body: Body) -> None:
+    def __init__(self, ids: Mapping[str, ir.Expr], changing: frozenset[str], body: ir.Body) -> None:
         self.ids = ids
         self._whole = body
         self.changing = changing
@@ -85,151 +47,151 @@ class _Flattener:
     def taken(self) -> set[str]:
         """Every name of the kernel, and those that the lowered one gets beside them."""
         found = {*self.ids, *self.changing, "range", "T", "Tx"}
-        for stmt in statements(self._whole):
-            declared = [getattr(stmt, "var", None), getattr(stmt, "buffer", None), *expressions(stmt)]
+        for stmt in ir.statements(self._whole):
+            declared = [getattr(stmt, "var", None), getattr(stmt, "buffer", None), *ir.expressions(stmt)]
             for node in declared:
                 found |= {getattr(node, "name", ""), getattr(getattr(node, "buffer", None), "name", "")}
         return found
 
-    def body(self, body: Body, facts: RangeFacts) -> Body:
-        result: list[Stmt] = []
+    def body(self, body: ir.Body, facts: RangeFacts) -> ir.Body:
+        result: list[ir.Stmt] = []
         for stmt in body:
             try:
                 new = _RULES.get(type(stmt), _Flattener.other)(self, stmt, facts)
             except TilewrightError as error:
                 raise error.located(stmt.at) from None
             result += new
-            if new and isinstance(new[-1], Bind) and not new[-1].mutable:
+            if new and isinstance(new[-1], ir.Bind) and not new[-1].mutable:
                 facts = facts.with_binding(new[-1].var, new[-1].value)
         return tuple(result)
 
     # Expressions
 
-    def expr(self, expr: Expr, facts: RangeFacts) -> Expr:
-        return as_expr(facts.simplify(self.lowered(expr, facts)), expr.dtype)
+    def expr(self, expr: ir.Expr, facts: RangeFacts) -> ir.Expr:
+        return ir.as_expr(facts.simplify(self.lowered(expr, facts)), expr.dtype)
 
-    def lowered(self, expr: Expr, facts: RangeFacts) -> Expr:
-        def change(node: Expr) -> Expr | None:
-            if isinstance(node, Var):
+    def lowered(self, expr: ir.Expr, facts: RangeFacts) -> ir.Expr:
+        def change(node: ir.Expr) -> ir.Expr | None:
+            if isinstance(node, ir.Var):
                 return self.ids.get(node.name)
-            if isinstance(node, Load | AddressOf):
-                return replace(node, **self.place(node, facts))  # type: ignore[arg-type]  # its own fields
-            if isinstance(node, Cast) and node.dtype == HANDLE and node.a.dtype == INT32 and not facts.exact(node.a):
+            if isinstance(node, ir.Load | ir.AddressOf):
+                return replace(node, **self.place(node, facts))
+            if isinstance(node, ir.Cast) and node.dtype == HANDLE and node.a.dtype == INT32 and not facts.exact(node.a):
                 return replace(node, a=widened(node.a, facts))  # bytes to be added to a pointer
             return None
 
-        return rewrite(expr, change)
+        return ir.rewrite(expr, change)
 
-    def place(self, node: Load | AddressOf, facts: RangeFacts) -> dict[str, object]:
+    def place(self, node: ir.Load | ir.AddressOf, facts: RangeFacts) -> dict[str, object]:
         """The fields of a flat access; computed once for the same indices under the same facts."""
-        key = (isinstance(node, Load), id(node.buffer), *map(id, (*node.indices, *node.owed)))
+        key = (isinstance(node, ir.Load), id(node.buffer), *map(id, (*node.indices, *node.owed)))
         hit = self.places.get(key)
         if hit is None or hit.facts is not facts:
             hit = self.places[key] = Place(self._place(node, facts), node, facts)
         return hit.fields
 
-    def _place(self, node: Load | AddressOf, facts: RangeFacts) -> dict[str, object]:
+    def _place(self, node: ir.Load | ir.AddressOf, facts: RangeFacts) -> dict[str, object]:
         storage = self.storage(node.buffer, facts)
-        if isinstance(node, AddressOf) and not node.indices and const_value(storage.offset) == 0:
+        if isinstance(node, ir.AddressOf) and not node.indices and ir.const_value(storage.offset) == 0:
             return {"buffer": storage.flat, "indices": (), "owed": owed(node, facts)}
         index = storage.index(offset_of(node.buffer, node.indices, facts), facts)
         return {"buffer": storage.flat, "indices": (index,), "owed": owed(node, facts)}
 
-    def storage(self, buffer: Buffer, facts: RangeFacts) -> Storage:
+    def storage(self, buffer: ir.Buffer, facts: RangeFacts) -> Storage:
         if buffer.name not in self.storages:
             self.storages[buffer.name] = storage_of(buffer, facts)
         return self.storages[buffer.name]
 
     # Statements: each rule gives the statements that stand for one
 
-    def dropped(self, stmt: Stmt, facts: RangeFacts) -> Body:
+    def dropped(self, stmt: ir.Stmt, facts: RangeFacts) -> ir.Body:
         return ()
 
-    def other(self, stmt: Stmt, facts: RangeFacts) -> Body:
+    def other(self, stmt: ir.Stmt, facts: RangeFacts) -> ir.Body:
         return (stmt,)
 
-    def alloc(self, stmt: AllocBuffer, facts: RangeFacts) -> Body:
+    def alloc(self, stmt: ir.AllocBuffer, facts: RangeFacts) -> ir.Body:
         return (replace(stmt, buffer=self.storage(stmt.buffer, facts).flat),)
 
-    def decl(self, stmt: DeclBuffer, facts: RangeFacts) -> Body:
+    def decl(self, stmt: ir.DeclBuffer, facts: RangeFacts) -> ir.Body:
         if stmt.buffer.space == "tmem":  # a name for an address: what copies to it and from it has that by now
             return ()
-        buffer = rewrite(stmt.buffer, lambda node: self.ids.get(node.name) if isinstance(node, Var) else None)
+        buffer = ir.rewrite(stmt.buffer, lambda node: self.ids.get(node.name) if isinstance(node, ir.Var) else None)
         storage = self.storages[buffer.name] = storage_of(buffer, facts)
         own = [view for view in storage.views if view.name == buffer.name]
-        return tuple(DeclBuffer(replace(view, data=self.pointer(view, facts)), at=stmt.at) for view in own)
+        return tuple(ir.DeclBuffer(replace(view, data=self.pointer(view, facts)), at=stmt.at) for view in own)
 
-    def pointer(self, view: Buffer, facts: RangeFacts) -> Expr | None:
+    def pointer(self, view: ir.Buffer, facts: RangeFacts) -> ir.Expr | None:
         return self.expr(view.data, facts) if view.data is not None else None
 
-    def values(self, stmt: Bind | Assign | Evaluate, facts: RangeFacts) -> Body:
+    def values(self, stmt: ir.Bind | ir.Assign | ir.Evaluate, facts: RangeFacts) -> ir.Body:
         checks = self.owner_checks(stmt.value, stmt, facts)
         return (*checks, replace(stmt, value=self.expr(stmt.value, facts)))
 
-    def bind(self, stmt: Bind, facts: RangeFacts) -> Body:
+    def bind(self, stmt: ir.Bind, facts: RangeFacts) -> ir.Body:
         """A scalar that nothing assigns again is as good as a `T.let`: its range stays known."""
         return self.values(replace(stmt, mutable=stmt.var.name in self.changing), facts)
 
-    def store(self, stmt: Store, facts: RangeFacts) -> Body:
+    def store(self, stmt: ir.Store, facts: RangeFacts) -> ir.Body:
         checks = (*self.owner_checks(stmt.place, stmt, facts), *self.owner_checks(stmt.value, stmt, facts))
         place = self.lowered(stmt.place, facts)
-        assert isinstance(place, Load)
-        place = replace(place, indices=tuple(as_expr(facts.simplify(index)) for index in place.indices))
+        assert isinstance(place, ir.Load)
+        place = replace(place, indices=tuple(ir.as_expr(facts.simplify(index)) for index in place.indices))
         return (*checks, replace(stmt, place=place, value=self.expr(stmt.value, facts)))
 
-    def owner_checks(self, value: Expr, stmt: Stmt, facts: RangeFacts) -> Body:
+    def owner_checks(self, value: ir.Expr, stmt: ir.Stmt, facts: RangeFacts) -> ir.Body:
         """``R[i, j]`` is right only in the thread that holds it: an `Assume` that the simulator checks."""
-        checks: list[Stmt] = []
-        for node in walk(value):
-            if not (isinstance(node, Load) and node.indices):
+        checks: list[ir.Stmt] = []
+        for node in ir.walk(value):
+            if not (isinstance(node, ir.Load) and node.indices):
                 continue
             for axis, coordinate in owner_coordinates(node.buffer, node.indices, facts).items():
-                if axis not in OWNERS:
+                if axis not in ir.COORDINATES:
                     continue
-                holds = self.expr(as_expr(coordinate), facts) == OWNERS[axis]
-                if const_value(facts.simplify(holds)) is not True:
-                    checks.append(Assume(holds, at=stmt.at))
+                holds = self.expr(ir.as_expr(coordinate), facts) == ir.COORDINATES[axis]
+                if ir.const_value(facts.simplify(holds)) is not True:
+                    checks.append(ir.Assume(holds, at=stmt.at))
         return tuple(checks)
 
-    def loop(self, stmt: For, facts: RangeFacts) -> Body:
+    def loop(self, stmt: ir.For, facts: RangeFacts) -> ir.Body:
         start, stop = self.expr(stmt.start, facts), self.expr(stmt.stop, facts)
         inner = facts.with_loop(stmt.var, start, stop, stmt.step)
         made = replace(stmt, start=start, stop=stop, body=self.body(stmt.body, inner))
         return vectorized(made, facts, self.taken) if stmt.kind == "vectorized" else (made,)
 
-    def while_(self, stmt: While, facts: RangeFacts) -> Body:
+    def while_(self, stmt: ir.While, facts: RangeFacts) -> ir.Body:
         return (replace(stmt, cond=self.expr(stmt.cond, facts), body=self.body(stmt.body, facts)),)
 
-    def if_(self, stmt: If, facts: RangeFacts) -> Body:
+    def if_(self, stmt: ir.If, facts: RangeFacts) -> ir.Body:
         cond = self.expr(stmt.cond, facts)
-        known = const_value(cond)
+        known = ir.const_value(cond)
         if known is not None:
             return self.body(stmt.then if known else stmt.orelse, facts)
         then = self.body(stmt.then, facts.with_condition(cond))
         return (replace(stmt, cond=cond, then=then, orelse=self.body(stmt.orelse, facts)),)
 
-    def attr(self, stmt: Attr, facts: RangeFacts) -> Body:
+    def attr(self, stmt: ir.Attr, facts: RangeFacts) -> ir.Body:
         """What readers are told stays; the launch has the rest."""
         comments = [(key, text) if key == "comment" else ("comment", f"hint: {text}")
                     for key, text in stmt.settings if key in ("comment", "hint")]  # fmt: skip
         return (replace(stmt, settings=tuple(comments)),) if comments else ()
 
-    def assume(self, stmt: Assume, facts: RangeFacts) -> Body:
+    def assume(self, stmt: ir.Assume, facts: RangeFacts) -> ir.Body:
         return (replace(stmt, cond=self.lowered(stmt.cond, facts)),)
 
 
-_RULES: dict[type, Callable[..., Body]] = {
-    DeviceEntry: _Flattener.dropped,
-    ScopeId: _Flattener.dropped,
-    AllocBuffer: _Flattener.alloc,
-    DeclBuffer: _Flattener.decl,
-    Bind: _Flattener.bind,
-    Assign: _Flattener.values,
-    Evaluate: _Flattener.values,
-    Store: _Flattener.store,
-    For: _Flattener.loop,
-    While: _Flattener.while_,
-    If: _Flattener.if_,
-    Attr: _Flattener.attr,
-    Assume: _Flattener.assume,
+_RULES: dict[type, Callable[..., ir.Body]] = {
+    ir.DeviceEntry: _Flattener.dropped,
+    ir.ScopeId: _Flattener.dropped,
+    ir.AllocBuffer: _Flattener.alloc,
+    ir.DeclBuffer: _Flattener.decl,
+    ir.Bind: _Flattener.bind,
+    ir.Assign: _Flattener.values,
+    ir.Evaluate: _Flattener.values,
+    ir.Store: _Flattener.store,
+    ir.For: _Flattener.loop,
+    ir.While: _Flattener.while_,
+    ir.If: _Flattener.if_,
+    ir.Attr: _Flattener.attr,
+    ir.Assume: _Flattener.assume,
 }

@@ -5,12 +5,12 @@ Both back ends use these offsets, so that bank counts, swizzles on address bits 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Body, Buffer, Stmt, map_body, statements
 from tilewright.layout import ComposeLayout, Layout
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -40,16 +40,18 @@ def shared_alignment(buffer: Buffer) -> int:
 def plan_shared(body: Body) -> tuple[dict[str, int], int]:
     """Offsets in bytes by buffer name, in order of allocation, and the size of the arena.
 
-    An allocation that has an offset already (of a pool) keeps it.
+    An allocation that has an offset already (of a pool) keeps it; those that lie with each other have one place.
     Raises KernelError where the arena outgrows every GPU.
     """
     offsets: dict[str, int] = {}
+    together: dict[str, int] = {}
     end, at = 0, None
-    for stmt in statements(body):
-        if not (isinstance(stmt, AllocBuffer) and stmt.buffer.is_shared):
-            continue
+    shared = [stmt for stmt in statements(body) if isinstance(stmt, AllocBuffer) and stmt.buffer.is_shared]
+    for stmt in sorted(shared, key=_own_places_first):
         alignment = shared_alignment(stmt.buffer)
         offset = stmt.offset if stmt.offset is not None else -(-end // alignment) * alignment
+        if stmt.lies_with:
+            offset = together.setdefault(stmt.lies_with, offset)
         if offset % alignment:
             raise KernelError(
                 f"{stmt.buffer.name} is not aligned in shared memory",
@@ -61,6 +63,11 @@ def plan_shared(body: Body) -> tuple[dict[str, int], int]:
         end, at = max(end, offset + storage_bytes(stmt.buffer)), stmt.at
     _check_size(end, at)
     return offsets, end
+
+
+def _own_places_first(stmt: AllocBuffer) -> tuple[str, int]:
+    """Buffers of one place come one after the other, the most aligned first; those of their own before them."""
+    return stmt.lies_with, -shared_alignment(stmt.buffer) if stmt.lies_with else 0
 
 
 def _check_size(size: int, at: Span | None) -> None:
@@ -78,7 +85,7 @@ def place(body: Body, offsets: dict[str, int]) -> Body:
 
     def placed(stmt: Stmt) -> Body | None:
         if isinstance(stmt, AllocBuffer) and stmt.buffer.is_shared:
-            return (replace(stmt, offset=offsets[stmt.buffer.name]),)
+            return (replace(stmt, offset=offsets[stmt.buffer.name], lies_with=""),)
         return None
 
     return map_body(body, placed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INT32, DType
@@ -10,6 +10,7 @@ from tilewright.errors import KernelError
 from tilewright.ir import AddressOf, Buffer, Expr, Value, Var, const_value
 from tilewright.ir.intervals import limits
 from tilewright.ir.widths import is_far, joined, settled, widened
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
@@ -95,7 +96,7 @@ def _applied(buffer: Buffer, indices: tuple[Expr, ...], facts: RangeFacts) -> Va
 
 
 def owner_coordinates(buffer: Buffer, indices: tuple[Expr, ...], facts: RangeFacts) -> dict[str, Value]:
-    """Where the element lives on thread axes, by axis name: the thread that holds it in its registers."""
+    """The coordinates, by axis, of the thread that holds an element in its registers."""
     if buffer.layout is None or buffer.space != "local":
         return {}
     place = buffer.layout.place(*indices, shape=buffer.shape, facts=facts)

@@ -4,7 +4,7 @@ In the order in which to read:
 
     table               Primitive, its operands and their roles, its keywords
     shapes, elements    rules that several primitives share: on extents, on dtypes
-    copy, copy_async, fill
+    copy, copy_async, fill, elementwise, reduce, scan, permute_layout, gemm
                         the primitives, found by discovery; a declaration is a NumPy function
 """
 
@@ -24,12 +24,13 @@ from tilewright.primitives.table import (
     Out,
     Primitive,
     Scalar,
+    Seen,
     operand_names,
     primitive,
 )
 
 __all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "In", "InOut", "Keyword", "Mismatch", "Operand", "Out",
-           "Primitive", "Scalar", "operand_names", "primitive"]  # fmt: skip
+           "Primitive", "Scalar", "Seen", "operand_names", "primitive"]  # fmt: skip
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")

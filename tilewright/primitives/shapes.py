@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from tilewright.layout.facts import Facts, as_int
 from tilewright.primitives.table import Mismatch, Shape, Tile
 
-__all__ = ["equal_extents", "shown"]
+__all__ = ["broadcasting", "equal", "equal_extents", "shown"]
+
+NO_KEYWORDS: Mapping[str, object] = {}
 
 
-def equal_extents(tiles: Mapping[str, Tile], facts: Facts) -> Mapping[str, Shape] | Mismatch:
+def equal_extents(
+    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object] = NO_KEYWORDS
+) -> Mapping[str, Shape] | Mismatch:
     """All tiles have equal extents in the same order, those of 1 aside; a number that one of them knows, all know."""
     long = [[extent for extent in tile.extents if as_int(extent) != 1] for tile in tiles.values()]
     first = long[0]
     for other in long[1:]:
-        if len(first) != len(other) or not all(_equal(a, b, facts) for a, b in zip(first, other, strict=True)):
+        if len(first) != len(other) or not all(equal(a, b, facts) for a, b in zip(first, other, strict=True)):
             allowed = "equal extents in the same order; only extents of 1 are ignored"
             return Mismatch("the extents differ", ", ".join(map(shown, tiles.values())), allowed)
     known = [
@@ -24,12 +28,44 @@ def equal_extents(tiles: Mapping[str, Tile], facts: Facts) -> Mapping[str, Shape
     return {name: _numbered(tile.extents, known) for name, tile in tiles.items()}
 
 
+def broadcasting(
+    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object] = NO_KEYWORDS
+) -> Mapping[str, Shape] | Mismatch:
+    """The sources broadcast to the first tile: aligned at the right, each extent is equal or 1, further ones are 1."""
+    (first, dst), *sources = tiles.items()
+    extents = list(dst.extents)
+    for _, tile in sources:
+        if not _fits(dst, tile, facts):
+            allowed = f"extents of {dst.name}, aligned at the right, or 1 in their place"
+            return Mismatch("the extents differ", ", ".join(map(shown, (dst, tile))), allowed)
+        for back in range(1, min(len(extents), len(tile.extents)) + 1):
+            number = as_int(tile.extents[-back])
+            if as_int(extents[-back]) is None and number not in (None, 1):
+                extents[-back] = tile.extents[-back]
+    shapes: dict[str, Shape] = {first: tuple(extents)}
+    for name, tile in sources:
+        known = [1] * (len(tile.extents) - len(extents)) + extents[max(0, len(extents) - len(tile.extents)) :]
+        shapes[name] = tuple(
+            own if as_int(own) == 1 else number for own, number in zip(tile.extents, known, strict=True)
+        )
+    return shapes
+
+
+def _fits(dst: Tile, tile: Tile, facts: Facts) -> bool:
+    beyond = tile.extents[: max(0, len(tile.extents) - len(dst.extents))]
+    pairs = zip(reversed(dst.extents), reversed(tile.extents), strict=False)
+    return all(as_int(extent) == 1 for extent in beyond) and all(
+        as_int(own) == 1 or equal(whole, own, facts) for whole, own in pairs
+    )
+
+
 def shown(tile: Tile) -> str:
     """``A (64, 8)``."""
     return f"{tile.name} ({', '.join(map(str, tile.extents))})"
 
 
-def _equal(a: object, b: object, facts: Facts) -> bool:
+def equal(a: object, b: object, facts: Facts) -> bool:
+    """Are two extents known to be equal?"""
     return facts.equal(a, b) or as_int(facts.simplify(a - b)) == 0  # type: ignore[operator]  # extents subtract
 
 

@@ -1,8 +1,8 @@
 """What a tile primitive is: a NumPy function whose signature is the primitive's, with rules for its operands.
 
-The positional parameters are the operands, each annotated with its role; the others are the keywords, each with its
-type and its default. The body is the meaning, and the first line of the docstring tells users. ``Tx``, the dispatcher,
-the reference page and the tests read the same row.
+The parameters with a role are the operands; the others are the keywords, each with its type and its default. Those
+before ``*`` may be given by position. The body is the meaning, and the first line of the docstring tells users. ``Tx``,
+the dispatcher, the reference page and the tests read the same row.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import NoneType
-from typing import Annotated, Any, Literal, Protocol, TypeAlias, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, get_args, get_origin, get_type_hints
 
 from numpy.typing import NDArray
 
 from tilewright.dtypes import DType
 from tilewright.layout.facts import Facts, Value
 
-__all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "In", "InBeyond", "InOut", "Keyword", "Mismatch",
-           "Operand", "Out", "OutBeyond", "Primitive", "Role", "Scalar", "Shape", "Tile",
-           "operand_names", "primitive"]  # fmt: skip
+if TYPE_CHECKING:
+    from tilewright.primitives.elementwise import Formula
+
+__all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "Factor", "In", "InOut", "Keyword", "Mismatch", "Operand",
+           "Out", "Primitive", "Role", "Scalar", "Seen", "Shape", "Tile", "operand_names", "primitive"]  # fmt: skip
 
 WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 """The scopes whose threads share memory; those of most primitives."""
@@ -28,25 +30,36 @@ WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a call does with an operand. tile: it is a region, else a value. clipped: of a region that leaves its buffer
-    the part outside is left alone. beyond: of an array, it may leave it, if the variant says what that means.
+    """What a call does with an operand. tile: it is a region, else a value; value: it may be either. clipped: of a
+    region that leaves its buffer the part outside is left alone, neither written nor read; if_asked: in calls with one
+    of these keywords.
     """
 
     name: str
     written: bool = False
     tile: bool = True
     clipped: bool = False
-    beyond: bool = False
+    value: bool = False
+    if_asked: tuple[str, ...] = ()
+
+    def may_leave(self, keywords: Mapping[str, object]) -> bool:
+        """May the region of a call with these keywords leave its buffer?"""
+        asked = (keywords.get(key) for key in self.if_asked)
+        return self.clipped or any(value is not None and value is not False for value in asked)  # fill=0 asks, too
+
+    def admits(self, *, tile: bool) -> bool:
+        """May the operand be a tile, or a value?"""
+        return self.value or self.tile is tile
 
 
 Array: TypeAlias = NDArray[Any]
 Out = Annotated[Array, Role("out", written=True)]
 In = Annotated[Array, Role("in")]
 InOut = Annotated[Array, Role("in-out", written=True)]
-OutBeyond = Annotated[Array, Role("out", written=True, beyond=True)]
-InBeyond = Annotated[Array, Role("in", beyond=True)]
 Clipped = Annotated[Array, Role("out, clipped", written=True, clipped=True)]
+Seen = Annotated[Array, Role("in, clipped", clipped=True)]
 Scalar = Annotated[Any, Role("scalar", tile=False)]
+Factor = Annotated[Any, Role("scalar of any type", tile=False, value=True)]
 
 Shape: TypeAlias = tuple[Value, ...]
 
@@ -75,26 +88,34 @@ class Mismatch:
 
 
 ElementRule = Callable[[Mapping[str, Tile], Mapping[str, object]], "Mismatch | None"]
-ShapeRule = Callable[[Mapping[str, Tile], Facts], "Mapping[str, Shape] | Mismatch"]
-"""The shapes of the tiles by name, with numbers where another operand knows them."""
+ShapeRule = Callable[[Mapping[str, Tile], Facts, Mapping[str, object]], "Mapping[str, Shape] | Mismatch"]
+"""The shapes of the tiles by name, with numbers where another operand knows them. The last argument: the keywords."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a primitive is called with."""
+    """What a primitive is called with. default: the number that stands for it where it is left out; of a tile without
+    one, `dst` stands for it, unless it is then absent.
+    """
 
     name: str
     role: Role
     optional: bool = False
+    default: float | None = None
+    absent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """A setting that variants read. type: as annotated, None aside."""
+    """A setting that variants read. type: as annotated, None aside; rule: what it must be where that is not all, in
+    words.
+    """
 
     name: str
     type: object
     default: object
+    rule: Callable[[object], bool] | None = None
+    words: str = ""
 
     @property
     def kinds(self) -> tuple[object, ...]:
@@ -105,21 +126,28 @@ class Keyword:
     @property
     def allowed(self) -> str:
         """What it may be, in words."""
+        if self.words:
+            return f"{self.name}= {self.words}"
         if get_origin(self.type) is Literal:
             return f"{self.name}= {', '.join(map(repr, self.kinds))}"
         return f"{self.name}= {' or '.join(f'of type {kind.__name__}' for kind in self.kinds)}"  # type: ignore[attr-defined]  # all types
 
     def admits(self, value: object) -> bool:
         """May it be that value?"""
+        if self.rule is not None:
+            return self.rule(value)
         if get_origin(self.type) is Literal:
             return value in self.kinds
-        return object in self.kinds or (isinstance(value, tuple(self.kinds)) and not isinstance(value, bool))  # type: ignore[arg-type]  # all types
+        types = tuple(get_origin(kind) or kind for kind in self.kinds)
+        if isinstance(value, bool):
+            return bool in types or object in types
+        return object in types or isinstance(value, types)  # type: ignore[arg-type]  # all types
 
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
     """A tile primitive. meaning: on NumPy arrays, it changes those that are written. shapes, elements: what the tiles
-    must have in common.
+    must have in common. formula: of a primitive that computes each element by itself, how.
     """
 
     name: str
@@ -130,6 +158,13 @@ class Primitive:
     meaning: Callable[..., None]
     shapes: ShapeRule | None = None
     elements: ElementRule | None = None
+    formula: Formula | None = None
+    by_position: tuple[str, ...] = ()
+
+    @property
+    def positional(self) -> tuple[str, ...]:
+        """The names of what may be given by position: the operands, and keywords that stand among them."""
+        return self.by_position or tuple(operand.name for operand in self.operands)
 
     @property
     def tiles(self) -> tuple[Operand, ...]:
@@ -138,7 +173,7 @@ class Primitive:
 
     @property
     def required(self) -> int:
-        """How many operands every call has."""
+        """The number of operands that every call has."""
         return sum(not operand.optional for operand in self.operands)
 
     def keyword(self, name: str) -> Keyword | None:
@@ -147,28 +182,36 @@ class Primitive:
 
     @property
     def signature(self) -> inspect.Signature:
-        """As a kernel calls it."""
+        """The signature with which a kernel calls it."""
         plain, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-        operands = [
-            inspect.Parameter(
+        made = {
+            each.name: inspect.Parameter(
                 each.name,
                 plain,
-                default=None if each.optional else inspect.Parameter.empty,
-                annotation="Tile" if each.role.tile else "Value",
+                default=(each.default if self.by_position else None) if each.optional else inspect.Parameter.empty,
+                annotation="Tile" if not each.role.admits(tile=False) else "Value",
             )
             for each in self.operands
-        ]
-        keywords = [
-            inspect.Parameter(each.name, named, default=each.default, annotation=each.type)
-            for each in (DISPATCH, *self.keywords, *COMMON)
-        ]
-        return inspect.Signature([*operands, *keywords], return_annotation=None)
+        }
+        for each in (DISPATCH, *self.keywords, *COMMON):
+            how = plain if each.name in self.positional else named
+            made[each.name] = inspect.Parameter(each.name, how, default=each.default, annotation=each.type)
+        ordered = [made.pop(name) for name in self.positional]
+        return inspect.Signature([*ordered, *made.values()], return_annotation=None)
 
 
 PRIMITIVES: dict[str, Primitive] = {}
 
 DISPATCH = Keyword("dispatch", str | None, None)
-COMMON = (Keyword("workspace", object, None),)
+
+
+def _are_buffers(value: object) -> bool:
+    """Is it a dict of buffers, as a call keeps it: pairs of a name and an address?"""
+    pairs = isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+    return pairs and all(hasattr(address, "buffer") for _, address in value)  # type: ignore[attr-defined]  # a tuple
+
+
+COMMON = (Keyword("workspace", object, None, _are_buffers, 'a dict of buffers: {"scratch": buffer}'),)
 """Keywords that every call may have."""
 
 
@@ -179,15 +222,28 @@ def primitive(
 
     def register(meaning: Callable[..., None]) -> Primitive:
         hints = get_type_hints(meaning, include_extras=True)
-        operands, keywords = [], []
+        operands, keywords, by_position = [], [], []
         for each in inspect.signature(meaning).parameters.values():
-            if each.kind is inspect.Parameter.KEYWORD_ONLY:
+            role = next((part for part in get_args(hints[each.name]) if isinstance(part, Role)), None)
+            if each.kind is not inspect.Parameter.KEYWORD_ONLY:
+                by_position.append(each.name)
+            if role is None:
                 keywords.append(Keyword(each.name, hints[each.name], each.default))
             else:
-                (role,) = (part for part in get_args(hints[each.name]) if isinstance(part, Role))
-                operands.append(Operand(each.name, role, each.default is None))
+                optional = each.default is not inspect.Parameter.empty
+                operands.append(Operand(each.name, role, optional, each.default if optional else None))
         doc = " ".join((inspect.getdoc(meaning) or "").partition("\n\n")[0].split())
-        made = Primitive(meaning.__name__, doc, tuple(operands), tuple(keywords), scopes, meaning, shapes, elements)
+        made = Primitive(
+            meaning.__name__,
+            doc,
+            tuple(operands),
+            tuple(keywords),
+            scopes,
+            meaning,
+            shapes,
+            elements,
+            by_position=tuple(by_position),
+        )
         PRIMITIVES[made.name] = made
         return made
 

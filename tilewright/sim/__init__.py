@@ -11,9 +11,12 @@ In the order in which to read:
     machine     lanes, addresses, memories, what an instruction sees, operations that go on by themselves
     fast        many small products or loads done as one: nothing new, only faster
     checks      what is looked for meanwhile
-    order       which accesses are in order, and advice on what would do that
+    order       the check of races: which accesses are in order, and advice on what would do that
+
+Each room may import those that come after it in run, order, codegen, checks, fast, machine; types included.
 """
 
+import tilewright.sim.order.engine  # noqa: F401  # the check of races, which is a room of its own
 from tilewright.sim.checks import CHECKS, parse_checks
 from tilewright.sim.machine.counts import Counts, Line
 from tilewright.sim.run.execution import Run

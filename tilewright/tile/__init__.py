@@ -5,15 +5,24 @@ In the order in which to read:
     resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
     call, scope         what a variant sees: the tiles, and who executes the call
     conditions, hints   what variants ask, and changes that might help; report: what is told
-    copy, copy_async, fill
+    copy, copy_async, fill, elementwise, reduce, scan, permute_layout, gemm, gemm_async
                         the variants
     walks, partition    tables of addresses, and the way back from a table to an expression
     inside, values      regions that may leave their buffer; the value of a fill
     owners, shares      who holds which register; how threads share out the elements of a call
+    elements, rounds, round_loops, flow
+                        what an elementwise call computes; who computes what, and the loops; extents of the run
     matrices            what the variants with ldmatrix and stmatrix share
     boxes               how a tile is boxes of an array
     cells, tmem_copies, tmem_sources
                         what those with tensor memory share
+    smem_descriptors    where the tensor cores find matrices in shared memory
+    reductions, partials, prefixes, deals
+                        what is computed, who has parts of it, and how threads share out a memory
+    blocks, staging, scaling
+                        products: which registers hold what; operands from memory; alpha and beta
+    meeting, inner, costs
+                        scratch memory and barriers; calls inside of calls; what the ways of a permutation cost
     builder             writing the statements
 """
 

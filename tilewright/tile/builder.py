@@ -31,6 +31,7 @@ from tilewright.ir import (
     Var,
     as_expr,
     binary,
+    const_value,
     map_body,
     row_major,
     select,
@@ -38,10 +39,12 @@ from tilewright.ir import (
 )
 from tilewright.ir.buffer import map_buffer
 from tilewright.ir.tensor_map import MapOf
-from tilewright.tile.walks import apart, plus
+from tilewright.tile.meeting import MeetingPlaces, which_of_its_kind
+from tilewright.tile.walks import apart, plus, times
 
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
+    from tilewright.tile.call import TileCall
     from tilewright.tile.walks import Offset
 
 __all__ = ["Builder", "Names", "Preparations"]
@@ -121,12 +124,19 @@ class Builder:
     """Collects the statements of one tile call, each at the call's line. (Mutable.)"""
 
     def __init__(
-        self, names: Names, at: Span | None, facts: RangeFacts, preparations: Preparations | None = None
+        self,
+        names: Names,
+        at: Span | None,
+        facts: RangeFacts,
+        preparations: Preparations | None = None,
+        meeting: MeetingPlaces | None = None,
     ) -> None:
         self.names = names
         self.at = at
         self.facts = facts
         self.preparations = preparations or Preparations()
+        self._meeting = meeting
+        self._scratches = 0
         self._bodies: list[list[Stmt]] = [[]]
 
     @property
@@ -163,6 +173,29 @@ class Builder:
         self.add(AllocBuffer(buffer, at=self.at))
         return buffer
 
+    def scratch(self, call: TileCall, name: str, count: int, kind: str, align: int = 0) -> tuple[Buffer, Value]:
+        """Shared memory that the threads of the call have to themselves until they leave it, and where theirs begins.
+
+        ``count`` elements. It may be written at once; a `meet` must be between the last access and the call's end.
+        """
+        assert self._meeting is not None
+        turn, self._scratches = self._scratches, self._scratches + 1
+        shape = (count * (call.scope.cta_threads // call.scope.threads),)
+        made = Buffer(self.names.new(name), dtype(kind), shape, "shared", row_major(shape), align=align)
+        self._meeting.reserve(made, call.scope, turn, self.at)
+        return made, times(which_of_its_kind(call.scope), count)
+
+    def meet(self, call: TileCall) -> None:
+        """The threads of the call wait for each other; their accesses are ordered."""
+        scope = call.scope
+        if scope.kind == "warp":
+            self.call("cuda.warp_sync")
+        elif scope.kind == "cta" or (scope.kind == "warpgroup" and scope.threads == scope.cta_threads):
+            self.call("cuda.cta_sync")
+        elif scope.kind == "warpgroup":
+            assert self._meeting is not None
+            self.call("cuda.warpgroup_sync", self._meeting.barrier)
+
     def call(self, op: str, *args: object, **modifiers: object) -> None:
         """Write an instruction of the table."""
         self.add(Evaluate(isa.call(op, *args, **modifiers), at=self.at))
@@ -181,6 +214,15 @@ class Builder:
         self.add(For(var, as_expr(0), as_expr(count), body, kind, at=self.at))
 
     @contextmanager
+    def each(self, name: str, count: Value) -> Iterator[Value]:
+        """The same; one round needs no loop."""
+        if const_value(count) == 1:
+            yield 0
+            return
+        with self.loop(name, count) as index:
+            yield index
+
+    @contextmanager
     def when(self, cond: Expr | None) -> Iterator[None]:
         """What is written inside happens where ``cond`` holds; always for None."""
         if cond is None:
@@ -190,6 +232,18 @@ class Builder:
         yield
         body = tuple(self._bodies.pop())
         self.add(If(cond, body, at=self.at))
+
+    def either(self, cond: Expr | None, then: Callable[[], None], orelse: Callable[[], None]) -> None:
+        """What ``then`` writes happens where ``cond`` holds, what ``orelse`` writes elsewhere; for None the first."""
+        if cond is None:
+            then()
+            return
+        parts: list[Body] = []
+        for write in (then, orelse):
+            self._bodies.append([])
+            write()
+            parts.append(tuple(self._bodies.pop()))
+        self.add(If(cond, parts[0], parts[1], at=self.at))
 
     def offsets(self, offset: Offset, name: str) -> Callable[[Value], Value]:
         """Prepare an offset in front of its loop; the result gives it for a round."""

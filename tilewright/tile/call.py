@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INT32, INT64, DType
 from tilewright.errors import DispatchError, LayoutError, Span
-from tilewright.ir import Argument, Buffer, Expr, Region, Value, as_expr, const_value
+from tilewright.ir import Argument, Buffer, Const, Expr, Region, Value, as_expr, const_value, same
 from tilewright.ir.widths import has_wide_strides, widened
 from tilewright.layout import ComposeLayout, Layout, SwizzleLayout, TileLayout
-from tilewright.primitives import PRIMITIVES, Mismatch, Primitive
+from tilewright.primitives import PRIMITIVES, Mismatch, Operand, Primitive
+from tilewright.primitives.shapes import broadcasting
+from tilewright.records import replace
 from tilewright.tile.walks import digits_of
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ def side_of(region: Region, facts: RangeFacts) -> Side:
         return replace(side, problem=f"{region.buffer.name} has no layout")
     everything = all(const_value(start) == 0 for start, _ in box) and side.extents == region.buffer.shape
     try:
-        layout = region.buffer.layout if everything else region.buffer.layout.slice(region.buffer.shape, box, facts)
+        layout = region.buffer.layout if everything else region.buffer.layout.part(region.buffer.shape, box, facts)
     except LayoutError as error:
         allowed = f"; needed: {error.allowed}" if error.allowed else ""
         return replace(side, problem=f"{region.buffer.name}: {error.what}{allowed}")
@@ -156,7 +158,12 @@ class TileCall:
     @property
     def written(self) -> tuple[Side, ...]:
         """The sides that the call stores to."""
-        return tuple(self.sides[operand.name] for operand in self.row.tiles if operand.role.written)
+        return tuple(side for operand, side in self.operands if operand.role.written)
+
+    @property
+    def operands(self) -> tuple[tuple[Operand, Side], ...]:
+        """The tiles with their declarations."""
+        return tuple((operand, self[operand.name]) for operand in self.row.operands if operand.name in self.sides)
 
     @property
     def dtype(self) -> DType:
@@ -166,7 +173,11 @@ class TileCall:
     @property
     def text(self) -> str:
         """The call as the kernel has it."""
-        return f"{call_name(self.stmt)}({', '.join(map(str, (*self.tiles, *self.scalars.values())))})"
+        named = {operand.name: operand.default for operand in self.row.operands if operand.default is not None}
+        values = {name: part.value if isinstance(part, Const) else part for name, part in self.scalars.items()}
+        parts = [*map(str, self.tiles), *(str(part) for name, part in values.items() if name not in named)]
+        parts += [f"{name}={part}" for name, part in values.items() if name in named and part != named[name]]
+        return f"{call_name(self.stmt)}({', '.join(parts)})"
 
     @property
     def spaces(self) -> tuple[str, ...]:
@@ -206,19 +217,18 @@ def checked(call: TileCall) -> TileCall:
     _check_values(call)
     if row.elements is not None and (why := row.elements(call.sides, dict(call.config))):
         raise call.invalid(why)
-    for operand in row.tiles:
-        side = call[operand.name]
+    for operand, side in call.operands:
         _check_filled(call, side)
-        if operand.role.clipped:
-            call = call.with_side(side, _clipped(side, call.facts))
-        elif not (operand.role.beyond and side.space == "global"):
+        if not operand.role.may_leave(dict(call.config)):
             _check_inside(call, side)
-    if row.shapes is None:
-        return call
-    shapes = row.shapes(call.sides, call.facts)
-    if isinstance(shapes, Mismatch):
-        raise call.invalid(shapes)
-    return replace(call, sides={name: replace(side, extents=shapes[name]) for name, side in call.sides.items()})
+    if row.shapes is not None:
+        shapes = row.shapes(call.sides, call.facts, dict(call.config))
+        if isinstance(shapes, Mismatch):
+            raise call.invalid(shapes)
+        changed = {name: replace(side, extents=shapes[name]) for name, side in call.sides.items()
+                   if not same(side.extents, shapes[name])}  # fmt: skip
+        call = replace(call, sides={**call.sides, **changed}) if changed else call
+    return _clipped(call) if row.shapes in (None, broadcasting) else call
 
 
 def _check_values(call: TileCall) -> None:
@@ -246,16 +256,44 @@ def _outside(side: Side, what: str, dim: int) -> Mismatch:
     return Mismatch(f"the region of {side.name} {what}", given, f"within 0..{total}")
 
 
-def _clipped(side: Side, facts: RangeFacts) -> Side:
-    """The side without what is known to be outside of its buffer, unless that is all of it."""
-    box: list[tuple[Value, Value]] = []
-    for (start, extent), total in zip(side.region.box, side.buffer.shape, strict=True):
-        begin, count, end = (const_value(value) for value in (start, extent, total))
-        if begin is None or count is None or end is None:
-            box.append((start, extent))
+def _clipped(call: TileCall) -> TileCall:
+    """The call without the elements that are known to be outside of a buffer, unless these are all.
+
+    The tiles, aligned at the right, lose the same places.
+    """
+    open_sides = [side for operand, side in call.operands if operand.role.clipped]
+    if not open_sides:
+        return call
+    rank = max(len(side.extents) for side in open_sides)
+    cuts = {back: _kept(open_sides, back) for back in range(1, rank + 1)}
+    if any(low >= high for low, high, _ in cuts.values()) or all(
+        high - low == full for low, high, full in cuts.values()
+    ):
+        return call
+    return replace(call, sides={name: _cut(side, cuts, call.facts) for name, side in call.sides.items()})
+
+
+def _kept(sides: Sequence[Side], back: int) -> tuple[int, int, int]:
+    """The places of a dimension, counted from the right, that are inside of all buffers, and how many there were."""
+    low, high, full = 0, 1 << 62, 1 << 62
+    for side in sides:
+        if back > len(side.extents):
             continue
-        low, high = max(int(begin), 0), min(int(begin) + int(count), int(end))
-        if low >= high:
-            return side
-        box.append((low, high - low))
+        known = [const_value(value) for value in (side.starts[-back], side.extents[-back], side.buffer.shape[-back])]
+        if known[1] is not None and known[1] != 1:
+            full = int(known[1])
+            high = min(high, full)
+        if None in known or (known[1] == 1 and len(sides) > 1):
+            continue
+        begin, _, end = (int(value or 0) for value in known)
+        low, high = max(low, -begin), min(high, end - begin)
+    return (low, high, full) if full < 1 << 62 else (0, 1, 1)
+
+
+def _cut(side: Side, cuts: Mapping[int, tuple[int, int, int]], facts: RangeFacts) -> Side:
+    box = list(side.region.box)
+    for back in range(1, len(box) + 1):
+        low, high, full = cuts[back]
+        if (low, high) != (0, full) and const_value(box[-back][1]) == full:
+            box[-back] = (box[-back][0] + low, high - low)
     return side if tuple(box) == side.region.box else side_of(Region(side.buffer, tuple(box)), facts)

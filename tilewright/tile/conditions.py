@@ -16,12 +16,14 @@ from tilewright.tile.scope import SPOKEN
 __all__ = [
     "between",
     "between_in_order",
+    "bits_only",
     "constant_extents",
     "element_bits",
     "kept_inside",
     "one_place_each",
     "only_in",
     "plain_registers",
+    "registers_inside",
     "single_thread",
     "tmem_address",
     "whole_warps",
@@ -74,6 +76,12 @@ def only_in(*spaces: str) -> Condition:
         return None if outside is None else f"{outside.name} is in {outside.space} memory, not in {listed}"
 
     return check
+
+
+@condition("both sides have one dtype")
+def bits_only(call: TileCall) -> str | None:
+    dst, src = call["dst"], call["src"]
+    return None if dst.dtype == src.dtype else f"{src.dtype} becomes {dst.dtype}, which is computed"
 
 
 @condition("the region is known to be inside of its buffer")
@@ -135,3 +143,11 @@ def single_thread(call: TileCall) -> str | None:
 def plain_registers(call: TileCall) -> str | None:
     local = call.side("local")
     return None if local.swizzle is None else f"{local.name} is swizzled"
+
+
+@condition("regions of registers are known to be inside of their buffers")
+def registers_inside(call: TileCall) -> str | None:
+    for side in call.tiles:
+        if side.space == "local" and (dims := open_dimensions(call, side)):
+            return f"the region {side} may leave dimension {dims[0]} of {side.name}"
+    return None

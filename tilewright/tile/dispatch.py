@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tilewright.tile.builder import Builder
 
 __all__ = ["VARIANTS", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "Widens", "alike",
-           "by_name", "check_keywords", "choose", "condition", "register", "variant"]  # fmt: skip
+           "by_name", "check_keywords", "choose", "condition", "elementwise", "register",
+           "variant"]  # fmt: skip
 
 
 class Plan(Protocol):
@@ -123,18 +124,24 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What carries a primitive out. named: make further variants that only ``dispatch="name"`` chooses."""
+    """What carries a primitive out. declared: the names of its keywords. named: make further variants that only
+    ``dispatch="name"`` chooses.
+    """
 
+    declared: frozenset[str] = frozenset()
     variants: list[Variant] = field(default_factory=list)
     named: list[Callable[[str], Variant | None]] = field(default_factory=list)
 
     @property
     def keywords(self) -> tuple[str, ...]:
-        """The keywords that some variant reads."""
-        return tuple(dict.fromkeys(key for each in self.variants for key in each.keywords))
+        """The keywords that some variant reads; one of several primitives may read what only others of them have."""
+        read = (key for each in self.variants for key in each.keywords)
+        return tuple(dict.fromkeys(key for key in read if key in self.declared))
 
 
-VARIANTS: dict[str, Registered] = {name: Registered() for name in PRIMITIVES}
+VARIANTS: dict[str, Registered] = {
+    name: Registered(frozenset(each.name for each in row.keywords)) for name, row in PRIMITIVES.items()
+}
 
 
 def variant(
@@ -148,6 +155,32 @@ def variant(
     def made(planner: Callable[[TileCall], Any]) -> Variant:
         doc = (planner.__doc__ or "").partition("\n")[0]
         return register(Variant(planner.__name__, priority, when, planner, doc, keywords), *of)
+
+    return made
+
+
+class Shared:
+    """A variant of all primitives of a kind, a row of the registry for each: they read different keywords."""
+
+    def __init__(self, variants: Sequence[Variant]) -> None:
+        self.variants = variants
+
+    def emit(self, emitter: Callable[[Any, TileCall, Builder], None]) -> Callable[[Any, TileCall, Builder], None]:
+        """Decorator: the function that writes the code of a plan."""
+        for each in self.variants:
+            each.emit(emitter)
+        return emitter
+
+
+def elementwise(*, priority: int, when: Sequence[Condition] = ()) -> Callable[[Callable[[TileCall], Any]], Shared]:
+    """Decorator: the function plans a call of any elementwise primitive. It reads all of their keywords."""
+
+    def made(planner: Callable[[TileCall], Any]) -> Shared:
+        rows = [row for row in PRIMITIVES.values() if row.formula is not None]
+        return Shared([
+            variant(row.name, priority=priority, when=when, keywords=tuple(each.name for each in row.keywords))(planner)
+            for row in rows
+        ])  # fmt: skip
 
     return made
 

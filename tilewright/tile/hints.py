@@ -10,15 +10,16 @@ import numpy as np
 
 from tilewright.ir import Binary, Const, Expr, Region, Var, const_value, walk
 from tilewright.layout import ComposeLayout, Iter, Layout, TileLayout
+from tilewright.primitives.elements import VECTOR_BYTES
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Change, Decline
-from tilewright.tile.partition import VECTOR_BYTES, missing_fact, places, storage_start
+from tilewright.tile.partition import missing_fact, places, storage_start
 
 if TYPE_CHECKING:
     from tilewright.isa import Form
     from tilewright.tile.partition import Places
 
-__all__ = ["alignments", "check_target", "wider"]
+__all__ = ["alignments", "check_target", "stated", "wider"]
 
 
 def check_target(call: TileCall, name: str, form: Form) -> None:
@@ -59,7 +60,7 @@ def _promises(call: TileCall, side: Side, where: Places, length: int) -> Iterato
     if wanted:
         for fact in wanted.values():
             facts = facts.with_condition(fact)
-        yield Change(" and ".join(_stated(call, fact) for fact in wanted.values()), replace(call, facts=facts))
+        yield Change(" and ".join(stated(call, fact) for fact in wanted.values()), replace(call, facts=facts))
     if side.buffer.align:
         aligned = replace(side.buffer, align=nbytes)
         yield Change(f"align={nbytes} on {side.name}", _with_region(call, side, Region(aligned, side.region.box)))
@@ -95,7 +96,7 @@ def _planned(planner: Callable[[TileCall], Accesses], call: TileCall) -> int:
         return 0
 
 
-def _stated(call: TileCall, fact: Expr) -> str:
+def stated(call: TileCall, fact: Expr) -> str:
     """How a kernel says so: a fact about the arguments once and for all, any other by a condition."""
     spelled_out = call.scope.control.spelled_out(fact)
     if {type(node) for node in walk(spelled_out)} <= {Binary, Const, Var} and all(

@@ -10,19 +10,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.dtypes import INT32, INT64
-from tilewright.ir import Expr, Value, as_expr, binary, const_value
-from tilewright.ir.widths import has_wide_strides
+from tilewright.ir import Expr, Value, binary, const_value
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.owners import all_hold
-from tilewright.tile.walks import Ints
+from tilewright.tile.walks import Ints, plus
 
-__all__ = ["inside", "open_dimensions", "splits"]
+__all__ = ["inside", "inside_tests", "open_dimensions", "splits"]
 
 
 def open_dimensions(call: TileCall, side: Side) -> list[int]:
-    """The dimensions in which the region is not known to be inside of its buffer."""
+    """The dimensions in which the region is not known to be inside of its buffer, and may leave it."""
     facts = call.facts
+    if any(own is side and not operand.role.may_leave(dict(call.config)) for operand, own in call.operands):
+        return []
     return [
         dim
         for dim, (start, extent, total) in enumerate(zip(side.starts, side.extents, side.buffer.shape, strict=True))
@@ -32,14 +32,19 @@ def open_dimensions(call: TileCall, side: Side) -> list[int]:
 
 def inside(call: TileCall, side: Side, digits: Sequence[Value]) -> Expr | None:
     """Is the element with these coordinates inside of the buffer? None where that is known."""
+    return all_hold(inside_tests(call, side, digits, digits))
+
+
+def inside_tests(call: TileCall, side: Side, first: Sequence[Value], last: Sequence[Value]) -> list[Expr]:
+    """What is to be asked of the elements between these coordinates, to know that they are inside of the buffer."""
     facts, tests = call.facts, list[Expr]()
-    kind = INT64 if has_wide_strides(side.buffer, facts) else INT32
     for dim in open_dimensions(call, side):
-        place = as_expr(side.starts[dim], kind) + digits[dim]
-        if not facts.less(-1, side.starts[dim]):
-            tests.append(binary(">=", place, 0))
-        tests.append(binary("<", place, side.buffer.shape[dim]))
-    return all_hold(tests)
+        start = side.starts[dim]
+        begin, end = plus(start, first[dim]), plus(start, last[dim])
+        if not facts.less(-1, start):
+            tests.append(binary(">=", begin, 0))
+        tests.append(binary("<", end, side.buffer.shape[dim]))
+    return tests
 
 
 def splits(call: TileCall, side: Side, order: Ints, length: int) -> str | None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, special
+from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, coordinate, special
 from tilewright.isa import Form, Mods, lookup, matrix_fragment
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
@@ -28,7 +28,7 @@ __all__ = ["Kind", "MatrixPlan", "emit_matrices", "fitting", "plan_matrices"]
 
 ROW_BITS = 128
 LANE = special("laneid")
-WARP: dict[str, Value] = {"warp": 0, "thread": 0, "warpgroup": special("warpid") % 4, "cta": special("warpid")}
+WARP: dict[str, Value] = {"thread": 0, **{kind: coordinate(kind, "warp") for kind in ("warp", "warpgroup", "cta")}}
 
 
 @dataclass(frozen=True, slots=True)

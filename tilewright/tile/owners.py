@@ -7,15 +7,16 @@ several holders the first one stores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.ir import Expr, binary, const_value, special
-from tilewright.layout import AXES, SCOPES, THREADS_IN, Axis, ComposeLayout, Layout, TileLayout, Value, threads
+from tilewright.ir import COORDINATES, Expr, binary, const_value
+from tilewright.layout import SCOPES, THREADS_IN, Axis, ComposeLayout, Layout, TileLayout, Value, threads
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.partition import Places, cut_out, places, storage_start, widest_vector
 from tilewright.tile.scope import INDEX
@@ -25,35 +26,16 @@ if TYPE_CHECKING:
     from tilewright.tile.call import Side, TileCall
 
 __all__ = [
-    "COORDINATES",
-    "SETTLES_LANE",
-    "SETTLES_WARP",
     "Owners",
     "all_hold",
     "axes_of",
     "check_own",
+    "gaps",
     "held_here",
     "owners",
     "rank_among",
     "registers_of",
 ]
-
-_TID, _WARP = special("tid"), special("warpid")
-COORDINATES: dict[str, Expr] = {
-    "laneid": special("laneid"),
-    "warpid": _WARP,
-    "wid_in_wg": _WARP % 4,
-    "wgid": _WARP // 4,
-    "tid_in_wg": _TID % 128,
-    "tx": _TID,
-}
-"""What a thread is on each thread axis."""
-
-# The axes that tell which lane a thread is, and which warp of its warpgroup.
-SETTLES_LANE = frozenset(name for name in COORDINATES if AXES[name].subscope == "thread")
-SETTLES_WARP = frozenset(
-    name for name in COORDINATES if AXES[name].scope != "warp" and AXES[name].subscope != "warpgroup"
-)
 
 Table = Mapping[str, Ints]
 
@@ -132,7 +114,7 @@ def held_here(side: Side, place: Mapping[str, Value]) -> list[Expr]:
     """Is the element in this thread's registers? Nothing to ask for other memories."""
     if side.space != "local":
         return []
-    return [binary("==", place[name], COORDINATES[name]) for name in COORDINATES if name in place]
+    return [binary("==", value, COORDINATES[name]) for name, value in place.items() if name in COORDINATES]
 
 
 def pattern_of(members: Ints) -> Walk:
@@ -294,12 +276,27 @@ def _assigned(table: Table, kept: tuple[str, ...], space: str, loading: bool) ->
 
 def _unsettled(kept: tuple[str, ...], space: str) -> list[int]:
     """Threads of a space that hold the same because no axis tells them apart: their distances; empty for one."""
-    if space == "thread":
-        return []
-    lanes = range(1) if SETTLES_LANE & set(kept) else range(32)
-    warps = range(1) if space == "warp" or SETTLES_WARP & set(kept) else range(4)
-    extra = [32 * warp + lane for warp in warps for lane in lanes]
+    extra = [0]
+    for outer, inner in gaps(kept, space):
+        each = THREADS_IN[inner]
+        extra = [each * digit + one for digit in range(THREADS_IN[outer] // each) for one in extra]
     return extra if len(extra) > 1 else []
+
+
+def gaps(axes: Collection[str], scope: str) -> list[tuple[str, str]]:
+    """The levels of a scope on which no thread axis tells threads apart, from the innermost on.
+
+    As (outer, inner): ("warp", "thread") where the lane is left open. What is open inside a warp is one gap, and what
+    is open above it.
+    """
+    found: list[tuple[str, str]] = []
+    counted = [axis for axis in map(Axis.get, axes) if axis.is_thread()]
+    for inner, outer in pairwise(SCOPES[: min(_rank(scope), _rank("cta")) + 1]):
+        if any(_rank(axis.subscope) <= _rank(inner) and _rank(outer) <= _rank(axis.scope) for axis in counted):
+            continue
+        joins = found and found[-1][0] == inner != "warp"
+        found.append((outer, found.pop()[1] if joins else inner))
+    return found
 
 
 def _ordered(thread: Ints, slot: Ints, element: Ints) -> tuple[Ints, Ints, Ints]:

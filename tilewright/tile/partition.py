@@ -18,6 +18,7 @@ from tilewright.dtypes import INT64
 from tilewright.ir import AddressOf, Buffer, Expr, as_expr, binary, const_value
 from tilewright.ir.sums import Sum
 from tilewright.layout import ComposeLayout, Iter, Layout, SwizzleLayout, Value
+from tilewright.primitives.elements import lengths_of
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.walks import Ints, Offset, Walk, linear, plus, separated, times, walk_of
 
@@ -32,13 +33,15 @@ __all__ = [
     "element_numbers",
     "misaligned",
     "missing_fact",
+    "one_storage",
     "places",
+    "repeats",
+    "root_of",
     "storage_start",
     "tracked",
     "widest_vector",
 ]
 
-VECTOR_BYTES = (16, 8, 4, 2, 1)
 LARGE = 1 << 30  # an offset from which on sums with it are made in 64 bits
 MOST_ELEMENTS = 1 << 20  # of a buffer whose whole table is made
 
@@ -136,13 +139,13 @@ def _whole_table(layout: Layout, shape: tuple[int, ...]) -> dict[str, Ints]:
 # Neighbours and alignment
 
 
-def vector_lengths(call: TileCall) -> list[int]:
-    """Elements of the vectors to try, the widest first: 128 bits down to 8, whole elements and whole bytes.
+def vector_lengths(call: TileCall, least: int = 1) -> list[int]:
+    """Elements of the vectors to try, the widest first: 16 bytes down to ``least``, whole elements and whole bytes.
 
-    The call's ``vec_len=`` leaves only that one.
+    Elements of tiles in registers, which no access moves, may be wider. The call's ``vec_len=`` leaves only that one.
     """
-    bits = call.dtype.bits
-    lengths = [8 * nbytes // bits for nbytes in VECTOR_BYTES if 8 * nbytes >= bits]
+    bits = max((side.dtype.bits for side in call.tiles if side.space != "local"), default=8)
+    lengths = [length for length in lengths_of(bits) if length * bits >= 8 * least]
     asked = call.option("vec_len")
     return lengths if asked is None else [length for length in lengths if length == asked]
 
@@ -151,30 +154,36 @@ def widest_vector(
     call: TileCall,
     sides: Sequence[tuple[Side, Places, Ints]],
     also: Callable[[int], str | None] = lambda _: None,
+    least: int = 1,
 ) -> tuple[int, str]:
     """Elements of the widest vector that every side admits, and why not the widest of all ("" if it is).
 
     Each side comes with its places and the elements, whose last axis a thread goes along; ``also`` may know more that
-    speaks against a length. Raises Decline where not even
-    the narrowest vector fits.
+    speaks against a length. least: bytes of the narrowest vector. Raises Decline where not even that fits.
     """
     problems: list[str] = []
-    for length in vector_lengths(call):
+    for length in vector_lengths(call, least):
         found = (run_problem(call, side, where, elements, length) for side, where, elements in sides)
         problem = next((each for each in found if each), None) or also(length)
         if problem is None:
             return length, problems[0] if problems else ""
         problems.append(problem)
-    raise Decline(problems[-1] if problems else f"vec_len={call.option('vec_len')} is no vector of 8 to 128 bits")
+    raise Decline(
+        problems[-1] if problems else f"vec_len={call.option('vec_len')} is no vector of {8 * least} to 128 bits"
+    )
 
 
 def run_problem(call: TileCall, side: Side, where: Places, elements: Ints, length: int) -> str | None:
     """Why the last axis of ``elements`` is not made of aligned, contiguous runs of ``length``; None if it is.
 
-    Runs of as many bytes as an access has, aligned to that number.
+    Runs of as many bytes as an access has, aligned to that number; or of one element over and over.
     """
     if elements.shape[-1] % length:
         return f"{elements.shape[-1]} elements are no multiple of {length}"
+    if length > 1 and repeats(elements, length):
+        return None
+    if length * side.dtype.bits % 8:
+        return f"{length} elements of {side.name} share a byte with others"
     if where.longest_run is not None and length > where.longest_run:
         return f"the swizzle of {side.name} keeps only {where.longest_run} elements together"
     runs = where.seen[:, elements].reshape(len(where.units), -1, length)
@@ -182,6 +191,12 @@ def run_problem(call: TileCall, side: Side, where: Places, elements: Ints, lengt
     if (inside[0] != np.arange(length)).any() or inside[1:].any():
         return f"{length} neighbours are not contiguous in {side.name}"
     return misaligned(call, side, where, runs[:, :, 0], length)
+
+
+def repeats(elements: Ints, length: int) -> bool:
+    """Is each run of ``length`` elements one element over and over?"""
+    runs = elements.reshape(-1, length)
+    return bool((runs == runs[:, :1]).all())
 
 
 def misaligned(call: TileCall, side: Side, where: Places, starts: Ints, length: int) -> str | None:
@@ -241,6 +256,19 @@ def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
     layout = parent.layout
     offset = indices[0] if layout is None else layout.place(*indices, shape=parent.shape, facts=facts).get("m", 0)
     return align, plus(start, plus(offset * parent.dtype.bits, own))
+
+
+def one_storage(call: TileCall) -> bool:
+    """May an element be written where others are still read?"""
+    roots = [root_of(side.buffer) for side in call.tiles]
+    return any(root == roots[0] for root in roots[1:])
+
+
+def root_of(buffer: Buffer) -> object:
+    """What tells the storage from others."""
+    while isinstance(buffer.data, AddressOf):
+        buffer = buffer.data.buffer
+    return buffer.name if buffer.data is None else buffer.data
 
 
 # Back into code

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from tilewright import ir, isa
 from tilewright.errors import DispatchError, TilewrightError, choices
-from tilewright.ir import Assume, Bind, Body, For, If, Kernel, Region, Stmt, While
+from tilewright.ir import Assume, Bind, Body, For, If, Kernel, Region, Stmt, While, as_expr
 from tilewright.ir.debts import owing
 from tilewright.ir.ranges import RangeFacts
 from tilewright.primitives import PRIMITIVES
 from tilewright.tile.builder import Builder, Names, Preparations
 from tilewright.tile.call import TileCall, call_name, checked, side_of
 from tilewright.tile.dispatch import check_keywords, choose
+from tilewright.tile.meeting import MeetingPlaces
 from tilewright.tile.report import Entry, Report, entry_of
 from tilewright.tile.scope import ControlFlow, Reach
 
@@ -38,7 +39,7 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
     maps = resolver.preparations.maps.values()
     made = replace(
         kernel,
-        body=resolver.preparations.placed(body),
+        body=resolver.meeting.placed(resolver.preparations.placed(body)),
         buffers=(*kernel.buffers, *(buffer for _, buffer in maps)),
         maps=(*kernel.maps, *(each for each, _ in maps)),
     )
@@ -54,6 +55,7 @@ class _Resolver:
         self.control = ControlFlow(kernel)
         self.names = Names(kernel)
         self.preparations = Preparations()
+        self.meeting = MeetingPlaces(kernel, self.control)
         self.changing = ir.assigned(kernel.body)
         self.entries: list[Entry] = []
 
@@ -93,7 +95,7 @@ class _Resolver:
         try:
             call = self.context(stmt, reach, facts)
             chosen = choose(call)
-            out = Builder(self.names, stmt.at, facts, self.preparations)
+            out = Builder(self.names, stmt.at, facts, self.preparations, self.meeting)
             label = f"{stmt.primitive}/{chosen.variant.name}"
             out.comment(f"{label} ({stmt.at})" if stmt.at else label)
             chosen.variant.emitter(chosen.plan, call, out)
@@ -101,9 +103,9 @@ class _Resolver:
             raise error.located(stmt.at) from None
         self.entries.append(entry_of(call, chosen))
         body = out.body
-        for operand in call.row.tiles:
-            if not operand.role.clipped:
-                body = owing(body, call[operand.name].region, facts)
+        for operand, side in call.operands:
+            if not operand.role.may_leave(dict(call.config)):
+                body = owing(body, side.region, facts)
         return body
 
     def context(self, stmt: ir.TileCall, reach: Reach, facts: RangeFacts) -> TileCall:
@@ -114,12 +116,17 @@ class _Resolver:
             raise DispatchError(f"{name} is no tile primitive", given=stmt.primitive, allowed=known)
         row = PRIMITIVES[stmt.primitive]
         check_keywords(stmt)
-        roles = (operand.role.tile for operand in row.operands)
-        fits = all(isinstance(part, Region) is tile for part, tile in zip(stmt.args, roles, strict=False))
+        pairs = zip(stmt.args, row.operands, strict=False)
+        fits = all(operand.role.admits(tile=isinstance(part, Region)) for part, operand in pairs)
         if not fits or not row.required <= len(stmt.args) <= len(row.operands):
             given, allowed = ", ".join(map(str, stmt.args)), f"{name}{row.signature}"
             raise DispatchError(f"{name} takes {' and '.join(stmt.names)}", given=given, allowed=allowed)
         operands = dict(zip(stmt.names, stmt.args, strict=False))
+        operands |= {
+            each.name: stmt.args[0] if each.default is None else as_expr(each.default)
+            for each in row.operands[len(stmt.args) :]
+            if not each.absent
+        }
         sides = {key: side_of(part, facts) for key, part in operands.items() if isinstance(part, Region)}
         scalars = {key: part for key, part in operands.items() if not isinstance(part, Region)}
         scope = self.control.scope(stmt.scope, reach, name)

@@ -6,8 +6,6 @@ on. Of any other condition only its *level* is known: between which threads its 
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,7 +29,6 @@ from tilewright.ir import (
     For,
     If,
     Kernel,
-    Load,
     Select,
     Special,
     Stmt,
@@ -40,11 +37,14 @@ from tilewright.ir import (
     Var,
     While,
     as_expr,
+    coordinate,
     rewrite,
-    special,
     statements,
 )
 from tilewright.ir.launch import launch_of, scope_id_exprs
+from tilewright.ir.operators import OPERATORS, UNARY
+from tilewright.ir.special import ALL, LANE, UNIFORM, WARP, WARPGROUP
+from tilewright.ir.uniformity import Uniformity
 from tilewright.layout import THREADS_IN
 
 if TYPE_CHECKING:
@@ -59,42 +59,12 @@ KNOWN, PER_CTA, PER_WARPGROUP, PER_WARP, PER_THREAD = -1, 0, 1, 2, 3
 SPOKEN = {"warp": "warp", "warpgroup": "warpgroup", "cta": "CTA", "cluster": "cluster"}
 # The coarsest level at which a condition around a collective may stay unknown.
 NEEDS = {"thread": PER_THREAD, "warp": PER_WARP, "warpgroup": PER_WARPGROUP, "cta": PER_CTA, "cluster": PER_CTA}
-VARIES = {"lane": PER_THREAD, "thread": PER_THREAD, "warp": PER_WARP, "cta": PER_CTA, "grid": PER_CTA}
-VOTES = {"cuda.ballot_sync": PER_WARP, "cuda.any_sync": PER_WARP, "cuda.all_sync": PER_WARP}
+VOTES = dict.fromkeys(("cuda.ballot_sync", "cuda.any_sync", "cuda.all_sync"), WARP)
 ELECT = "ptx.elect_sync"
 
-# Which thread of its scope the caller is.
-INDEX: dict[str, Value] = {
-    "thread": 0,
-    "warp": special("laneid"),
-    "warpgroup": special("tid") % 128,
-    "cta": special("tid"),
-    "cluster": special("tid"),
-}
-
-_OPERATORS: dict[str, Callable[..., object]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "//": np.floor_divide,
-    "%": np.mod,
-    "min": np.minimum,
-    "max": np.maximum,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": np.left_shift,
-    ">>": np.right_shift,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "and": np.logical_and,
-    "or": np.logical_or,
-}
-_UNARY: dict[str, Callable[..., object]] = {"-": np.negative, "~": np.invert, "not": np.logical_not}
+# Which thread of its scope the caller is: of a cluster, too, the thread of its CTA.
+INDEX: dict[str, Value] = {kind: coordinate(kind, "thread") for kind in (*THREADS_IN, "cta")}
+INDEX["cluster"] = INDEX["cta"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,54 +150,54 @@ class ExecScope:
         return self.control.level(cond) <= NEEDS[self.kind]
 
 
+class _Known(Uniformity):
+    """Over what values vary inside a CTA, more exactly where they are known of each of its threads."""
+
+    def __init__(self, kernel: Kernel, control: ControlFlow) -> None:
+        self.control = control
+        super().__init__(kernel)
+
+    def of(self, expr: Expr) -> int:
+        known = self.control.value(expr)
+        if known is None:
+            return super().of(expr)
+        values = np.broadcast_to(known, (self.control.threads,))
+        for axis, size in ((UNIFORM, len(values)), (WARPGROUP, 128), (WARP, 32)):
+            if all(bool((values[at : at + size] == values[at]).all()) for at in range(0, len(values), size)):
+                return axis
+        return LANE
+
+    def _call(self, expr: Call) -> int:
+        if expr.op in VOTES:
+            return VOTES[expr.op]
+        bound = isa.bind(expr)
+        pure = bound.form.execute is not None and not bound.form.on and not bound.form.accesses
+        return self.of_all(part for parts in bound.operands.values() for part in parts) if pure else ALL
+
+
 class ControlFlow:
     """What a kernel's control flow says about its threads. Built once per kernel, then asked."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.threads = launch_of(kernel).threads
         self.ids = scope_id_exprs(kernel)
-        self.levels: dict[str, int] = {}
-        self._bound: dict[str, Expr] = {}
         tid = np.arange(self.threads)
-        self._registers = {"tid": tid, "laneid": tid % 32, "warpid": tid // 32}
-        self._settle(kernel.body)
+        self._registers: dict[str, NDArray[np.int64]] = {
+            name: row.axis.of_thread(tid) for name, row in SPECIALS.items() if row.axis is not None
+        }
+        assigned = {stmt.var.name for stmt in statements(kernel.body) if isinstance(stmt, Assign)}
+        self._bound = {
+            stmt.var.name: stmt.value
+            for stmt in statements(kernel.body)
+            if isinstance(stmt, Bind) and stmt.var.name not in assigned
+        }
+        self._uniformity = _Known(kernel, self)
 
     def everyone(self) -> Reach:
         """The start of the kernel: all threads."""
         return Reach(np.ones(self.threads, np.bool_))
 
     # What is known of a value
-
-    def _settle(self, body: Body) -> None:
-        """Levels of all variables: raised until assignments agree with them."""
-        assigned = {stmt.var.name for stmt in statements(body) if isinstance(stmt, Assign)}
-        for stmt in statements(body):
-            if isinstance(stmt, Bind) and stmt.var.name not in assigned:
-                self._bound[stmt.var.name] = stmt.value
-        before = None
-        while before != self.levels:
-            before = dict(self.levels)
-            self._raise_levels(body, PER_CTA)
-
-    def _raise_levels(self, body: Body, control: int) -> None:
-        for stmt in body:
-            if isinstance(stmt, Bind):
-                self._raise(stmt.var, self.level(stmt.value))
-            elif isinstance(stmt, Assign):
-                self._raise(stmt.var, max(control, self.level(stmt.value)))
-            elif isinstance(stmt, If):
-                inside = max(control, self.level(stmt.cond))
-                self._raise_levels(stmt.then, inside)
-                self._raise_levels(stmt.orelse, inside)
-            elif isinstance(stmt, (For, While)):
-                inside = max(control, self.loop_level(stmt))
-                if isinstance(stmt, For):
-                    self._raise(stmt.var, self.loop_level(stmt))
-                self._raise_levels(stmt.body, inside)
-
-    def _raise(self, var: Var, level: int) -> None:
-        if level > PER_CTA:
-            self.levels[var.name] = max(level, self.levels.get(var.name, PER_CTA))
 
     def value(self, expr: Expr) -> NDArray[np.generic] | None:
         """The value in every thread of the CTA, or None where it depends on more than scope ids inside the CTA."""
@@ -255,10 +225,9 @@ class ControlFlow:
         if isinstance(expr, Cast):
             return values[0].astype(expr.dtype.numpy)
         if isinstance(expr, Unary):
-            return np.asarray(_UNARY[expr.op](values[0]))
-        apply = _OPERATORS.get(expr.op)
-        divided = expr.op in ("//", "%") and not np.all(values[1])
-        return None if apply is None or divided else np.asarray(apply(*values))
+            return np.asarray(UNARY[expr.op].array(values[0]))
+        with np.errstate(all="ignore"):
+            return np.asarray(OPERATORS[expr.op].array(*values))
 
     def spelled_out(self, expr: Expr) -> Expr:
         """The expression with the values of names that never change in their place."""
@@ -270,36 +239,9 @@ class ControlFlow:
 
     def level(self, expr: Expr) -> int:
         """Inside which groups of threads the value is the same."""
-        value = self.value(expr)
-        if value is not None:
-            return self._level_of(np.broadcast_to(value, (self.threads,)))
-        if isinstance(expr, Var):
-            return self.levels.get(expr.name, PER_CTA)
-        if isinstance(expr, Special):
-            return VARIES[SPECIALS[expr.name].varies]
-        if isinstance(expr, Call):
-            return self._level_of_call(expr)
-        if isinstance(expr, Load) and expr.buffer.space == "local":
-            return PER_THREAD
-        return self._level_of_parts(expr)
-
-    def _level_of_parts(self, expr: Expr) -> int:
-        parts = [getattr(expr, name, ()) for name in ("cond", "a", "b", "indices", "args")]
-        flat = [each for part in parts for each in (part if isinstance(part, tuple) else (part,))]
-        return max((self.level(each) for each in flat if isinstance(each, Expr)), default=PER_CTA)
-
-    def _level_of_call(self, call: Call) -> int:
-        if call.op in VOTES:
-            return VOTES[call.op]
-        form = isa.bind(call).form
-        pure = form.execute is not None and not form.acts
-        return self._level_of_parts(call) if pure else PER_THREAD
-
-    def _level_of(self, values: NDArray[np.generic]) -> int:
-        for level, size in ((PER_CTA, self.threads), (PER_WARPGROUP, 128), (PER_WARP, 32)):
-            if all(bool((values[at : at + size] == values[at]).all()) for at in range(0, self.threads, size)):
-                return level
-        return PER_THREAD
+        varies = self._uniformity.of(expr)
+        levels = ((LANE, PER_THREAD), (WARP, PER_WARP), (WARPGROUP, PER_WARPGROUP))
+        return next((level for axis, level in levels if varies & axis), PER_CTA)
 
     # What control flow does to the threads
 
@@ -323,12 +265,8 @@ class ControlFlow:
             return np.broadcast_to(value.astype(np.bool_) == taken, (self.threads,)), KNOWN
         return np.ones(self.threads, np.bool_), self.level(cond)
 
-    def loop_level(self, loop: For | While) -> int:
-        """How finely threads may differ in which iterations of a loop they execute."""
-        return max([self.head_level(loop), *(self.level(step.cond) for step in _conditions_of(loop.body, Break))])
-
     def head_level(self, loop: For | While) -> int:
-        """The same, from the loop's own bounds or condition alone."""
+        """How finely the bounds or the condition of a loop may differ."""
         heads = [loop.start, loop.stop] if isinstance(loop, For) else [loop.cond]
         return max([PER_CTA, *map(self.level, heads)])
 

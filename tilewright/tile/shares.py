@@ -59,6 +59,12 @@ class Share:
     @contextmanager
     def rounds_of(self, call: TileCall, out: Builder) -> Iterator[dict[str, Value]]:
         """What is written inside happens for each access; the offset of each tile, by name."""
+        with self.counted(call, out) as (_, offsets):
+            yield offsets
+
+    @contextmanager
+    def counted(self, call: TileCall, out: Builder) -> Iterator[tuple[Value, dict[str, Value]]]:
+        """The same with the number of the thread's access."""
         thread = call.scope.index
         with out.when(self.guard):
             starts = [(name, out.offsets(offset, _letter(call, name))) for name, offset in self.offsets]
@@ -66,7 +72,7 @@ class Share:
                 number = plus(times(f, self.threads), thread)
                 with out.when(binary("<", number, self.accesses) if self.accesses else None):
                     access = f if self.spread else number
-                    yield {name: start(access) for name, start in starts}
+                    yield f, {name: start(access) for name, start in starts}
 
     @contextmanager
     def pointers(self, call: TileCall, out: Builder) -> Iterator[dict[str, Expr]]:

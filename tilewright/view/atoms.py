@@ -4,7 +4,6 @@ of an mma, one for each operand.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from tilewright.view.grid import Cell, Grid, layout_grid
 if TYPE_CHECKING:
     from tilewright.isa.atoms import CopyAtom
     from tilewright.isa.majorness import MmaAtom
+    from tilewright.isa.wgmma_atoms import WgmmaAtom
 
 __all__ = ["atom_grids", "mma_grids", "opposite_grid"]
 
@@ -43,7 +43,7 @@ def atom_grids(atom: CopyAtom, *, by: str = "lane") -> list[Grid]:
 
 
 def _whole(atom: CopyAtom, layout: TileLayout, by: str) -> Grid:
-    """All matrices below one another."""
+    """The grid of an instruction: all its matrices below one another."""
     columns = ROW_BITS // atom.element_bits
     return layout_grid(layout, (int(layout.size()) // columns, columns), dtype(f"uint{atom.element_bits}"), by=by)
 
@@ -71,12 +71,10 @@ def opposite_grid(atom: CopyAtom) -> Grid:
     return replace(whole, title=title, rows=rows, names=names, corner="Address / Index")
 
 
-def mma_grids(mma: MmaAtom, *, by: str = "lane") -> list[Grid]:
-    """Who holds each element of A, of B and of C, which is D's as well."""
-    m, n, k = (int(each) for each in re.findall(r"\d+", mma.shape))
-    operands = {"A": ("M / K", (m, k)), "B": ("K / N", (k, n)), "C": ("M / N", (m, n))}
+def mma_grids(mma: MmaAtom | WgmmaAtom, *, by: str = "lane") -> list[Grid]:
+    """The grids of the operands in registers: which lane, or thread of a warpgroup, and register hold each element."""
     grids = []
-    for operand, (corner, shape) in operands.items():
+    for operand, (corner, shape) in mma.shapes.items():
         kind = mma.element(operand)
         grid = layout_grid(mma.fragment(operand), shape, dtype(kind), by=by)
         grids.append(replace(grid, title=f"{mma.name}, {operand}: {kind}", corner=corner))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError, choices
-from tilewright.layout import Axis, ComposeLayout, Layout, Table, TileLayout, threads
+from tilewright.layout import SCOPES, Axis, ComposeLayout, Layout, Table, TileLayout, threads
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
@@ -106,7 +106,7 @@ def picture_table(layout: Layout, shape: Sequence[int]) -> Table:
 
 
 def layout_grid(layout: Layout, shape: Sequence[int], kind: DType | None = None, *, by: str = "lane") -> Grid:
-    """Who holds each element of a tile of ``shape``: lane, value and register, or the offset in memory.
+    """The grid of a tile of ``shape``: the lane, value and register of each element, or its offset in memory.
 
     kind: the element type; gives the 32-bit register of each slot. by: colour by "lane", "register" or "bank".
     Dimensions before the last two are stacked, one block of rows after another.
@@ -157,9 +157,7 @@ def _coordinates(parts: list[tuple[str, NDArray[np.int64]]]) -> list[str]:
 
 
 def _threads(table: Table) -> NDArray[np.int64]:
-    names = {name for name in table if Axis.get(name).is_thread()}
-    scope = "warp" if names <= {"laneid"} else "warpgroup" if names <= {"laneid", "wid_in_wg", "tid_in_wg"} else "cta"
-    return threads(table, scope)
+    return threads(table, max((axis.scope for axis in map(Axis.get, table) if axis.is_thread()), key=SCOPES.index))
 
 
 def _keys(table: Table, bits: int, by: str) -> NDArray[np.int64]:

@@ -30,7 +30,7 @@ TENSOR_AXES = ("TLane", "TCol")
 
 
 def memory_grid(layout: Layout, shape: Sequence[int], kind: DType) -> Grid:
-    """Which elements of a tile of ``shape`` each 32-bit cell holds; the colour tells the tile's rows apart.
+    """The grid of the 32-bit cells of a tile of ``shape`` with their elements; the colour tells the tile's rows apart.
 
     A cell's words are coordinates, ``5,8..11`` for elements 8 to 11 of row 5, the lowest bits first; ``-`` where it
     holds none. Replicas are drawn as well. Tensor memory (axes TLane and TCol) has its 128 lanes as rows; memory

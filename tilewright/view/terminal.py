@@ -1,6 +1,6 @@
 """How a command speaks: colours and tables on a terminal, plain text in a pipe, progress on standard error.
 
-A terminal shows the words that a pipe gets, coloured: whoever reads a report and whoever greps it see the same.
+A terminal shows the words that a pipe gets, coloured: a report reads the same in both.
 """
 
 from __future__ import annotations

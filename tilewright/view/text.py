@@ -50,7 +50,7 @@ def fitting(grid: Grid, width: int) -> Iterator[Grid]:
 
 
 def _cuts(grid: Grid, width: int, most: int) -> list[int]:
-    """Where pieces begin that have as many columns as fit, but at most ``most``."""
+    """The columns at which pieces begin that have as many columns as fit, but at most ``most``."""
     names, *columns = (each + 1 for each in _widths(grid))
     starts, used = [0], names
     for i, each in enumerate(columns):

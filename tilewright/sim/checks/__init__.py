@@ -5,8 +5,8 @@ bounds, alignment   the address of one access
 arithmetic          operands that mean nothing
 poison              what nobody has written
 leaks, stuck        what is left behind; who can never go on
-races               accesses that nothing orders: the room `tilewright.sim.order`
-coordinates         bytes as elements of the kernel's buffers, for messages
+
+Races are looked for in a room of their own, `tilewright.sim.order`.
 """
 
 import importlib

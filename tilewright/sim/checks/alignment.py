@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.checks.coordinates import coordinate_text
+from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.machine.facets import where_text
 
 if TYPE_CHECKING:

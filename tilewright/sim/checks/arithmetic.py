@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.ir import Binary, const_value
-from tilewright.ir.fold import DIVISIONS
+from tilewright.ir.operators import DIVISIONS, SHIFTS
 from tilewright.sim.checks.base import register
 from tilewright.sim.machine.facets import where_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Expr
+    from tilewright.sim.machine.arrays import Bools, Value
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Mask, Value
+    from tilewright.sim.machine.masks import Mask
 
 __all__ = ["Operands", "may_fault"]
-
-SHIFTS = ("<<", ">>")
 
 
 def may_fault(expr: Expr) -> bool:
@@ -29,10 +28,10 @@ def may_fault(expr: Expr) -> bool:
     if not isinstance(expr, Binary) or expr.op not in (*DIVISIONS, *SHIFTS) or expr.dtype.is_float:
         return False
     known = const_value(expr.b)
-    return known is None or bool(_faults(expr, known))
+    return known is None or bool(_faults(expr, int(known)))
 
 
-def _faults(expr: Binary, b: Value) -> Any:
+def _faults(expr: Binary, b: Value) -> Bools | bool:
     return b == 0 if expr.op in DIVISIONS else (b < 0) | (b >= expr.dtype.element.bits)
 
 
@@ -52,7 +51,7 @@ class Operands:
         if lanes.any():
             raise self._error(batch, lanes, a, b)
 
-    def _error(self, batch: Batch, lanes: Any, a: Value, b: Value) -> SimulationError:
+    def _error(self, batch: Batch, lanes: Bools, a: Value, b: Value) -> SimulationError:
         cta, warp, lane = map(int, np.argwhere(lanes)[0])
         left, right = (np.broadcast_to(np.atleast_3d(v), (*batch.shape, *np.shape(v)[3:])) for v in (a, b))
         values = left[cta, warp, lane], right[cta, warp, lane]

@@ -9,15 +9,16 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.checks.coordinates import coordinate_text
+from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.machine.facets import where_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Within
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
 
 __all__ = ["Bounds", "Dimension"]

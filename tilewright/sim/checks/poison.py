@@ -1,144 +1,26 @@
 """Values that nobody has written. Memories start poisoned; moves carry poison along; looking at it is the error.
 
-Each byte of shared memory and of registers has a flag, 1 once it is initialised, in memory of the same kind: a
-*shadow*. What copies bits copies flags in the same way, by the same code. While all CTAs of a wave do the same at the
-same places, one row of flags stands for all of them; it is expanded at the first statement that tells them apart.
-Arrays from the host are initialised.
+What is written is kept as flags, in the memories' shadows: see `tilewright.sim.machine.shadows`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tilewright.errors import SimulationError
-from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.checks.coordinates import coordinate_text
-from tilewright.sim.machine.facets import where_text
-from tilewright.sim.machine.memory import UNITS, Bits, Block
-from tilewright.sim.machine.registers import Registers
-from tilewright.sim.machine.tmem import Cells
+from tilewright.sim.machine.shadows import Shadows
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.masks import Bools, Mask
-    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.arrays import Bits
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Hook, Site
-    from tilewright.sim.machine.wave import Storage, Wave
+    from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Need", "Poison", "Shadows"]
-
-
-class Shadows:
-    """The flags of a wave's shared memory and registers."""
-
-    def __init__(self, wave: Wave) -> None:
-        self.wave = wave
-        self.shared = Block.zeros(1, wave.run.shared_bytes)
-        places = wave.run.places.locals
-        self.registers = {p.name: Registers(1, wave.run.warps, p.nbytes, p.unit, p.start) for p in places}
-
-    @cached_property
-    def tmem(self) -> Cells:
-        """The flags of tensor memory, a row for every CTA."""
-        return Cells(self.wave.ctas)
-
-    @staticmethod
-    def valid(width: int) -> Bits:
-        """The flags of an initialised item."""
-        return np.full((1, 1, 1, width), 1, np.uint8).view(UNITS[width])[..., 0]
-
-    @property
-    def is_collapsed(self) -> bool:
-        """Does one row stand for all CTAs?"""
-        return self.shared.rows == 1
-
-    def is_sound(self, address: NDArray[Any], width: int) -> bool:
-        """Is shared memory surely initialised between the lowest and the highest of these addresses, in all CTAs?"""
-        first, last = int(address.min()), int(address.max()) + width
-        return self.is_collapsed and first >= 0 and bool(self.shared.data[0, first:last].view(np.bool_).all())
-
-    def view(self, batch: Batch, mask: Mask, *at: Address) -> tuple[Look, Mask]:
-        """How to look at the flags: as one CTA while that stands for all, else as the batch itself."""
-        alike = batch.is_whole_wave and not mask.varies_by_cta and not any(address.varies_by_cta for address in at)
-        if self.is_collapsed and alike:
-            return batch.single, mask.single
-        if self.is_collapsed and self.wave.ctas > 1:
-            self.expand()
-        return batch, mask
-
-    def view_to_store(self, batch: Batch, mask: Mask, flags: Bits, *at: Address) -> tuple[Look, Mask, Bits]:
-        """The same for storing ``flags``, which may have come for each CTA though they are the same in all."""
-        if self.is_collapsed and len(flags) > 1:
-            if (flags == flags[:1]).all():
-                flags = flags[:1]
-            else:
-                self.expand()
-        return (*self.view(batch, mask, *at), flags)
-
-    def expand(self) -> None:
-        """From now on every CTA has flags of its own."""
-        if not self.is_collapsed:
-            return
-        self.shared = self.shared.expanded(self.wave.ctas)
-        self.registers = {name: r.expanded(self.wave.ctas) for name, r in self.registers.items()}
-
-    def storage(self, place: Place) -> Storage:
-        """The flags of the bytes of a place."""
-        if place.space == "tmem":
-            return self.tmem  # type: ignore[return-value]  # who asks for it wants cells
-        return self.shared if place.space == "shared" else self.registers[place.name]
-
-    def finder(self, look: Look, place: Place) -> Storage:
-        """For facets: the flags instead of the bytes."""
-        return self.storage(place)
-
-    def require(
-        self, batch: Batch, mask: Mask, flags: Bits, use: str, at: Span | None, what: str = "a value", *origin: Any
-    ) -> None:
-        """Raises SimulationError where an active lane's value has a byte without its flag.
-
-        origin: the site and the address that it was loaded from, where that is known.
-        """
-        octets = np.ascontiguousarray(np.atleast_3d(flags))[..., None].view(np.uint8)
-        if octets.all():
-            return
-        bad = mask.full & ~octets.all(-1)
-        if bad.any():
-            self._report(batch, bad, use, at, what, *origin)
-
-    @staticmethod
-    def _report(
-        batch: Batch, bad: Bools, use: str, at: Span | None, what: str, site: Site | None = None, address: Any = None
-    ) -> None:
-        cta, warp, lane = map(int, np.argwhere(bad)[0])
-        if site is not None and site.place is not None:
-            byte = int(np.broadcast_to(address.full(), batch.shape)[cta, warp, lane])
-            what = coordinate_text(batch.wave.run.program, site, byte)
-        raise SimulationError(
-            f"{what} is uninitialised",
-            given=f"{use}, in {where_text(batch, cta, warp, bad[cta, warp])}",
-            allowed="moving it; what is computed with, branched on, used as an address or stored to an argument "
-            "must have been written",
-            hint=_maker(site),
-            at=at,
-        )
-
-
-def _maker(site: Site | None) -> str | None:
-    """The instruction that would have made the m-barrier which one of them looks at here."""
-    row = INSTRUCTIONS.get(site.op) if site is not None else None
-    if site is None or row is None or row.forms[0].signal is None:
-        return None
-    names = (name for name, each in INSTRUCTIONS.items() if (made := each.forms[0].signal) and made.kind == "init")
-    return f"T.{next(names)}(...) by one thread, and a barrier, before line {site.at.line}" if site.at else None
+__all__ = ["Need", "Poison"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +31,10 @@ class Need:
     use: str
     at: Span | None
 
-    def __call__(self, batch: Batch, mask: Mask, flags: Bits, *origin: Any) -> None:
-        batch.wave.shadows.require(batch, mask, flags, self.use, self.at, self.what, *origin)
+    def __call__(
+        self, batch: Batch, mask: Mask, flags: Bits, site: Site | None = None, at: Address | None = None
+    ) -> None:
+        batch.wave.shadows.require(batch, mask, flags, self.use, self.at, self.what, site, at)
 
 
 class Poison(Check):

@@ -3,10 +3,12 @@
 prepare, loops      what is done before the cut; loops that wait
 segments            the cuts, at places where threads may wait
 axes                over what each value varies: CTAs, warps, lanes, or nothing
+analysis            all of that, what is alive where, and what may be poison
 emitter, source, nesting
                     what the parts of the generator share; the text, and text that is nested too deep for Python
-functions           statements
 expressions, addressing, calls
-                    values, addresses in parts, calls of the instruction table
+                    values, addresses in parts, calls of the instruction table: plain functions over one emitter
+functions           statements, and the function of a segment
 fusing              runs of products that `tilewright.sim.fast` does at once
+compiled            a kernel with its functions
 """

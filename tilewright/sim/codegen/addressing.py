@@ -22,7 +22,7 @@ from tilewright.sim.machine.sites import Site
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
 
-__all__ = ["Addressing", "Terms"]
+__all__ = ["Terms", "access_text", "address_text", "generic_address_text", "inside", "terms_of"]
 
 THREADS, CTAS, BOTH = "threads", "ctas", "both"
 
@@ -37,180 +37,191 @@ class Terms:
     leaves: dict[str, list[Expr]] = field(default_factory=dict)
 
 
-class Addressing(Emitter):
-    """The part of the emitter that knows about addresses."""
+def access_text(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[str, str]:
+    """The site of a load or store, and the text of its address."""
+    op = "store" if write else "load"
+    width = width_of(expr.dtype)
+    with inside(e, expr, mask, op, width, write=write):
+        place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
+        aligned = place is not None and not _is_odd_view(e, expr.buffer)
+        site = Site(e.at, op, place, width, write, aligned=aligned, shifts=True)
+        return e.site(site), address_text(e, terms)
 
-    def access(self, expr: Load, mask: str, *, write: bool) -> tuple[str, str]:
-        """The site of a load or store, and the text of its address."""
-        op = "store" if write else "load"
-        width = width_of(expr.dtype)
-        with self.inside(expr, mask, op, width, write=write):
-            place, terms = self.pointer(AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
-            aligned = place is not None and not self._is_odd_view(expr.buffer)
-            site = Site(self.at, op, place, width, write, aligned=aligned, shifts=True)
-            return self.site(site), self.address(terms)
 
-    @contextmanager
-    def inside(self, expr: Expr, mask: str, op: str, width: int, *, write: bool, lanes: int = 32) -> Iterator[None]:
-        """Emits what looks at the indices of an access; the address is emitted within, and reads no memory again.
+@contextmanager
+def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: bool, lanes: int = 32) -> Iterator[None]:
+    """Emits what looks at the indices of an access; the address is emitted within, and reads no memory again.
 
-        width: bytes of the access, of each lane.
-        """
-        start = expr.a if isinstance(expr, Binary) else expr
-        if not isinstance(start, (Load, AddressOf)) or not start.owed or "bounds" not in self.program.checks:
-            yield
-            return
-        owed = start.owed
-        nodes = [node for within in owed for node in walk(within.index) if isinstance(node, Load)]
-        for node in nodes:
-            if node not in self.known:
-                self.known[node] = Operand(self.out.named("v", self.sound(node, mask, "an address")))
-        for within in owed:
-            terms = Terms()
-            self._linear(within.index, mask, terms, 1)
-            span = max(1, width * 8 // start.buffer.dtype.bits) if within.dim == within.STORAGE else 1
-            check = Dimension(within, self.at, op, write, lanes, span, self.program.shape_text(within.name))
-            extent = self.sound(within.extent, mask, "an extent")
-            self.out.line(f"{self.out.constant('X', check)}(b, {mask}, {self.address(terms)}, {extent})")
+    width: bytes of the access, of each lane.
+    """
+    start = expr.a if isinstance(expr, Binary) else expr
+    if not isinstance(start, (Load, AddressOf)) or not start.owed or "bounds" not in e.program.checks:
         yield
-        for node in nodes:
-            self.known.pop(node, None)
-
-    def _is_odd_view(self, buffer: Buffer) -> bool:
-        """Might an element of this view lie across its natural alignment?"""
-        if not isinstance(buffer.data, AddressOf):
-            return False
-        offsets = [const_value(index) for index in buffer.data.indices]
-        return any(offset is None or offset for offset in offsets) or self._is_odd_view(buffer.data.buffer)
-
-    def pointer(self, expr: Expr, mask: str, *, nibbles: bool = False) -> tuple[Place | None, Terms]:
-        """What an address expression surely points into, and its bytes in that window; else None and a generic address.
-
-        nibbles: count half bytes instead, for elements of 4 bits.
-        """
+        return
+    owed = start.owed
+    nodes = [node for within in owed for node in walk(within.index) if isinstance(node, Load)]
+    for node in nodes:
+        if node not in e.known:
+            e.known[node] = Operand(e.out.named("v", e.sound(node, mask, "an address")))
+    for within in owed:
         terms = Terms()
-        if isinstance(expr, AddressOf):
-            return self._storage(expr.buffer, expr.indices, mask, terms, nibbles=nibbles), terms
-        if isinstance(expr, Binary) and expr.op in ("+", "-") and isinstance(expr.a, (AddressOf, Binary)):
-            place, terms = self.pointer(expr.a, mask)
-            if place is not None:
-                self._linear(expr.b, mask, terms, 1 if expr.op == "+" else -1)
-                return place, terms
-            terms = Terms()
-        self._linear(expr, mask, terms, 1)
-        return None, terms
+        _linear(e, within.index, mask, terms, 1)
+        span = max(1, width * 8 // start.buffer.dtype.bits) if within.dim == within.STORAGE else 1
+        check = Dimension(within, e.at, op, write, lanes, span, e.program.shape_text(within.name))
+        extent = e.sound(within.extent, mask, "an extent")
+        e.out.line(f"{e.out.constant('X', check)}(b, {mask}, {address_text(e, terms)}, {extent})")
+    yield
+    for node in nodes:
+        e.known.pop(node, None)
 
-    def _storage(
-        self, buffer: Buffer, indices: tuple[Expr, ...], mask: str, terms: Terms, *, nibbles: bool = False
-    ) -> Place | None:
-        if indices:
-            self._offset(indices[0], buffer.dtype, mask, terms, nibbles=nibbles)
-        place = self.places.of(buffer)
-        scale = 2 if nibbles else 1
-        if place is not None:
-            terms.constant += place.start * scale
-            return place
-        assert buffer.data is not None, f"{buffer.name} has no storage"
-        if isinstance(buffer.data, AddressOf):
-            return self._storage(buffer.data.buffer, buffer.data.indices, mask, terms, nibbles=nibbles)
-        self._linear(buffer.data, mask, terms, scale)
-        return None
 
-    def _offset(self, index: Expr, kind: DType, mask: str, terms: Terms, *, nibbles: bool) -> None:
-        """``index`` elements, in bytes."""
-        bits = 4 if nibbles else 8
-        if kind.bits % bits == 0:
-            self._linear(index, mask, terms, kind.bits // bits)
-        else:  # a byte address among 4-bit elements
-            self._linear(index // 2, mask, terms, 1)
-
-    def address(self, terms: Terms) -> str:
-        """The text that makes an `Address`."""
-        parts = [self._part(group, terms) for group in (CTAS, THREADS, BOTH) if group in terms.groups]
-        start = " + ".join([*([str(terms.constant)] if terms.constant or not terms.uniform else []), *terms.uniform])
-        return f"Address({', '.join([start, *parts])})"
-
-    def _part(self, group: str, terms: Terms) -> str:
-        """A part, made once where it can be kept: for the batch's CTAs, or for good where only thread numbers matter.
-
-        Where it depends on loop counters, it is kept for each of their values.
-        """
-        text = " + ".join(terms.groups[group])
-        nodes = list(walk(tuple(terms.leaves[group])))
-        used = {node.name: node for node in nodes if isinstance(node, Var)}
-        counters = [var for name, var in sorted(used.items()) if name not in self.program.parameters]
-        fleeting = any(isinstance(node, (Load, Call)) for node in nodes)
-        if fleeting or any(self.axes.of(var) != UNIFORM or var.dtype.is_float for var in counters):
-            return f"Part({text})"
-        kept = "threads" if group == THREADS and len(counters) == len(used) else "parts"
-        number = self.program.part_ids.setdefault(text, len(self.program.part_ids))
-        key = f"({', '.join([str(number), *map(self.variable, counters)])})" if counters else str(number)
-        name = self.out.fresh("p")
-        self.out.line(f"{name} = {kept}.get({key})")
-        self.out.line(f"if {name} is None: {name} = keep({kept}, {key}, {text})")
-        return name
-
-    def generic_address(self, expr: Expr, mask: str) -> str:
-        """The text of an `Address` in the one address space."""
-        place, terms = self.pointer(expr, mask)
-        if place is not None:
-            terms.constant += place.base - place.start
-        return self.address(terms)
-
-    # Taking sums apart
-
-    def _linear(self, expr: Expr, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...] = ()) -> None:
-        """Adds ``scale * factors * expr``; the factors are uniform."""
-        if isinstance(expr, Binary) and expr.dtype.kind != "uint" and self._split(expr, mask, terms, scale, factors):
-            pass
-        elif self.axes.of(expr) == UNIFORM:
-            self._uniform(expr, mask, terms, scale, factors)
-        elif isinstance(expr, Cast) and _widens(expr):
-            self._linear(expr.a, mask, terms, scale, factors)
-        elif isinstance(expr, AddressOf) and not factors:
-            place = self._storage(expr.buffer, expr.indices, mask, terms)
-            if place is not None:
-                terms.constant += (place.base - place.start) * scale
-        else:
-            self._leaf(expr, mask, terms, scale, factors)
-
-    def _split(self, expr: Binary, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...]) -> bool:
-        if expr.op in ("+", "-"):
-            self._linear(expr.a, mask, terms, scale, factors)
-            self._linear(expr.b, mask, terms, scale if expr.op == "+" else -scale, factors)
-            return True
-        known = const_value(expr.b)
-        if expr.op == "<<" and known is not None and 0 <= int(known) < 32:
-            self._linear(expr.a, mask, terms, scale << int(known), factors)
-            return True
-        if expr.op == "*":
-            for varying, number in ((expr.a, expr.b), (expr.b, expr.a)):
-                known = const_value(number)
-                if known is not None:
-                    self._linear(varying, mask, terms, scale * int(known), factors)
-                    return True
-                if self.axes.of(number) == UNIFORM:
-                    self._linear(varying, mask, terms, scale, (*factors, number))
-                    return True
+def _is_odd_view(e: Emitter, buffer: Buffer) -> bool:
+    """Might an element of this view lie across its natural alignment?"""
+    if not isinstance(buffer.data, AddressOf):
         return False
+    offsets = [const_value(index) for index in buffer.data.indices]
+    return any(offset is None or offset for offset in offsets) or _is_odd_view(e, buffer.data.buffer)
 
-    def _product(self, text: str, mask: str, scale: int, factors: tuple[Expr, ...]) -> str:
-        texts = [] if scale == 1 else [str(scale)]
-        return " * ".join([*texts, *(self.sound(factor, mask, "an address") for factor in factors), text])
 
-    def _uniform(self, expr: Expr, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...]) -> None:
-        known = const_value(expr)
-        if known is not None and not factors:
-            terms.constant += scale * int(known)
-        else:
-            terms.uniform.append(self._product(self.sound(expr, mask, "an address"), mask, scale, factors))
+def terms_of(e: Emitter, expr: Expr, mask: str, *, nibbles: bool = False) -> tuple[Place | None, Terms]:
+    """What an address expression surely points into, and its bytes in that window; else None and a generic address.
 
-    def _leaf(self, expr: Expr, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...]) -> None:
-        axes = self.axes.of(expr)
-        group = CTAS if axes == CTA else THREADS if not axes & CTA else BOTH
-        text = f"int64({self.sound(expr, mask, 'an address')})"
-        terms.groups.setdefault(group, []).append(self._product(text, mask, scale, factors))
-        terms.leaves.setdefault(group, []).extend((expr, *factors))
+    nibbles: count half bytes instead, for elements of 4 bits.
+    """
+    terms = Terms()
+    if isinstance(expr, AddressOf):
+        return _storage(e, expr.buffer, expr.indices, mask, terms, nibbles=nibbles), terms
+    if isinstance(expr, Binary) and expr.op in ("+", "-") and isinstance(expr.a, (AddressOf, Binary)):
+        place, terms = terms_of(e, expr.a, mask)
+        if place is not None:
+            _linear(e, expr.b, mask, terms, 1 if expr.op == "+" else -1)
+            return place, terms
+        terms = Terms()
+    _linear(e, expr, mask, terms, 1)
+    return None, terms
+
+
+def _storage(
+    e: Emitter, buffer: Buffer, indices: tuple[Expr, ...], mask: str, terms: Terms, *, nibbles: bool = False
+) -> Place | None:
+    if indices:
+        _offset(e, indices[0], buffer.dtype, mask, terms, nibbles=nibbles)
+    place = e.places.of(buffer)
+    scale = 2 if nibbles else 1
+    if place is not None:
+        terms.constant += place.start * scale
+        return place
+    assert buffer.data is not None, f"{buffer.name} has no storage"
+    if isinstance(buffer.data, AddressOf):
+        return _storage(e, buffer.data.buffer, buffer.data.indices, mask, terms, nibbles=nibbles)
+    _linear(e, buffer.data, mask, terms, scale)
+    return None
+
+
+def _offset(e: Emitter, index: Expr, kind: DType, mask: str, terms: Terms, *, nibbles: bool) -> None:
+    """``index`` elements, in bytes."""
+    bits = 4 if nibbles else 8
+    if kind.bits % bits == 0:
+        _linear(e, index, mask, terms, kind.bits // bits)
+    else:  # a byte address among 4-bit elements
+        _linear(e, index // 2, mask, terms, 1)
+
+
+def address_text(e: Emitter, terms: Terms) -> str:
+    """The text that makes an `Address`."""
+    parts = [_part(e, group, terms) for group in (CTAS, THREADS, BOTH) if group in terms.groups]
+    start = " + ".join([*([str(terms.constant)] if terms.constant or not terms.uniform else []), *terms.uniform])
+    return f"Address({', '.join([start, *parts])})"
+
+
+def _part(e: Emitter, group: str, terms: Terms) -> str:
+    """A part, made once where it can be kept: for the batch's CTAs, or for good where only thread numbers matter.
+
+    Where it depends on loop counters, it is kept for each of their values.
+    """
+    text = " + ".join(terms.groups[group])
+    nodes = list(walk(tuple(terms.leaves[group])))
+    used = {node.name: node for node in nodes if isinstance(node, Var)}
+    counters = [var for name, var in sorted(used.items()) if name not in e.program.parameters]
+    fleeting = any(isinstance(node, (Load, Call)) for node in nodes)
+    if fleeting or any(e.axes.of(var) != UNIFORM or var.dtype.is_float for var in counters):
+        return f"Part({text})"
+    kept = "threads" if group == THREADS and len(counters) == len(used) else "parts"
+    number = e.program.part_ids.setdefault(text, len(e.program.part_ids))
+    key = f"({', '.join([str(number), *map(e.variable, counters)])})" if counters else str(number)
+    name = e.out.fresh("p")
+    e.out.line(f"{name} = {kept}.get({key})")
+    e.out.line(f"if {name} is None: {name} = keep({kept}, {key}, {text})")
+    return name
+
+
+def generic_address_text(e: Emitter, expr: Expr, mask: str) -> str:
+    """The text of an `Address` in the one address space."""
+    place, terms = terms_of(e, expr, mask)
+    if place is not None:
+        terms.constant += place.base - place.start
+    return address_text(e, terms)
+
+
+# Taking sums apart
+
+
+def _linear(e: Emitter, expr: Expr, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...] = ()) -> None:
+    """Adds ``scale * factors * expr``; the factors are uniform."""
+    if isinstance(expr, Binary) and expr.dtype.kind != "uint" and _split(e, expr, mask, terms, scale, factors):
+        pass
+    elif e.axes.of(expr) == UNIFORM:
+        _uniform(e, expr, mask, terms, scale, factors)
+    elif isinstance(expr, Cast) and _widens(expr):
+        _linear(e, expr.a, mask, terms, scale, factors)
+    elif isinstance(expr, AddressOf) and not factors:
+        place = _storage(e, expr.buffer, expr.indices, mask, terms)
+        if place is not None:
+            terms.constant += (place.base - place.start) * scale
+    else:
+        _leaf(e, expr, mask, terms, scale, factors)
+
+
+def _split(e: Emitter, expr: Binary, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...]) -> bool:
+    if expr.op in ("+", "-"):
+        _linear(e, expr.a, mask, terms, scale, factors)
+        _linear(e, expr.b, mask, terms, scale if expr.op == "+" else -scale, factors)
+        return True
+    known = const_value(expr.b)
+    if expr.op == "<<" and known is not None and 0 <= int(known) < 32:
+        _linear(e, expr.a, mask, terms, scale << int(known), factors)
+        return True
+    if expr.op == "*":
+        for varying, number in ((expr.a, expr.b), (expr.b, expr.a)):
+            known = const_value(number)
+            if known is not None:
+                _linear(e, varying, mask, terms, scale * int(known), factors)
+                return True
+            if e.axes.of(number) == UNIFORM:
+                _linear(e, varying, mask, terms, scale, (*factors, number))
+                return True
+    return False
+
+
+def _product(e: Emitter, text: str, mask: str, scale: int, factors: tuple[Expr, ...]) -> str:
+    texts = [] if scale == 1 else [str(scale)]
+    return " * ".join([*texts, *(e.sound(factor, mask, "an address") for factor in factors), text])
+
+
+def _uniform(e: Emitter, expr: Expr, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...]) -> None:
+    known = const_value(expr)
+    if known is not None and not factors:
+        terms.constant += scale * int(known)
+    else:
+        terms.uniform.append(_product(e, e.sound(expr, mask, "an address"), mask, scale, factors))
+
+
+def _leaf(e: Emitter, expr: Expr, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...]) -> None:
+    axes = e.axes.of(expr)
+    group = CTAS if axes == CTA else THREADS if not axes & CTA else BOTH
+    text = f"int64({e.sound(expr, mask, 'an address')})"
+    terms.groups.setdefault(group, []).append(_product(e, text, mask, scale, factors))
+    terms.leaves.setdefault(group, []).extend((expr, *factors))
 
 
 def _widens(expr: Cast) -> bool:

@@ -10,8 +10,8 @@ from tilewright.dtypes import VOID
 from tilewright.ir import AddressOf, Binary, Call, Expr, Load, const_value
 from tilewright.isa import KINDS, WARPGROUP, WHOLE_WARP, Bound, bind
 from tilewright.isa import Operand as Row
-from tilewright.sim.codegen.addressing import Addressing
-from tilewright.sim.codegen.emitter import Operand
+from tilewright.sim.codegen.addressing import address_text, generic_address_text, inside, terms_of
+from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import to_bits
 from tilewright.sim.machine.instructions import ADDRESSES, Instruction, Move, RegisterFile
@@ -21,240 +21,249 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.addressing import Terms
     from tilewright.sim.machine.places import Place
 
-__all__ = ["CallEmitter"]
+__all__ = ["asked", "call_value", "executed"]
 
 Files = list[tuple[RegisterFile, str]]
 
 
-class CallEmitter(Addressing):
-    """The part of the emitter that knows about calls.
+def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
+    """The call as an expression; what it writes besides is stored at once."""
+    bound = bind(expr)
+    e.count(bound.instruction.name, mask)
+    form = bound.form
+    if form.moves and form.execute is None and form.accesses and not form.issue:
+        _move(e, bound, mask)
+        return Operand("None")
+    if form.asynchronous and not form.goes_on:
+        _waited(e, bound, mask)
+        return Operand("None")
+    if (form.sync is not None and form.execute is None) or form.fence:
+        if form.execute is not None:
+            executed(e, expr, bound, mask)
+        what = e.out.constant("X", form.sync or form.fence_of(bound.mods))
+        e.out.line(f"run.ordered(b, {mask}, {what}, {e.out.constant('A', e.at)})")
+        return Operand("None")
+    return executed(e, expr, bound, mask)
 
-    turns_of_loads: the name of a list, inside of a loop whose loads are done after it.
-    """
 
-    turns_of_loads: str | None = None
+def _waited(e: Emitter, bound: Bound, mask: str) -> None:
+    """Threads close what they have issued, and wait for it."""
+    commit, wait = bound.form.commit, bound.form.wait
+    if commit is not None:
+        e.out.line(f"b.wave.pending.commit(b, {mask}, {commit.group!r})")
+    if wait is not None:
+        pending = wait.pending
+        if isinstance(pending, str):
+            pending = int(const_value(bound.operands[pending][0]) or 0)
+        effect = e.out.constant("X", wait)
+        e.out.line(f"b.wave.pending.wait(b, {mask}, {effect}, {pending})")
 
-    def call(self, expr: Call, mask: str) -> Operand:
-        """The call as an expression; what it writes besides is stored at once."""
-        bound = bind(expr)
-        self.count(bound.instruction.name, mask)
-        form = bound.form
-        if form.moves and form.execute is None and form.accesses and not form.issue:
-            self._move(bound, mask)
-            return Operand("None")
-        if form.asynchronous and not form.goes_on:
-            self._waited(bound, mask)
-            return Operand("None")
-        if (form.sync is not None and form.execute is None) or form.fence:
-            what = self.out.constant("X", form.sync or form.fence_of(bound.mods))
-            self.out.line(f"run.ordered(b, {mask}, {what}, {self.out.constant('A', self.at)})")
-            return Operand("None")
-        return self._executed(expr, bound, mask)
 
-    def _waited(self, bound: Bound, mask: str) -> None:
-        """Threads close what they have issued, and wait for it."""
-        commit, wait = bound.form.commit, bound.form.wait
-        if commit is not None:
-            self.out.line(f"b.wave.pending.commit(b, {mask}, {commit.group!r})")
-        if wait is not None:
-            pending = wait.pending
-            if isinstance(pending, str):
-                pending = int(const_value(bound.operands[pending][0]) or 0)
-            effect = self.out.constant("X", wait)
-            self.out.line(f"b.wave.pending.wait(b, {mask}, {effect}, {pending})")
+def _move(e: Emitter, bound: Bound, mask: str) -> None:
+    sites = []
+    texts = []
+    for access in bound.form.accesses:
+        pointer = bound.operands[access.operand][0]
+        width = bound.form.count(access.nbytes, bound.mods)
+        with inside(e, pointer, mask, bound.instruction.name, width, write=access.write):
+            place, terms = terms_of(e, pointer, mask)
+            sites.append(Site(e.at, bound.instruction.name, place, width, access.write, shifts=True))
+            texts.append(address_text(e, terms))
+    source, target = map(e.program.add_site, sites)
+    move = e.out.constant("X", Move(source, target, e.with_shadows))
+    e.out.line(f"{move}(b, {mask}, {', '.join(texts)})")
 
-    def _move(self, bound: Bound, mask: str) -> None:
-        sites = []
-        texts = []
-        for access in bound.form.accesses:
-            pointer = bound.operands[access.operand][0]
-            width = bound.form.count(access.nbytes, bound.mods)
-            with self.inside(pointer, mask, bound.instruction.name, width, write=access.write):
-                place, terms = self.pointer(pointer, mask)
-                sites.append(Site(self.at, bound.instruction.name, place, width, access.write, shifts=True))
-                texts.append(self.address(terms))
-        source, target = map(self.program.add_site, sites)
-        move = self.out.constant("X", Move(source, target, self.with_shadows))
-        self.out.line(f"{move}(b, {mask}, {', '.join(texts)})")
 
-    def asked(self, expr: Call, bound: Bound) -> str:
-        """In which lanes a call may take place now."""
-        values = self._arguments(bound, "m0")[0]
-        runs = self.out.constant("X", self._instruction(bound, [], [], expr))
-        return self.out.named("v", f"{runs}.may_go_on(b, m0, ({''.join(f'{v}, ' for v in values)}))")
+def asked(e: Emitter, expr: Call, bound: Bound) -> str:
+    """In which lanes a call may take place now."""
+    values = _arguments(e, bound, "m0")[0]
+    runs = e.out.constant("X", _instruction(e, bound, [], [], expr))
+    return e.out.named("v", f"{runs}.may_go_on(b, m0, ({''.join(f'{v}, ' for v in values)}))")
 
-    def _executed(self, expr: Call, bound: Bound, mask: str) -> Operand:
-        values, flags, sinks, sources = self._arguments(bound, mask)
-        instruction = self._instruction(bound, [file for file, _ in sinks], [file for file, _ in sources], expr)
-        if self.turns_of_loads and instruction.fills_words:
-            loads = self.out.constant("X", Loads(instruction))
-            self.out.line(f"{self.turns_of_loads}.append(({loads}, {values[0]}, {sinks[0][1]}))")
-            return Operand("None")
-        runs = self.out.constant("X", instruction)
-        sink_texts = "".join(f"{at}, " for _, at in sinks)
-        text = f"{runs}(b, {mask}, ({''.join(f'{v}, ' for v in values)}), ({sink_texts})"
-        if self.with_shadows and (bound.form.moves or any(flag != "None" for flag in flags)):
-            text += f", ({''.join(f'{f}, ' for f in flags)})"
-        if sources:
-            text += f", sources=({''.join(f'{at}, ' for _, at in sources)})"
-        name = self.out.named("v", f"{text})")
-        if expr.dtype == VOID:
-            return Operand(name)
-        if self.may_be_poison(expr):
-            return Operand(f"{name}[0]", f"{name}[1]")
-        return Operand(self.unpacked(expr, name))
 
-    def _arguments(self, bound: Bound, mask: str) -> tuple[list[str], list[str], Files, Files]:
-        """What a call reads, the flags of that, where its results go, and the registers that an operation reads."""
-        values: list[str] = []
-        flags: list[str] = []
-        sinks: Files = []
-        sources: Files = []
-        for row in bound.given:
-            given = bound.operands.get(row.name, ())
-            if row.kind == "text":
-                values.append(repr(bound.texts[row.name]))
-                flags.append("None")
-                continue
-            if row.written:
-                sinks += self._sinks(row, given, mask)
-            elif bound.form.issue and row.name in bound.form.issue.holds:
-                sources += self._sources(row, given, mask)
-            if row in bound.arguments:
-                text, flag = self._operand(row, given, bound, mask)
-                values.append(text)
-                flags.append(flag)
-        return values, flags, sinks, sources
+def executed(e: Emitter, expr: Call, bound: Bound, mask: str) -> Operand:
+    values, flags, sinks, sources = _arguments(e, bound, mask)
+    instruction = _instruction(e, bound, [file for file, _ in sinks], [file for file, _ in sources], expr)
+    if e.turns_of_loads and instruction.fills_words:
+        loads = e.out.constant("X", Loads(instruction))
+        e.out.line(f"{e.turns_of_loads}.append(({loads}, {values[0]}, {sinks[0][1]}))")
+        return Operand("None")
+    runs = e.out.constant("X", instruction)
+    sink_texts = "".join(f"{at}, " for _, at in sinks)
+    text = f"{runs}(b, {mask}, ({''.join(f'{v}, ' for v in values)}), ({sink_texts})"
+    if e.with_shadows and (bound.form.moves or any(flag != "None" for flag in flags)):
+        text += f", ({''.join(f'{f}, ' for f in flags)})"
+    if sources:
+        text += f", sources=({''.join(f'{at}, ' for _, at in sources)})"
+    name = e.out.named("v", f"{text})")
+    if expr.dtype == VOID:
+        return Operand(name)
+    if e.may_be_poison(expr):
+        return Operand(f"{name}[0]", f"{name}[1]")
+    return Operand(e.unpacked(expr, name))
 
-    def _instruction(
-        self, bound: Bound, sinks: list[RegisterFile], sources: list[RegisterFile], expr: Call
-    ) -> Instruction:
-        sites: list[tuple[int, Site]] = []
-        read = [row.name for row in bound.arguments]
-        barriers = {signal.barrier for signal in bound.form.signals}
-        for access in bound.form.accesses:
-            is_signal = access.operand in barriers
-            pointer = bound.operands[access.operand][0]
-            place = self._place_of(pointer) if access.space != "shared" or pointer.dtype.kind == "handle" else None
-            if place is None and access.space == "shared":
-                place = self.places.arena
-            site = Site(
-                self.at,
-                bound.instruction.name,
-                place,
-                bound.form.count(access.nbytes, bound.mods),
-                access.write,
-                atomic=access.rmw,
-                lanes=bound.form.count(access.lanes, bound.mods),
-                phase=access.phase_lanes,
-                collective=bound.instruction.lanes in (WARPGROUP, WHOLE_WARP),
-                shifts=bound.form.moves,
-                sem=bound.form.word(access.sem, bound.mods),
-                scope="sys" if is_signal else bound.form.word(access.scope, bound.mods),  # they never race
-                element=bound.form.count(access.element_bytes, bound.mods),
-                is_signal=is_signal,
-                goes_on=bound.form.issue is not None and not is_signal,
-                sized=access.sized,
-                observes=bound.form.result != VOID,
-            )
-            sites.append((read.index(access.operand), self.program.add_site(site)))
-        result = "bool" if bound.form.sync is not None else str(expr.dtype)  # a poll tells who may go on
-        return Instruction(bound, self.at, tuple(sites), tuple(sinks), tuple(sources), self.with_shadows, result)
 
-    def _place_of(self, pointer: Expr) -> Place | None:
-        """The storage that a pointer expression surely points into."""
-        if isinstance(pointer, AddressOf):
-            data = pointer.buffer.data
-            own = self.places.of(pointer.buffer)
-            return own or (self._place_of(data) if isinstance(data, AddressOf) else None)
-        return self._place_of(pointer.a) if isinstance(pointer, Binary) and pointer.op in ("+", "-") else None
+def _arguments(e: Emitter, bound: Bound, mask: str) -> tuple[list[str], list[str], Files, Files]:
+    """What a call reads, the flags of that, where its results go, and the registers that an operation reads."""
+    values: list[str] = []
+    flags: list[str] = []
+    sinks: Files = []
+    sources: Files = []
+    for row in bound.given:
+        given = bound.operands.get(row.name, ())
+        if row.name in bound.texts:
+            values.append(repr(bound.texts[row.name]))
+            flags.append("None")
+            continue
+        if row.written:
+            sinks += _sinks(e, row, given, mask)
+        elif bound.form.issue and row.name in bound.form.issue.holds:
+            sources += _sources(e, row, given, mask)
+        if row in bound.arguments:
+            text, flag = _operand(e, row, given, bound, mask)
+            values.append(text)
+            flags.append(flag)
+    return values, flags, sinks, sources
 
-    def _operand(self, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:
-        """The text of what `execute` gets for an operand, and of its flags."""
-        if row.kind in ADDRESSES:
-            access = next((one for one in bound.form.accesses if one.operand == row.name), None)
-            with ExitStack() as checks:
-                if access is not None and not access.sized:  # one of no bytes may lead anywhere
-                    width, lanes = (bound.form.count(number, bound.mods) for number in (access.nbytes, access.lanes))
-                    name, write = bound.instruction.name, access.write
-                    checks.enter_context(self.inside(given[0], mask, name, width, write=write, lanes=lanes))
-                return self._address_operand(row, given[0], mask), "None"
-        if KINDS[row.kind].nbytes and (row.many or _is_place(given[0])):
-            file, at = self._file(row, given, mask)
-            if file is not None:
-                name = self.out.constant("X", file)
-                address = self.out.named("a", at)
-                flags = f"{name}.flags(b, {mask}, {address})" if self.with_shadows else "None"
-                return f"{name}.load(b, {mask}, {address})", flags
-        texts: list[str] = []
-        shadows: list[str | None] = []
-        moves = bound.form.moves and self.with_shadows and row.kind != "tmem"  # which says where
-        for expr in given:
-            if moves:
-                operand = self.value(expr, mask)
-                texts.append(self._typed(row, expr, operand.text))
-                shadows.append(operand.shadow)
-            else:
-                texts.append(self._typed(row, expr, self.sound(expr, mask, f"an operand of {bound.instruction.name}")))
-        if row.many and row.kind == "value":
-            return f"({''.join(f'{t}, ' for t in texts)})", "None"
-        if not any(shadows):
-            return f"stacked({', '.join(texts)})" if row.many else texts[0], "None"
-        valid = [f"lanes({shadow or self.valid(expr.dtype)})" for shadow, expr in zip(shadows, given, strict=True)]
-        return (f"stacked({', '.join(texts)})", f"stacked({', '.join(valid)})") if row.many else (texts[0], valid[0])
 
-    def _typed(self, row: Row, expr: Expr, text: str) -> str:
-        """As an array (..., 32): the bits of a register, or a value of its own dtype."""
-        text = self.array(expr, text)
-        if row.kind in ("b16", "b32", "b64", "tmem", "imm", "note") and expr.dtype.bits >= 16:
-            text = f"{self.out.constant('B', to_bits(expr.dtype))}({text})"
-        return f"lanes({text})"
+def _instruction(
+    e: Emitter, bound: Bound, sinks: list[RegisterFile], sources: list[RegisterFile], expr: Call
+) -> Instruction:
+    sites: list[tuple[int, Site]] = []
+    read = [row.name for row in bound.arguments]
+    barriers = {signal.barrier for signal in bound.form.signals}
+    for access in bound.form.accesses:
+        is_signal = access.operand in barriers
+        pointer = bound.operands[access.operand][0]
+        place = _place_of(e, pointer) if access.space != "shared" or pointer.dtype.kind == "handle" else None
+        if place is None and access.space == "shared":
+            place = e.places.arena
+        site = Site(
+            e.at,
+            bound.instruction.name,
+            place,
+            bound.form.count(access.nbytes, bound.mods),
+            access.write,
+            atomic=access.rmw,
+            lanes=bound.form.count(access.lanes, bound.mods),
+            phase=access.phase_lanes,
+            collective=bound.instruction.lanes in (WARPGROUP, WHOLE_WARP),
+            shifts=bound.form.moves,
+            sem=bound.form.word(access.sem, bound.mods),
+            scope="sys" if is_signal else bound.form.word(access.scope, bound.mods),  # they never race
+            element=bound.form.count(access.element_bytes, bound.mods),
+            is_signal=is_signal,
+            goes_on=bound.form.issue is not None and not is_signal,
+            sized=access.sized,
+            observes=bound.form.result != VOID,
+        )
+        sites.append((read.index(access.operand), e.program.add_site(site)))
+    result = "bool" if bound.form.sync is not None else str(expr.dtype)  # a poll tells who may go on
+    return Instruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result)
 
-    def _address_operand(self, row: Row, pointer: Expr, mask: str) -> str:
-        """The text of an `Address`: for kind "shared" an offset in the CTA's window, else a generic address."""
-        if row.kind != "shared":
-            return self.generic_address(pointer, mask)
-        place, terms = self.pointer(pointer, mask)
-        is_offset = place is not None or pointer.dtype.kind != "handle"
-        return self.address(terms) if is_offset else f"to_shared({self.address(terms)})"
 
-    # Registers
+def _place_of(e: Emitter, pointer: Expr) -> Place | None:
+    """The storage that a pointer expression surely points into."""
+    if isinstance(pointer, AddressOf):
+        data = pointer.buffer.data
+        own = e.places.of(pointer.buffer)
+        return own or (_place_of(e, data) if isinstance(data, AddressOf) else None)
+    return _place_of(e, pointer.a) if isinstance(pointer, Binary) and pointer.op in ("+", "-") else None
 
-    def _sources(self, row: Row, given: tuple[Expr, ...], mask: str) -> Files:
-        """The registers of an operand that an operation reads, where it is in registers."""
-        if not KINDS[row.kind].nbytes or not all(_is_place(one) for one in given):
-            return []
-        file, at = self._file(row, given, mask)
-        return [(file, at)] if file is not None else []
 
-    def _sinks(self, row: Row, given: tuple[Expr, ...], mask: str) -> list[tuple[RegisterFile, str]]:
-        """Where a written operand goes: one file for a run of neighbouring registers, else one for each."""
-        file, at = self._file(row, given, mask)
-        assert file is not None, "calls writes registers only"
-        return [(file, at)]
-
-    def _file(self, row: Row, given: tuple[Expr, ...], mask: str) -> tuple[RegisterFile | None, str]:
-        """The registers that an operand names, and the text of their address or addresses; None where it is a value."""
-        width = KINDS[row.kind].nbytes
-        pointers = [AddressOf(g.buffer, g.indices) if isinstance(g, Load) else g for g in given]
-        if not all(isinstance(p, AddressOf) and p.buffer.space == "local" for p in pointers):
-            return None, ""
+def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:
+    """The text of what `execute` gets for an operand, and of its flags."""
+    if row.kind in ADDRESSES:
+        access = next((one for one in bound.form.accesses if one.operand == row.name), None)
         with ExitStack() as checks:
-            for g in given:
-                checks.enter_context(self.inside(g, mask, "register", width, write=row.written))
-            found = [self.pointer(p, mask) for p in pointers]
-        place = found[0][0]
-        if place is None:
-            return None, ""
-        steps = [terms.constant - found[0][1].constant for _, terms in found]
-        alike = all(_rest(terms) == _rest(found[0][1]) and p is place for p, terms in found)
-        run = alike and steps == [width * k for k in range(len(found))]
-        addresses = [self.address(terms) for _, terms in (found[:1] if run else found)]
-        site = Site(self.at, "register", place, width, row.written, shifts=True)
-        sites = tuple(self.program.add_site(replace(site, place=p)) for p, _ in found[:1] + found[-1:])
-        places = tuple(p for p, _ in found if p is not None)
-        file = RegisterFile(places, width, len(found), row.many, run, sites, row.kind)
-        return file, addresses[0] if run else f"({''.join(f'{a}, ' for a in addresses)})"
+            if access is not None and not access.sized:  # one of no bytes may lead anywhere
+                width, lanes = (bound.form.count(number, bound.mods) for number in (access.nbytes, access.lanes))
+                name, write = bound.instruction.name, access.write
+                checks.enter_context(inside(e, given[0], mask, name, width, write=write, lanes=lanes))
+            return _address_operand(e, row, given[0], mask), "None"
+    if KINDS[row.kind].nbytes and (row.many or _is_place(given[0])):
+        file, at = _file(e, row, given, mask)
+        if file is not None:
+            name = e.out.constant("X", file)
+            address = e.out.named("a", at)
+            flags = f"{name}.flags(b, {mask}, {address})" if e.with_shadows else "None"
+            held = bound.form.issue is not None and row.name in bound.form.issue.holds  # looked at when it is issued
+            return f"{name}.load(b, {mask}, {address}{', checked=True' if held else ''})", flags
+    texts: list[str] = []
+    shadows: list[str | None] = []
+    moves = bound.form.moves and e.with_shadows and row.kind != "tmem"  # which says where
+    for expr in given:
+        if moves:
+            operand = e.value(expr, mask)
+            texts.append(_typed(e, row, expr, operand.text))
+            shadows.append(operand.shadow)
+        else:
+            texts.append(_typed(e, row, expr, e.sound(expr, mask, f"an operand of {bound.instruction.name}")))
+    if row.many and row.kind == "value":
+        return f"({''.join(f'{t}, ' for t in texts)})", "None"
+    if not any(shadows):
+        return f"stacked({', '.join(texts)})" if row.many else texts[0], "None"
+    valid = [f"lanes({shadow or e.valid(expr.dtype)})" for shadow, expr in zip(shadows, given, strict=True)]
+    return (f"stacked({', '.join(texts)})", f"stacked({', '.join(valid)})") if row.many else (texts[0], valid[0])
+
+
+def _typed(e: Emitter, row: Row, expr: Expr, text: str) -> str:
+    """As an array (..., 32): the bits of a register, or a value of its own dtype."""
+    text = e.array(expr, text)
+    if row.kind in ("b16", "b32", "b64", "tmem", "imm", "note") and expr.dtype.bits >= 16:
+        text = f"{e.out.constant('B', to_bits(expr.dtype))}({text})"
+    return f"lanes({text})"
+
+
+def _address_operand(e: Emitter, row: Row, pointer: Expr, mask: str) -> str:
+    """The text of an `Address`: for kind "shared" an offset in the CTA's window, else a generic address."""
+    if row.kind != "shared":
+        return generic_address_text(e, pointer, mask)
+    place, terms = terms_of(e, pointer, mask)
+    is_offset = place is not None or pointer.dtype.kind != "handle"
+    return address_text(e, terms) if is_offset else f"to_shared({address_text(e, terms)})"
+
+
+# Registers
+
+
+def _sources(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> Files:
+    """The registers of an operand that an operation reads, where it is in registers."""
+    if not KINDS[row.kind].nbytes or not all(_is_place(one) for one in given):
+        return []
+    file, at = _file(e, row, given, mask)
+    return [(file, at)] if file is not None else []
+
+
+def _sinks(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> Files:
+    """Where a written operand goes: one file for a run of neighbouring registers, else one for each."""
+    file, at = _file(e, row, given, mask)
+    assert file is not None, "calls writes registers only"
+    return [(file, at)]
+
+
+def _file(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> tuple[RegisterFile | None, str]:
+    """The registers that an operand names, and the text of their address or addresses; None where it is a value."""
+    width = KINDS[row.kind].nbytes
+    pointers = [AddressOf(g.buffer, g.indices) if isinstance(g, Load) else g for g in given]
+    if not all(isinstance(p, AddressOf) and p.buffer.space == "local" for p in pointers):
+        return None, ""
+    with ExitStack() as checks:
+        for g in given:
+            checks.enter_context(inside(e, g, mask, "register", width, write=row.written))
+        found = [terms_of(e, p, mask) for p in pointers]
+    place = found[0][0]
+    if place is None:
+        return None, ""
+    steps = [terms.constant - found[0][1].constant for _, terms in found]
+    alike = all(_rest(terms) == _rest(found[0][1]) and p is place for p, terms in found)
+    run = alike and steps == [width * k for k in range(len(found))]
+    addresses = [address_text(e, terms) for _, terms in (found[:1] if run else found)]
+    site = Site(e.at, "register", place, width, row.written, shifts=True)
+    sites = tuple(e.program.add_site(replace(site, place=p)) for p, _ in found[:1] + found[-1:])
+    places = tuple(p for p, _ in found if p is not None)
+    file = RegisterFile(places, width, len(found), row.many, run, sites, row.kind)
+    return file, addresses[0] if run else f"({''.join(f'{a}, ' for a in addresses)})"
 
 
 def _rest(terms: Terms) -> tuple[object, ...]:

@@ -1,22 +1,40 @@
-"""What the parts of the code generator share: the text, what is known of the kernel, and each other's rules."""
+"""What the parts of the code generator share: the text, what is known of the kernel, and the rules of its expressions.
+
+A value is text plus, where it may hold uninitialised bits, the text of its shadow: flags that travel with it and stand
+in the same places (see `tilewright.sim.machine.shadows`). Whatever looks at a value rather than moving it asks for
+`Emitter.sound`, which emits the test of the shadow.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tilewright.dtypes import DType
-    from tilewright.errors import Span
-    from tilewright.ir import Expr, Var
-    from tilewright.sim.codegen.axes import Axes
-    from tilewright.sim.codegen.source import Source
-    from tilewright.sim.machine.places import Places
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.run.program import Program
+import numpy as np
 
-__all__ = ["Emitter", "Operand"]
+from tilewright.dtypes import DType
+from tilewright.ir import Call, Expr, Load, Var, walk
+from tilewright.sim.checks.arithmetic import may_fault
+from tilewright.sim.checks.poison import Need
+from tilewright.sim.codegen.axes import UNIFORM
+from tilewright.sim.machine.convert import width_of
+from tilewright.sim.machine.memory import UNITS
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.codegen.analysis import Analysed
+    from tilewright.sim.codegen.source import Source
+    from tilewright.sim.machine.sites import Site
+
+__all__ = ["Emitter", "Operand", "is_number"]
+
+LONGEST = 800  # letters of an expression, as Python reads 200 brackets in one another
+
+
+def is_number(kind: DType) -> bool:
+    """Is a uniform value of this dtype a Python int or bool?"""
+    return not kind.is_float and kind.lanes == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,37 +49,30 @@ class Operand:
     origin: str = ""
 
 
-class Emitter(ABC):
-    """A mutable writer of one segment. known: what has been computed already, and is not to be read again."""
+class Emitter:
+    """A mutable writer of one segment. rules: what becomes of each kind of expression.
 
-    def __init__(self, program: Program, out: Source) -> None:
+    known: what has been computed already, and is not to be read again. turns_of_loads: the name of a list, inside of a
+    loop whose loads are done after it.
+    """
+
+    def __init__(
+        self, program: Analysed, out: Source, rules: Mapping[type[Expr], Callable[[Emitter, Expr, str], Operand]]
+    ) -> None:
         self.program = program
         self.out = out
+        self.rules = rules
+        self.axes = program.axes
+        self.places = program.places
+        self.with_shadows = program.with_shadows
+        self.may_be_poison = program.may_be_poison
         self.known: dict[Expr, Operand] = {}
+        self.turns_of_loads: str | None = None
 
     @property
     def at(self) -> Span | None:
         """The kernel's line that is being written."""
         return self.out.at
-
-    @at.setter
-    def at(self, at: Span | None) -> None:
-        self.out.at = at
-
-    @property
-    def axes(self) -> Axes:
-        """Over what values vary."""
-        return self.program.axes
-
-    @property
-    def places(self) -> Places:
-        """Where buffers live."""
-        return self.program.places
-
-    @property
-    def with_shadows(self) -> bool:
-        """Are uninitialised values followed?"""
-        return self.program.with_shadows
 
     def variable(self, var: Var) -> str:
         """The Python name of a kernel's variable."""
@@ -75,26 +86,71 @@ class Emitter(ABC):
         """Emits the counting of an instruction."""
         self.out.line(f"tally[{self.program.add_tally(name)}] += {mask}.warps")
 
-    def may_be_poison(self, expr: Expr) -> bool:
-        """Could this value hold bits that nobody wrote?"""
-        return self.program.may_be_poison(expr)
+    # Values
 
-    @abstractmethod
     def value(self, expr: Expr, mask: str) -> Operand:
         """The value of ``expr`` in the lanes of ``mask``."""
+        if self.known and (known := self.known.get(expr)) is not None:
+            return known
+        operand = self.rules[type(expr)](self, expr, mask)
+        if len(operand.text) > LONGEST:
+            return replace(operand, text=self.out.named("v", operand.text))
+        return operand
 
-    @abstractmethod
     def sound(self, expr: Expr, mask: str, use: str = "arithmetic") -> str:
         """The text of a value that is looked at: uninitialised bits in it are an error under checks."""
+        operand = self.value(expr, mask)
+        if operand.shadow is not None:
+            text = self.out.named("v", operand.text)
+            need = self.out.constant("N", Need(f"`{expr}`", use, self.at))
+            self.out.line(f"{need}(b, {mask}, {operand.shadow}{operand.origin})")
+            return text
+        return operand.text
 
-    @abstractmethod
     def array(self, expr: Expr, text: str) -> str:
         """``text`` as something with the dtype of ``expr``, even where it is a Python number."""
+        if self.axes.of(expr) == UNIFORM and is_number(expr.dtype):
+            return f"{self.out.constant('D', expr.dtype.numpy.type)}({text})"
+        return text
 
-    @abstractmethod
+    def stays_guarded(self, expr: Expr) -> bool:
+        """Must it be left alone in lanes that do not ask for it?"""
+        return any(isinstance(node, (Load, Call)) or self.is_checked(node) for node in walk(expr))
+
+    def is_checked(self, expr: Expr) -> bool:
+        """Is it an operation whose operands a check looks at?"""
+        return "arithmetic" in self.program.checks and may_fault(expr)
+
+    def guarded(self, expr: Expr, test: str, mask: str, use: str = "") -> Operand:
+        """The value of ``expr`` in the lanes where ``test`` holds; anything of its dtype in the others."""
+        inner, name = self.out.fresh("m"), self.out.fresh("v")
+        self.out.line(f"{inner} = {mask}.narrowed({test})")
+        self.out.line(f"if {inner} is None: {name} = {self._zero(expr)}")
+        flags = f"{name}_s" if not use and self.may_be_poison(expr) else None
+        if flags:
+            self.out.line(f"if {inner} is None: {flags} = {self.valid(expr.dtype)}")
+        with self.out.block(f"if {inner} is not None:"):
+            if flags:
+                operand = self.value(expr, inner)
+                self.out.line(f"{name}, {flags} = {operand.text}, {operand.shadow or self.valid(expr.dtype)}")
+            else:
+                self.out.line(f"{name} = {self.sound(expr, inner, use or 'arithmetic')}")
+        return Operand(name, flags)
+
+    def _zero(self, expr: Expr) -> str:
+        if self.axes.of(expr) == UNIFORM and is_number(expr.dtype):
+            return "False" if expr.dtype.kind == "bool" else "0"
+        return self.out.constant("K", np.zeros((), expr.dtype.numpy)[()])
+
     def unpacked(self, expr: Expr, text: str) -> str:
         """An array whose elements are all the same as the number that uniform values are."""
+        if self.axes.of(expr) != UNIFORM:
+            return text
+        if expr.dtype.lanes > 1:
+            return f"{text}.copy()"
+        return f"{text}.item(0)" if is_number(expr.dtype) else f"{text}.reshape(-1)[0]"
 
-    @abstractmethod
     def valid(self, kind: DType) -> str:
         """The flags of an initialised value."""
+        width = width_of(kind)
+        return self.out.constant("V", np.frombuffer(b"\x01" * width, UNITS[width])[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,9 +35,13 @@ from tilewright.ir import (
     While,
     statements,
 )
+from tilewright.ir.operators import OPERATORS
 from tilewright.isa import WARPGROUP, bind
+from tilewright.sim.codegen.addressing import access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
-from tilewright.sim.codegen.expressions import Expressions, is_number
+from tilewright.sim.codegen.calls import asked, executed
+from tilewright.sim.codegen.emitter import Emitter, is_number
+from tilewright.sim.codegen.expressions import RULES
 from tilewright.sim.codegen.fusing import Fusing
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves
 from tilewright.sim.codegen.segments import Branch, Done, Goto, Poll, Segment, Synchronise
@@ -51,18 +55,19 @@ from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.turns import Turns
 
 if TYPE_CHECKING:
-    from tilewright.sim.run.program import Program
+    from tilewright.sim.codegen.analysis import Analysed
+    from tilewright.sim.machine.arrays import Array, Ints
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
 
 ENDLESS = "for _ in run.watch.endless():"  # `while True`, watched
 
 
-def _int64(value: Any) -> Any:
+def _int64(value: Array) -> Ints:
     return value.astype(np.int64)
 
 
-NAMESPACE: dict[str, Any] = {
+NAMESPACE: dict[str, object] = {
     "np": np,
     "Address": Address,
     "Part": Part,
@@ -75,15 +80,16 @@ NAMESPACE: dict[str, Any] = {
     "nibble_flags": nibble_flags,
     "store_nibbles": store_nibbles,
     **{name: getattr(arithmetic, name) for name in arithmetic.__all__},
+    **{meaning.__name__: meaning for row in OPERATORS.values() for meaning in (row.number, row.array)},
     **{name: getattr(instructions, name) for name in ("lanes", "stacked", "to_shared")},
 }
 
 
-class SegmentEmitter(Expressions):
+class SegmentEmitter(Emitter):
     """Emits one segment."""
 
-    def __init__(self, program: Program, out: Source, segment: Segment, live_out: frozenset[str]) -> None:
-        super().__init__(program, out)
+    def __init__(self, program: Analysed, out: Source, segment: Segment, live_out: frozenset[str]) -> None:
+        super().__init__(program, out, RULES)
         self.segment = segment
         self.live_out = live_out
         self.loops: list[tuple[str, str] | None] = []  # (live, out) names of a masked loop, None for Python's own
@@ -104,7 +110,7 @@ class SegmentEmitter(Expressions):
 
     def end(self) -> None:
         """What comes after the statements: on with another segment, or a call of the scheduler."""
-        self.at = self.segment.end.at
+        self.out.at = self.segment.end.at
         end = self.segment.end
         if isinstance(end, Branch):
             cond = self.out.named("c", self.sound(end.cond, "m0", "a condition"))
@@ -147,13 +153,13 @@ class SegmentEmitter(Expressions):
         tally: int | None = None
         barrier = "None"
         if bound.form.ready is not None:
-            passed = self.asked(end.call, bound)
+            passed = asked(self, end.call, bound)
         else:
             assert signal is not None, "threads poll m-barriers"
-            passed = self._executed(end.call, bound, "m0").text
+            passed = executed(self, end.call, bound, "m0").text
             tally = self.program.add_tally(bound.instruction.name)
-            _, terms = self.pointer(bound.operands[signal.barrier][0], "m0")
-            barrier = self.out.named("a", self.address(terms))
+            _, terms = terms_of(self, bound.operands[signal.barrier][0], "m0")
+            barrier = self.out.named("a", address_text(self, terms))
         self.write_back()
         place = self.out.constant("X", BarrierSite(bound.instruction.name, end.at, bound.form.sync))
         self.out.line(f"return run.scheduler.ask(b, {passed}, {place}, {barrier}, {tally}, {end.to}, {end.again})")
@@ -186,7 +192,7 @@ class SegmentEmitter(Expressions):
 
     def statement(self, stmt: Stmt, mask: str) -> None:
         """One statement, by the rule of its kind."""
-        self.at = stmt.at
+        self.out.at = stmt.at
         try:
             _RULES[type(stmt)](self, stmt, mask)
         except TilewrightError as error:
@@ -255,7 +261,7 @@ class SegmentEmitter(Expressions):
             text, flags = operand.text, operand.shadow or self.valid(stmt.value.dtype)
         else:
             text = self.sound(stmt.value, mask, f"a store to {stmt.place.buffer.name}")
-        site, at = self.access(stmt.place, mask, write=True)
+        site, at = access_text(self, stmt.place, mask, write=True)
         bits = f"{self.out.constant('B', to_bits(stmt.place.dtype))}({text})"
         if stmt.place.dtype.bits < 8:
             self.out.line(f"store_nibbles({site}, b, {mask}, {at}, {bits}, {flags})")

@@ -21,12 +21,13 @@ from tilewright.ir import (
     walk,
 )
 from tilewright.isa import Bound, bind
+from tilewright.sim.codegen.addressing import terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.fast.products import Fragments, ProductRun
 
 if TYPE_CHECKING:
     from tilewright.isa.products import MatrixProduct
-    from tilewright.sim.codegen.addressing import Addressing
+    from tilewright.sim.codegen.emitter import Emitter
     from tilewright.sim.machine.places import Place
 
 __all__ = ["Fused", "Fusing"]
@@ -64,7 +65,7 @@ class _Starts:
 class Fusing:
     """Looks at statements for one emitter of a segment."""
 
-    def __init__(self, emitter: Addressing, mask: str) -> None:
+    def __init__(self, emitter: Emitter, mask: str) -> None:
         self.emitter = emitter
         self.mask = mask
 
@@ -146,13 +147,13 @@ class Fusing:
     def _start(self, registers: tuple[Expr, ...]) -> tuple[Place, str, set[str]] | None:
         """The buffer, the text of the first register's address, and its variables, of registers side by side."""
         pointers = [AddressOf(one.buffer, one.indices) if isinstance(one, Load) else one for one in registers]
-        if not all(isinstance(pointer, AddressOf) and self.emitter.axes.of(pointer) == UNIFORM for pointer in pointers):
+        if not all(isinstance(one, AddressOf) and self.emitter.axes.of(one) == UNIFORM for one in pointers):
             return None
-        nodes = [node for pointer in pointers for node in walk(pointer)]
+        nodes = [node for one in pointers for node in walk(one)]
         names = {node.name for node in nodes if isinstance(node, Var)}
         if any(isinstance(node, (Load, Call)) for node in nodes) or names & self.emitter.program.shadowed:
             return None
-        found = [self.emitter.pointer(pointer, self.mask) for pointer in pointers]
+        found = [terms_of(self.emitter, one, self.mask) for one in pointers]
         place, terms = found[0]
         if place is None or place.space != "local" or terms.groups:
             return None

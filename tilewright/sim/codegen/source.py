@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -15,7 +15,7 @@ __all__ = ["Source"]
 class Source:
     """A mutable text of Python functions. `namespace` is what the text is executed in."""
 
-    def __init__(self, namespace: dict[str, Any]) -> None:
+    def __init__(self, namespace: dict[str, object]) -> None:
         self.namespace = namespace
         self.lines: list[str] = []
         self.at: Span | None = None  # the kernel's line that is written
@@ -66,7 +66,7 @@ class Source:
         self.line(f"{name} = {text}")
         return name
 
-    def constant(self, stem: str, value: Any) -> str:
+    def constant(self, stem: str, value: object) -> str:
         """A name for a Python object."""
         key = (stem, id(value))
         if key not in self._constants:

@@ -21,7 +21,8 @@ from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.uniform import UniformWarps
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.address import Ints, Part
+    from tilewright.sim.machine.address import Part
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.instructions import Instruction, RegisterFile
     from tilewright.sim.machine.masks import Mask
@@ -77,18 +78,18 @@ class Loads:
         for sink, at, some in plan.sinks:
             part = words[:, :, some].reshape(*words.shape[:2], sink.count, 32)
             sink.store(batch, mask, at, part, alike=plan.alike)
+            if self.instruction.with_shadows and not sink.is_initialised(batch, at):
+                sink.store_flags(batch, mask, at, None)
         return True
 
     def _is_harmless(self, batch: Batch, plan: LoadPlan) -> bool:
-        """Is there nothing to say about registers, and no flag to change of any value?"""
+        """Is there nothing to say about registers, and is all initialised that is loaded?"""
         if batch.wave.pending.loading or not all(sink.is_inside(at.start) for sink, at, _ in plan.sinks):
             return False
         if not self.instruction.with_shadows:
             return True
         width = self.instruction.accesses[0][1].width
-        return batch.wave.shadows.is_sound(plan.addresses, width) and all(
-            sink.is_initialised(batch, at) for sink, at, _ in plan.sinks
-        )
+        return batch.wave.shadows.is_sound(plan.addresses, width)
 
     # Deciding
 

@@ -31,7 +31,7 @@ from tilewright.sim.machine.uniform import best_grid
 if TYPE_CHECKING:
     from tilewright.isa.products import Spots
     from tilewright.isa.widen import Floats
-    from tilewright.sim.machine.address import Ints
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place

@@ -8,20 +8,19 @@ the access needs no index array at all. Parts that depend on thread numbers only
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tilewright.sim.machine.arrays import Ints
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Look
 
-__all__ = ["Address", "Ints", "Part", "Shape", "keep"]
+__all__ = ["Address", "Part", "keep"]
 
 MOST_PARTS, MOST_SUMS = 1024, 64  # that are kept
-
-Ints: TypeAlias = "NDArray[np.int64]"
-Shape: TypeAlias = "tuple[int, int, int]"
 
 
 class Part:
@@ -70,6 +69,12 @@ class Part:
             even = even + np.arange(0, step * v.shape[axis], step).reshape(shape) if step else even
         return tuple(steps) if bool((even == v).all()) else None
 
+    @cached_property
+    def is_one_to_one(self) -> bool:
+        """Are no two offsets equal?"""
+        ordered = np.sort(self.values, axis=None)
+        return bool((ordered[1:] != ordered[:-1]).all())
+
     def scaled(self, up: int, down: int) -> Part:
         """The offsets, multiples of ``down``, times ``up / down``."""
         if (up, down) not in self._scaled:
@@ -83,7 +88,7 @@ class Part:
         return self._units[shift]
 
 
-def keep(parts: dict[Any, Part], key: Any, values: Ints) -> Part:
+def keep(parts: dict[object, Part], key: object, values: Ints) -> Part:
     """A part for these offsets, remembered while there is room."""
     if len(parts) >= MOST_PARTS:
         return Part(values)
@@ -175,13 +180,14 @@ class Address:
             return True
         if not all(part.kept for part in self.parts):
             return False
+        if len(self.parts) == 1 and not pitch:
+            return self.parts[0].values.shape == look.shape and self.parts[0].is_one_to_one
         key = (pitch, *map(id, self.parts))
         if key not in look.one_to_one:
             total = look.rows(pitch) if pitch else np.zeros((1, 1, 1), np.int64)
             for part in self.parts:
                 total = total + part.values
-            ordered = np.sort(total, axis=None)
-            look.one_to_one[key] = total.shape == look.shape and bool((ordered[1:] != ordered[:-1]).all())
+            look.one_to_one[key] = total.shape == look.shape and Part(total).is_one_to_one
         return look.one_to_one[key]
 
     def _climbs(self, look: Look, pitch: int) -> bool:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.masks import Mask, Value
+from tilewright.sim.machine.arrays import Value
+from tilewright.sim.machine.masks import Mask
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.address import Ints, Part, Shape
-    from tilewright.sim.machine.masks import Bools
+    from tilewright.sim.machine.address import Part
+    from tilewright.sim.machine.arrays import Bools, Ints, Shape
+    from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Batch", "Look", "Special", "lanes_text", "merged", "numbers"]
@@ -37,7 +39,7 @@ def covering(found: Ints) -> slice:
     return slice(int(found[0]), int(found[-1]) + 1, step)
 
 
-class Special(dict[str, Any]):
+class Special(dict[str, Value]):
     """The special registers of a batch, each made when first read, of the smallest shape."""
 
     def __init__(self, wave: Wave, ctas: slice, warps: slice) -> None:
@@ -69,7 +71,7 @@ class Look:
             self._rows[pitch] = (rows * pitch).reshape(-1, 1, 1)
         return self._rows[pitch]
 
-    def rows_and_warps(self, active: Any) -> tuple[Ints, Ints]:
+    def rows_and_warps(self, active: Bools | np.bool_) -> tuple[Ints, Ints]:
         """Row of the CTA and number of the warp of each entry that is set in (CTAs, warps, ...) bools."""
         ctas, warps, *_ = np.nonzero(active)
         return np.array(numbers(self.ctas))[ctas], np.array(numbers(self.warps))[warps]
@@ -109,8 +111,9 @@ class Batch(Look):
     env: Environment = field(default_factory=dict)
     segment: int = 0
     parts: dict[int, Part] = field(default_factory=dict)
-    meeting: Any = None  # what it waits for: see `tilewright.sim.machine.sync`
+    meeting: Crossing | Polling | None = None  # what it waits for: see `tilewright.sim.machine.sync`
     polls: int = 0
+    again: bool = False
 
     def __post_init__(self) -> None:
         self.shape: Shape = self.mask.shape
@@ -121,9 +124,22 @@ class Batch(Look):
         self.one_to_one: dict[tuple[int, ...], bool] = {}
 
     @property
+    def place(self) -> BarrierSite:
+        """Where it waits."""
+        assert self.meeting is not None
+        return self.meeting.place
+
+    @property
     def is_whole_wave(self) -> bool:
         """True where every CTA of the wave is in it."""
         return self.shape[0] == self.wave.ctas
+
+    def has_whole_warps(self, mask: Mask) -> bool:
+        """Does each warp take part with all of its threads, or with none?"""
+        if mask.has_whole_warps:
+            return True
+        active = mask.full
+        return bool((active == (self.wave.run.exists[:, self.warps] & active.any(-1, keepdims=True))).all())
 
     def narrowed(self, mask: Mask, segment: int) -> Batch:
         """The lanes of ``mask`` as a batch of their own, at ``segment``."""
@@ -179,7 +195,9 @@ def merged(a: Batch, b: Batch, axes: dict[str, int]) -> Batch | None:
         env[name] = joined
     rest = both[ctas, warps]
     mask = Mask(shape, None if rest.all() else rest)
-    return Batch(a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=min(a.polls, b.polls))
+    return Batch(
+        a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=min(a.polls, b.polls), again=a.again
+    )
 
 
 def _joined_value(a: Batch, b: Batch, name: str, over: int, where: tuple[slice, slice, Shape]) -> Value | None:

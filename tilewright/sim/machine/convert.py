@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from tilewright.dtypes import DType, dtype
-from tilewright.sim.machine.memory import UNITS, Bits
+from tilewright.sim.machine.arrays import Bits, Ints, Value
+from tilewright.sim.machine.memory import UNITS
 
 __all__ = ["component", "from_bits", "from_nibbles", "joined", "reinterpret", "to_bits", "to_nibbles", "width_of"]
-
-Value = Any  # a Python number or an array; vectors have their lanes in a last axis of their own
 
 
 def width_of(kind: DType) -> int:
@@ -81,13 +79,13 @@ def _packed(nibbles: Bits) -> Bits:
     return packed
 
 
-def from_nibbles(octets: Bits, offset: Any) -> Bits:
+def from_nibbles(octets: Bits, offset: Ints) -> Bits:
     """The 4-bit value at element ``offset`` of packed storage, from the byte that holds it."""
     shifted: Bits = octets >> ((offset & 1) * 4).astype(np.uint8)
     return shifted & np.uint8(15)
 
 
-def to_nibbles(octets: Bits, bits: Bits, offset: Any) -> Bits:
+def to_nibbles(octets: Bits, bits: Bits, offset: Ints) -> Bits:
     """``octets`` with the 4-bit value at element ``offset`` replaced."""
     high = (offset & 1) != 0
     return np.where(high, octets & 15 | bits << 4, octets & 0xF0 | bits & 15).astype(np.uint8)

@@ -15,8 +15,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.address import Address, Ints
-    from tilewright.sim.machine.masks import Bools
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Ints
 
 __all__ = ["Counts", "Line", "default_phase", "wavefronts"]
 

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.arrays import Bools
 from tilewright.sim.machine.batch import lanes_text, numbers
-from tilewright.sim.machine.masks import Bools, Mask
+from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import SHIFT, UNITS, Block
 from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
-from tilewright.sim.machine.remote import OFFSET_BITS, on_rank, split
+from tilewright.sim.machine.remote import OFFSET_BITS, in_turns, on_rank, split
 from tilewright.sim.machine.tmem import TmemFacet
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class MemoryFacet:
         place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape).reshape(-1)
         given = [np.broadcast_to(value, olds.shape).reshape(-1) for value in values]
         words, flat = words.reshape(-1), olds.reshape(-1)
-        for turn in _turns(place, lanes.flat[::-1] if self.batch.wave.run.backwards else lanes.flat):
+        for turn in in_turns(place, self.batch.wave.run.precedence.taken(lanes.flat)):
             there = place[turn]
             flat[turn] = old = words[there]
             words[there] = np.asarray(combine(old, *(value[turn] for value in given))).astype(olds.dtype)
@@ -153,17 +154,6 @@ class MemoryFacet:
         np.copyto(olds, bits.view(olds.dtype), where=lanes.full)
         new = np.asarray(combine(olds, *values)).astype(olds.dtype)
         registers.store(self.batch, at, olds.itemsize, new.view(UNITS[olds.itemsize]), lanes)
-
-
-def _turns(address: NDArray[np.int64], lanes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """``lanes`` in groups without a common address, in the order in which each address is met."""
-    order = np.argsort(address[lanes], kind="stable")
-    ordered = address[lanes][order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    rank = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
-    by_rank = np.argsort(rank, kind="stable")
-    ends = np.cumsum(np.bincount(rank))
-    return np.split(lanes[order][by_rank], ends[:-1])
 
 
 class Facet:

@@ -9,24 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.isa.arith import larger, smaller
 from tilewright.isa.convert import CONVERSIONS
+from tilewright.sim.machine.arrays import Array
 
 __all__ = ["float_max", "float_min", "quotient", "to_float"]
-
-Value = Any  # an array, or a NumPy number
 
 F32 = np.float32
 float_min, float_max = smaller, larger
 
 
 @cache
-def to_float(source: DType, kind: DType) -> Callable[[Value], Value]:
+def to_float(source: DType, kind: DType) -> Callable[[Array], Array]:
     """The conversion of arrays of ``source`` to a float dtype."""
     target = kind.numpy
     if str(kind) == "tf32":
@@ -38,11 +36,11 @@ def to_float(source: DType, kind: DType) -> Callable[[Value], Value]:
     return lambda value: _float32_to_odd(np.asarray(value)).astype(target)
 
 
-def _to_tf32(value: Value) -> Value:
+def _to_tf32(value: Array) -> Array:
     return CONVERSIONS["float32", "tf32"].execute(value).view(F32)
 
 
-def quotient(a: Value, b: Value) -> Value:
+def quotient(a: Array, b: Array) -> Array:
     """``a / b``; 0 / 0 is a NaN whose sign bit is not set, as the GPU's, whatever the CPU's is."""
     found = np.divide(a, b)
     kind = np.asarray(found).dtype
@@ -51,12 +49,12 @@ def quotient(a: Value, b: Value) -> Value:
     return _without_nan_sign(np.divide(np.asarray(a).astype(F32), np.asarray(b).astype(F32))).astype(kind)
 
 
-def _without_nan_sign(value: Value) -> Value:
+def _without_nan_sign(value: Array) -> Array:
     """Formats without NaN keep its sign, as that of a zero."""
     return np.where(np.isnan(value), F32(np.nan), value)
 
 
-def _float32_to_odd(value: Value) -> Value:
+def _float32_to_odd(value: Array) -> Array:
     """Exact where float32 holds the value; else the neighbour with an odd last bit."""
     kind = value.dtype
     if kind.itemsize <= 2 or kind == F32:
@@ -66,10 +64,11 @@ def _float32_to_odd(value: Value) -> Value:
     beyond = np.abs(near.astype(np.float64)) > np.abs(wide)
     toward_zero = np.where(beyond, np.nextafter(near, F32(0)), near)
     exact = (toward_zero == wide) | np.isnan(wide)
-    return (toward_zero.view(np.uint32) | ~exact).view(F32)
+    odd: Array = (toward_zero.view(np.uint32) | ~exact).view(F32)
+    return odd
 
 
-def _float64_to_odd(value: Value) -> Value:
+def _float64_to_odd(value: Array) -> Array:
     """Integers; of those with more than 53 bits the last eleven become one that says whether any was set."""
     size = np.where(value < 0, np.uint64(0) - value.astype(np.uint64), value.astype(np.uint64))
     cut = (size & ~np.uint64(0x7FF)) | (((size & np.uint64(0x7FF)) != 0).astype(np.uint64) << np.uint64(11))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.isa import Bound
+    from tilewright.sim.machine.arrays import Array, Bools
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.masks import Mask
 
 __all__ = ["check_lanes"]
 
 LANE = np.arange(32)
 
 
-def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Any, ...], at: Span | None) -> None:
+def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None) -> None:
     """Raises SimulationError where a warp lacks lanes that a row wants together. values: what `execute` gets."""
     if bound.instruction.lanes in (WARPGROUP, WHOLE_WARP) and not mask.has_whole_warps:
         raise _divergence(bound, batch, mask, np.ones((1, 1, 32), np.bool_), at)
@@ -44,7 +45,7 @@ def _bits(given: NDArray[np.int64]) -> Bools:
     return np.asarray(given >> LANE & 1 != 0)
 
 
-def _troubles(bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[Any, ...]) -> list[tuple[Bools, str]]:
+def _troubles(bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[Array, ...]) -> list[tuple[Bools, str]]:
     """The lanes that a mask names are those that execute; they give the same mask, and read from each other."""
     named = (given[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # of each lane, those that its mask names
     differs = given[..., None, :] != given[..., None]

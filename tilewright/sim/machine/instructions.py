@@ -14,10 +14,11 @@ import numpy as np
 from tilewright.dtypes import DType
 from tilewright.isa import Access, Bound
 from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.gathered import check_lanes
-from tilewright.sim.machine.memory import UNITS, Bits
+from tilewright.sim.machine.memory import UNITS
 from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.machine.remote import OFFSET_BITS
 
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Value
     from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.masks import Mask, Value
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.uniform import UniformWarps
@@ -39,7 +41,7 @@ FLOATS = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 
 def lanes(value: Value) -> Any:
     """A value as an array (CTAs, warps, 32)."""
-    array = np.atleast_3d(value) if np.ndim(value) < 3 else value
+    array: Any = np.atleast_3d(value) if np.ndim(value) < 3 else value
     return array if array.shape[2] == 32 else np.broadcast_to(array, (*array.shape[:2], 32, *array.shape[3:]))
 
 
@@ -66,7 +68,7 @@ class Move:
         if self.with_shadows:
             flags = self.source.flags(batch, mask, source)
             self.target.store(batch, mask, target, bits)
-            self.target.store_flags(batch, mask, target, flags, self.source, source)
+            self.target.store_flags(batch, mask, target, flags, (self.source, source))
         else:
             self.target.store(batch, mask, target, bits)
 
@@ -85,7 +87,8 @@ class RegisterFile:
 
     def check(self, batch: Batch, mask: Mask, at: Any) -> None:
         """Look at the registers before they are accessed."""
-        if self.run and not at.parts and self.is_inside(at.start) and not batch.wave.pending.loading:
+        pending = batch.wave.pending
+        if self.run and not at.parts and self.is_inside(at.start) and not (pending.loading or pending.watched):
             return
         if self.run:
             self.sites[0].reach(batch, mask, at)

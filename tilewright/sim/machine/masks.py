@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.address import Ints, Shape
+    from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
 
-__all__ = ["Bools", "Mask", "Value", "spread"]
-
-Bools: TypeAlias = "NDArray[np.bool_]"
-Value = Any  # of a kernel's expression: a Python number where it is uniform, else an array that broadcasts to the batch
+__all__ = ["Mask", "spread"]
 
 
-def spread(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def spread(array: Array, shape: tuple[int, ...]) -> Array:
     """``array`` in a shape that it broadcasts to; NumPy takes 5 us for that even where there is nothing to do."""
     return array if array.shape == shape else np.broadcast_to(array, shape)
 
@@ -35,7 +31,7 @@ class Mask:
         self.shape = shape
         self.array = array
 
-    def narrowed(self, cond: Value) -> Mask | None:
+    def narrowed(self, cond: bool | Bools) -> Mask | None:
         """The lanes where ``cond`` holds too; itself where that is all of them."""
         if cond is True or cond is False:
             return self if cond else None

@@ -17,12 +17,11 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.masks import spread
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Array, Bits
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["SHIFT", "UNITS", "WIDEST", "Bits", "Block"]
-
-Bits = NDArray[Any]  # items of one of UNITS
+__all__ = ["SHIFT", "UNITS", "WIDEST", "Block"]
 
 UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
@@ -52,7 +51,7 @@ class Block:
         return cls(np.zeros((rows, -(-max(nbytes, 1) // WIDEST) * WIDEST), np.uint8), nbytes)
 
     @classmethod
-    def of(cls, array: NDArray[Any]) -> Block:
+    def of(cls, array: Array) -> Block:
         """The bytes of a host array, not copied."""
         flat = array.reshape(-1).view(np.uint8)
         return cls(flat[None], flat.size)

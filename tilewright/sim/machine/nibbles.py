@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,9 +10,9 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.convert import from_nibbles, to_nibbles
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bits
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.memory import Bits
     from tilewright.sim.machine.sites import Site
 
 __all__ = ["load_nibbles", "nibble_flags", "store_nibbles"]
@@ -32,7 +32,7 @@ def nibble_flags(site: Site, batch: Batch, mask: Mask, at: Address) -> Bits:
     return site.flags(batch, mask, _bytes(at))
 
 
-def store_nibbles(site: Site, batch: Batch, mask: Mask, at: Address, bits: Bits, flags: Any = None) -> None:
+def store_nibbles(site: Site, batch: Batch, mask: Mask, at: Address, bits: Bits, flags: Bits | None = None) -> None:
     """Two lanes may own the halves of one byte, so that the low halves are written first, then the high ones."""
     high = (at.full() & 1) != 0
     there = _bytes(at)

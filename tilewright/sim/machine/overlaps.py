@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tilewright.sim.machine.arrays import Array
 from tilewright.sim.machine.memory import Block
 
 __all__ = ["Group", "blocks_of", "groups_of", "name_of"]
@@ -16,7 +16,7 @@ __all__ = ["Group", "blocks_of", "groups_of", "name_of"]
 Group: TypeAlias = tuple[tuple[str, int], ...]
 """Buffers whose memory overlaps, from low to high: name, and bytes from the first one's beginning."""
 
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, Array]
 
 
 def groups_of(arrays: Arrays) -> tuple[Group, ...]:
@@ -55,5 +55,5 @@ def blocks_of(arrays: Arrays, groups: tuple[Group, ...]) -> dict[str, Block]:
     return found
 
 
-def _address(array: NDArray[Any]) -> int:
+def _address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])

@@ -19,12 +19,17 @@ from tilewright.isa import Addresses, Signal
 from tilewright.sim.machine.units import Issuers, Touched, issuers_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from tilewright.isa import Access, Form, Wait
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.instructions import Instruction
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Operation", "Pending", "Waiting"]
@@ -76,6 +81,7 @@ class Operation:
     serial: Ints
     touched: tuple[Touched, ...] = ()
     signals: tuple[Touched, ...] = ()
+    is_joined: bool = field(default=False, init=False)
     _read: list[NDArray[Any]] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -140,6 +146,15 @@ class Operation:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
         return self.issuers.name(actor)
 
+    def registers(self) -> Iterator[tuple[Place, Address, int, bool]]:
+        """The registers that it goes on using: buffer, first address, bytes; are they written?"""
+        row = self.instruction
+        for files, starts, written in ((row.sinks, self.sinks, True), (row.sources, self.held, False)):
+            for file, address in zip(files, starts, strict=True):
+                reach = file.width * (file.count if file.run else 1)
+                for place, start in zip(file.places, [address] if file.run else list(address), strict=False):
+                    yield place, start, reach, written
+
     # Completion
 
     def signal(self, *, at_issue: bool) -> None:
@@ -169,9 +184,38 @@ class Operation:
     def _marks(self) -> bool:
         return self.instruction.with_shadows and not self.is_commit
 
+    def goes_on_with(self, later: Operation) -> bool:
+        """Does a later one update the same registers, of the same issuers, by what this one's form can join?"""
+        mine, other, issue = self.instruction.bound, later.instruction.bound, later.form.issue
+        if self.form.joined is None or issue is None or mine.form is not other.form or mine.mods != other.mods:
+            return False
+        same = self.batch.key == later.batch.key and np.array_equal(self.issuers.each(), later.issuers.each())
+        if not same or not later.arguments[issue.accumulates].all():
+            return False
+        registers, others = list(self.registers()), list(later.registers())
+        return all(
+            a[0] is b[0] and (a[1].start, a[1].parts) == (b[1].start, b[1].parts)
+            for a, b in zip(registers, others, strict=True)
+        )
+
+    def join(self, later: list[Operation]) -> None:
+        """Do what the later ones do too, as one operation."""
+        everyone = [self, *later]
+        for operation in everyone:
+            operation.read()
+        assert self.form.joined is not None
+        found = self.form.joined([operation._read for operation in everyone], **self.instruction.keywords)
+        if found is None:
+            return
+        if self._marks:
+            self._flags = self.form.joined([one._flags for one in everyone], **self.instruction.keywords) or []
+        self._read = found
+        for operation in later:
+            operation.is_joined = True
+
     def complete(self) -> None:
         """What the operation does, done; operations that combine go one after the other."""
-        if not self.is_commit:
+        if not self.is_commit and not self.is_joined:
             if any(access.rmw for access in self.form.touched):
                 for issuer in range(len(self.issuers.rows)):
                     self._carry_out([one.on_behalf(issuer) for one in self.touched], slice(issuer, issuer + 1))
@@ -224,7 +268,7 @@ class Operation:
         if form.moves:
             results = self._results(form.validity or form.execute, [*flags, *given, *registers])
         else:
-            for value in (*flags, *given, *registers):
+            for value in (*flags, *given, *(registers if self._reads_registers(which) else ())):
                 self._require(value, f"an operand of {self.name}")
             results = tuple(_ones(one) for one in writes) + (None,) * len(self.sinks)
         for one, data in zip(writes, results, strict=False):
@@ -233,6 +277,11 @@ class Operation:
             one.store(wave, data, flags=True)
         for register, at, data in zip(self.instruction.sinks, self.sinks, results[len(writes) :], strict=True):
             register.store_flags(self.batch, self.mask, at, None if data is None else self.issuers.spread(data, shape))
+
+    def _reads_registers(self, which: slice) -> bool:
+        """Does any issuer read the registers that the form updates?"""
+        condition = self.form.issue.accumulates if self.form.issue else ""
+        return not condition or bool(self.arguments[condition][which].any())
 
     def _require(self, flags: NDArray[Any], use: str) -> None:
         octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
@@ -252,15 +301,28 @@ def _ones(one: Touched) -> NDArray[Any]:
     return np.ones((*one.at.shape, one.width), np.uint8)
 
 
+def _join(operations: list[Operation]) -> None:
+    """Runs of operations that one can do, joined."""
+    run: list[Operation] = []
+    for operation in [*operations, None]:
+        if run and (operation is None or not run[0].goes_on_with(operation)):
+            if len(run) > 1:
+                run[0].join(run[1:])
+            run = []
+        if operation is not None:
+            run.append(operation)
+
+
 class Pending:
     """The queue of a wave. last: the number of the operation that was issued last. loading: must accesses to registers
     be looked at, since some may be in flight? issuing: the instruction that is looking at its own. commits: by group,
-    (CTAs, threads), how many each thread has made.
+    (CTAs, threads), how many each thread has made. watched: does a check look at all accesses to registers?
     """
 
     def __init__(self, wave: Wave) -> None:
         self.wave = wave
         self.loading = False
+        self.watched = False
         self.issuing: Instruction | None = None
         self.queue: deque[Operation] = deque()
         self.last = 0
@@ -330,7 +392,10 @@ class Pending:
     def wait(self, batch: Batch, mask: Mask, effect: Wait, pending: int | None) -> None:
         """Completes, of the operations of a group that these threads have issued, those that they wait for."""
         waiting = Waiting(effect, self._threads(batch, mask), self.commits_of(effect.group), pending)
-        for operation in [each for each in self.queue if waiting.covers(each).any()]:
+        covered = [each for each in self.queue if waiting.covers(each).any()]
+        if not effect.reads:
+            _join(covered)
+        for operation in covered:
             if effect.reads:
                 operation.read()
                 continue

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.memory import UNITS, Bits
+from tilewright.sim.machine.memory import UNITS
 from tilewright.sim.machine.uniform import UniformWarps
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.address import Address, Ints
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.masks import Mask
 
@@ -35,7 +37,7 @@ class Spread:
         self._order = np.argsort(spots, axis=None)
         words = spots.reshape(-1)[self._order]
         first, last = int(words[0]), int(words[-1]) + 1
-        self._words: Any = slice(first, last) if last - first == words.size else words
+        self._words: slice | Ints = slice(first, last) if last - first == words.size else words
 
     def matrix(self, flat: Bits) -> Bits:
         """(CTAs, warps, rows, columns), a copy."""
@@ -202,7 +204,7 @@ class Registers:
         """Of a shadow: are these registers, ascending, initialised in all lanes?"""
         first, last = int(numbers[0]) * 4 // self.unit, int(numbers[-1]) * 4 // self.unit + 1
         alone = len(numbers) * 4 < (last - first) * self.unit
-        units: Any = np.asarray(numbers) * 4 // self.unit if alone else slice(first, last)
+        units: slice | Ints = np.asarray(numbers, np.int64) * 4 // self.unit if alone else slice(first, last)
         return bool(self.data[self._ctas(look), look.warps, units].view(np.bool_).all())
 
     def held(self, key: object) -> Held | None:

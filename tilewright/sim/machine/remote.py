@@ -7,18 +7,18 @@ CTA that it is in; 0 is the thread's own CTA, so that an own address is an addre
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["OFFSET_BITS", "atomic_words", "on_rank", "split"]
+from tilewright.sim.machine.arrays import Array, Ints
+
+__all__ = ["OFFSET_BITS", "atomic_words", "in_turns", "on_rank", "split"]
 
 OFFSET_BITS = 24
-Ints = NDArray[np.int64]
 
 
 def on_rank(address: Ints, rank: Ints) -> Ints:
@@ -34,14 +34,25 @@ def split(wave: Wave, rows: Ints, address: Ints) -> tuple[Ints, Ints]:
     return np.where(rank >= 0, rows - wave.rank(rows) + rank, rows), address & (1 << OFFSET_BITS) - 1
 
 
+def in_turns(address: Ints, lanes: Ints) -> list[Ints]:
+    """``lanes`` in groups without a common address, in the order in which each address is met."""
+    order = np.argsort(address[lanes], kind="stable")
+    ordered = address[lanes][order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    rank = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
+    by_rank = np.argsort(rank, kind="stable")
+    ends = np.cumsum(np.bincount(rank))
+    return np.split(lanes[order][by_rank], ends[:-1])
+
+
 def atomic_words(
-    wave: Wave, rows: Ints, address: Ints, combine: Callable[..., Any], values: tuple[NDArray[Any], ...]
-) -> NDArray[Any]:
-    """`Memory.atomic` on places of 8 bytes in the shared memory of the CTAs ``rows``, one after the other."""
+    wave: Wave, rows: Ints, address: Ints, combine: Callable[..., Array], values: tuple[Array, ...]
+) -> None:
+    """`Memory.atomic` on places of 8 bytes in the shared memory of the CTAs ``rows``; those that meet go in turns."""
+    row, offset = split(wave, rows, address)
     words = wave.shared.view(8)
-    olds = np.zeros(len(rows), np.uint64)
-    for k, (row, offset) in enumerate(zip(*split(wave, rows, address), strict=True)):
-        one = slice(k, k + 1)
-        olds[one] = words[row, offset >> 3]
-        words[row, offset >> 3] = np.asarray(combine(olds[one], *(value[one] for value in values)))[0]
-    return olds
+    place = row * words.shape[1] + (offset >> 3)
+    flat = words.reshape(-1)
+    for turn in in_turns(place, np.arange(len(place))):
+        there = place[turn]
+        flat[there] = combine(flat[there], *(value[turn] for value in values))

@@ -9,25 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.arrays import Bits, Ints
 from tilewright.sim.machine.counts import Line, default_phase, wavefronts
 from tilewright.sim.machine.masks import Mask
-from tilewright.sim.machine.memory import Bits
 from tilewright.sim.machine.places import WINDOW_BITS, Place
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Array, Bools
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools
 
 __all__ = ["Hook", "Site", "harmless"]
 
 Hook = Callable[["Batch", Mask, Address], None]
+Origin = tuple["Site | None", Address | None]  # where bits come from
 
 
 @dataclass(eq=False)
@@ -176,13 +177,12 @@ class Site:
                     f"{self.op} outside of {site.line.buffer}", given=f"byte {int(there.full().max())}", at=self.at
                 )
 
-    def touch_sized(self, batch: Batch, mask: Mask, at: Address, sizes: Any) -> None:
+    def touch_sized(self, batch: Batch, mask: Mask, at: Address, sizes: Array) -> None:
         """The same, of so many bytes in each lane: nothing where that is 0."""
         for size in np.unique(np.broadcast_to(sizes, mask.shape)[mask.full]).tolist():
             lanes = mask.narrowed(sizes == size) if size else None
             if lanes is not None:
-                at = harmless(at, lanes)
-                (self if size == self.width else self._sized(size)).touch(batch, lanes, at)
+                (self if size == self.width else self._sized(size)).touch(batch, lanes, harmless(at, lanes))
 
     def _sized(self, nbytes: int) -> Site:
         """This site, where it touches less."""
@@ -217,7 +217,7 @@ class Site:
             look, harmless(at, lanes) if lanes.array is not None else at, self.width
         )
 
-    def store_flags(self, batch: Batch, mask: Mask, at: Address, flags: Bits, *origin: Any) -> None:
+    def store_flags(self, batch: Batch, mask: Mask, at: Address, flags: Bits, origin: Origin = (None, None)) -> None:
         """The flags of what `store` just wrote. An argument takes initialised values only."""
         for site, lanes, there in self._everywhere(batch, mask, at):
             assert site.place is not None
@@ -230,9 +230,9 @@ class Site:
             there = harmless(there, active) if active.array is not None else there
             shadows.storage(site.place).store(look, there, self.width, own, active)
 
-    def mark(self, batch: Batch, mask: Mask, address: Any) -> None:
+    def mark(self, batch: Batch, mask: Mask, address: Ints) -> None:
         """What an instruction wrote here is initialised."""
-        at = Address(0, Part(np.asarray(address).astype(np.int64)))
+        at = Address(0, Part(address.astype(np.int64)))
         for site, lanes, there in self._everywhere(batch, mask, at):
             if site.place is not None and site.place.space != "global":
                 site.store_flags(batch, lanes, there, batch.wave.shadows.valid(self.width))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,12 +13,10 @@ from tilewright.isa import Sync
 from tilewright.sim.machine.batch import numbers
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Ints, Value
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools, Value
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["BarrierSite", "Barriers", "Crossing", "Polling"]
@@ -50,13 +48,8 @@ class Crossing:
     """A batch at a meeting place. barrier, generation: per (CTA, warp) of the batch, once it has arrived."""
 
     place: BarrierSite
-    barrier: NDArray[np.int64] | None = None
-    generation: NDArray[np.int64] | None = None
-
-    @property
-    def has_arrived(self) -> bool:
-        """Has it been counted at a barrier?"""
-        return self.barrier is not None
+    barrier: Ints | None = None
+    generation: Ints | None = None
 
 
 @dataclass(eq=False)
@@ -73,11 +66,6 @@ class Polling:
     to: int
     mbarrier: Address | None
     tally: int | None
-
-    @property
-    def has_arrived(self) -> bool:
-        """Never: who asks is counted nowhere."""
-        return False
 
 
 class Barriers:
@@ -148,7 +136,7 @@ class Barriers:
                 check.acquired(self.wave, own, late, NAMED + turn, rows)
         return Crossing(place, np.full(batch.shape[:2], NAMED), generation)
 
-    def _ids(self, sync: Sync, number: Value, count: Value) -> tuple[Any, Any]:
+    def _ids(self, sync: Sync, number: Value, count: Value) -> tuple[Value, Value]:
         """The barrier's number and how many threads meet there, ints or (CTAs or 1, warps or 1)."""
         threads = self.wave.run.warps * WARP
         if sync.scope == "cluster":
@@ -160,7 +148,7 @@ class Barriers:
             return ids, 4 * WARP
         return ids, count if isinstance(count, int) else count[..., 0]
 
-    def _all_at_once(self, batch: Batch, sync: Sync, ids: Any, counts: Any) -> bool:
+    def _all_at_once(self, batch: Batch, sync: Sync, ids: Value, counts: Value) -> bool:
         """Are these all threads that meet, with nobody there yet? Then nothing need be kept."""
         if not isinstance(ids, int) or not isinstance(counts, int) or sync.scope == "cluster":
             return False
@@ -171,14 +159,14 @@ class Barriers:
             check.all_met(self.wave, batch.ctas, None)
         return True
 
-    def _rows(self, batch: Batch, sync: Sync) -> NDArray[np.int64]:
+    def _rows(self, batch: Batch, sync: Sync) -> Ints:
         """For each CTA of a batch the row that keeps the barrier: its own, or that of its cluster's first CTA."""
         rows = np.array(numbers(batch.ctas))
         if sync.scope == "cluster":
             rows = rows - self.wave.rank(rows)
         return rows
 
-    def _check(self, place: BarrierSite, number: int, wanted: NDArray[np.int64]) -> None:
+    def _check(self, place: BarrierSite, number: int, wanted: Ints) -> None:
         if not 0 <= number <= NAMED or (number == NAMED and place.sync and place.sync.scope != "cluster"):
             raise SimulationError(
                 f"{place.name}: there is no barrier {number}", given=str(number), allowed="0..15", at=place.at
@@ -191,9 +179,7 @@ class Barriers:
                 at=place.at,
             )
 
-    def _count(
-        self, batch: Batch, place: BarrierSite, rows: NDArray[np.int64], number: int, here: Bools, wanted: int
-    ) -> None:
+    def _count(self, batch: Batch, place: BarrierSite, rows: Ints, number: int, here: Bools, wanted: int) -> None:
         arriving = here.sum(1) * WARP
         pending = self.arrived[rows, number] > 0
         if (pending & (arriving > 0) & (self.expected[rows, number] != wanted)).any():
@@ -222,7 +208,7 @@ class Barriers:
             )
         self._complete(touched[self.arrived[touched, number] == wanted], number, place.sync)
 
-    def _complete(self, rows: NDArray[np.int64], number: int, sync: Sync) -> None:
+    def _complete(self, rows: Ints, number: int, sync: Sync) -> None:
         if not len(rows):
             return
         size = self.wave.run.cluster_ctas if sync.scope == "cluster" else 1
@@ -238,7 +224,24 @@ class Barriers:
         self.generation[rows, number] += 1
         self.arrived[rows, number] = 0
 
-    def _meetings(self, number: int, rows: NDArray[np.int64]) -> Iterator[tuple[int, Bools]]:
+    def release_without(self, batch: Batch, ended: Bools) -> bool:
+        """Completes the meeting that a batch waits for where it has no count, and only warps that have ended, (CTAs,
+        warps), have not come; False where others are missing.
+        """
+        sync = batch.place.sync
+        assert sync is not None
+        if sync.scope not in ("cta", "cluster"):
+            return False
+        number = NAMED if sync.scope == "cluster" else 0
+        size = self.wave.run.cluster_ctas if sync.scope == "cluster" else 1
+        missing = self.expected[:, number] - self.arrived[:, number]
+        gone = WARP * ended.sum(1).reshape(-1, size).sum(1).repeat(size)
+        rows = np.unique(self._rows(batch, sync))
+        rows = rows[(self.arrived[rows, number] > 0) & (gone[rows] >= missing[rows])]
+        self._complete(rows, number, sync)
+        return bool(len(rows))
+
+    def _meetings(self, number: int, rows: Ints) -> Iterator[tuple[int, Bools]]:
         """What the running meeting at a barrier is kept under, and for which of the rows."""
         if number < NAMED:
             yield number, np.ones(len(rows), np.bool_)
@@ -249,7 +252,8 @@ class Barriers:
 
     def ready(self, batch: Batch) -> Bools:
         """(CTAs, warps): those of a waiting batch that may go on."""
-        crossing: Crossing = batch.meeting
+        crossing = batch.meeting
+        assert isinstance(crossing, Crossing)
         assert crossing.barrier is not None
         assert crossing.place.sync is not None
         rows = self._rows(batch, crossing.place.sync)

@@ -7,10 +7,10 @@ was not taken is not there. Rows count the CTAs of the wave.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from tilewright.errors import SimulationError
 from tilewright.isa import TMEM_COLUMNS, TMEM_LANES
@@ -20,16 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.facets import Facet
-    from tilewright.sim.machine.masks import Bools
 
 __all__ = ["INITIALISED", "Cells", "Columns", "Taken", "TmemFacet", "cell_number", "cells_text", "table_of_cells"]
 
 INITIALISED = np.array(0x01010101, np.uint32)  # the flags of a cell that has been written
-Ints = NDArray[np.int64]
 
 
-def table_of_cells(rows: int, kind: Any) -> NDArray[Any]:
+def table_of_cells(rows: int, kind: DTypeLike) -> Array:
     """(rows, columns, lanes) zeros: kernels use some columns, all lanes of them, which lie together here."""
     return np.zeros((rows, TMEM_COLUMNS, TMEM_LANES), kind)
 
@@ -49,7 +48,7 @@ class Cells:
         """The words at arrays of places."""
         return self.words.reshape(-1).take(cell_number(row, lane, column))
 
-    def store(self, row: Ints, lane: Ints, column: Ints, words: NDArray[Any]) -> None:
+    def store(self, row: Ints, lane: Ints, column: Ints, words: Array) -> None:
         """Write words that broadcast to the places."""
         self.words.reshape(-1)[cell_number(row, lane, column)] = words
 
@@ -170,7 +169,7 @@ class TmemFacet:
 
     # Columns
 
-    def _each(self, *values: Any) -> list[tuple[int, ...]]:
+    def _each(self, *values: Ints) -> list[tuple[int, ...]]:
         """(row, value, ...) of each active warp; lanes of a warp agree."""
         active = self.facet.active.any(-1)
         rows = np.broadcast_to(np.array(numbers(self.batch.ctas))[:, None], active.shape)[active]

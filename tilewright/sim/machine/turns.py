@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from tilewright.sim.machine.facets import where_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Value
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
 
@@ -29,9 +30,9 @@ class Turns:
         self.at = at
         self.leaves = leaves
         self.count = 0
-        self.before: tuple[Any, ...] = ()
+        self.before: tuple[Value, ...] = ()
 
-    def next(self, batch: Batch, mask: Mask, state: tuple[Any, ...]) -> None:
+    def next(self, batch: Batch, mask: Mask, state: tuple[Value, ...]) -> None:
         """Raises SimulationError where nothing will end the loop: the variables are what they were a turn ago."""
         if not self.leaves:
             raise self._livelock(batch, mask, "no condition and no `break` ends it")
@@ -47,5 +48,5 @@ class Turns:
         return SimulationError("livelock: a loop goes on for ever", given=f"{where}: {why}", at=self.at)
 
 
-def _equal(before: tuple[Any, ...], state: tuple[Any, ...]) -> bool:
+def _equal(before: tuple[Value, ...], state: tuple[Value, ...]) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(before, state, strict=True))

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
-from numpy.typing import NDArray
+from tilewright.sim.machine.arrays import Array
 
 __all__ = ["Grid", "UniformWarps", "best_grid"]
 
@@ -35,7 +34,7 @@ class UniformWarps:
         return cls(warps, 1, 1)
 
     @classmethod
-    def among(cls, values: NDArray[Any]) -> UniformWarps:
+    def among(cls, values: Array) -> UniformWarps:
         """Which warps of (CTAs, warps, ...) have the same values: as many as can be said with one number for all."""
         warps = values.shape[1]
         for same in reversed(_divisors(warps)[1:]):
@@ -46,11 +45,11 @@ class UniformWarps:
                     return found
         return cls.nobody(warps)
 
-    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+    def spread(self, values: Array) -> Array:
         """(CTAs, warps, ...) as (CTAs, outer, same, inner, ...), a view."""
         return values.reshape(len(values), self.outer, self.same, self.inner, *values.shape[2:])
 
-    def once(self, values: NDArray[Any]) -> NDArray[Any]:
+    def once(self, values: Array) -> Array:
         """(CTAs, warps, ...) without those that are like an earlier one: (CTAs, outer * inner, ...)."""
         return self.spread(values)[:, :, 0].reshape(len(values), -1, *values.shape[2:])
 
@@ -68,7 +67,7 @@ class UniformWarps:
         """How many warps `in_grid` leaves."""
         return (1 if self.has_one_row(grid) else grid[0]) * (1 if self.has_one_column(grid) else grid[1])
 
-    def in_grid(self, values: NDArray[Any], grid: Grid) -> NDArray[Any]:
+    def in_grid(self, values: Array, grid: Grid) -> Array:
         """(CTAs, warps, ...) as (CTAs, rows, columns, ...), with one row where all are alike, and with one column."""
         rows = slice(1 if self.has_one_row(grid) else None)
         columns = slice(1 if self.has_one_column(grid) else None)

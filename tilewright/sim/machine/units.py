@@ -20,8 +20,9 @@ from tilewright.sim.machine.tmem import trouble_with
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Addresses
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.memory import Block
     from tilewright.sim.machine.tmem import Cells
     from tilewright.sim.machine.wave import Wave

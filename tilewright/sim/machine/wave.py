@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from tilewright.ir.special import LANE, SPECIALS, WARP
+from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.memory import Block
 from tilewright.sim.machine.pending import Pending
 from tilewright.sim.machine.registers import Registers
@@ -14,30 +16,28 @@ from tilewright.sim.machine.sync import Barriers
 from tilewright.sim.machine.tmem import Cells, Columns
 
 if TYPE_CHECKING:
-    from tilewright.sim.checks.poison import Shadows
-    from tilewright.sim.machine.address import Ints
-    from tilewright.sim.machine.masks import Value
+    from tilewright.sim.machine.arrays import Value
+    from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.order.engine import WaveOrder
-    from tilewright.sim.run.execution import Execution
+    from tilewright.sim.machine.shadows import Shadows
 
 __all__ = ["Storage", "Wave"]
 
 Storage = Block | Registers
 AXES = ("x", "y", "z")
 
+Rows = TypeVar("Rows", int, Ints)
+
 
 class Wave:
     """CTAs ``first`` to ``first + ctas - 1`` of the grid, in the order in which they are launched.
 
-    unmet: row and shared address of the m-barriers that
-    were found in a running phase in the last round of polls.
+    unmet: row and shared address of the m-barriers that were found in a running phase in the last round of polls.
     """
 
-    shadows: Shadows  # of the check that follows uninitialised values, where it is on
-    order: WaveOrder  # of the race check, where it is on
+    shadows: Shadows  # where uninitialised values are followed
 
-    def __init__(self, run: Execution, first: int, ctas: int) -> None:
+    def __init__(self, run: Device, first: int, ctas: int) -> None:
         self.run = run
         self.first = first
         self.ctas = ctas
@@ -63,7 +63,7 @@ class Wave:
         """Its CTAs have ended: let go of what they held, now, whoever else still knows the wave."""
         self.shared = Block.zeros(0, 0)
         self.registers = {}
-        for part in ("barriers", "shadows", "order", "tmem", "pending"):
+        for part in ("barriers", "shadows", "tmem", "pending"):
             if part in vars(self):  # a cached property that nobody asked for would be made now
                 delattr(self, part)
 
@@ -75,7 +75,7 @@ class Wave:
             return self.tmem  # type: ignore[return-value]  # who asks for it wants cells
         return self.shared if place.space == "shared" else self.registers[place.name]
 
-    def rank(self, row: Any) -> Any:
+    def rank(self, row: Rows) -> Rows:
         """The place in its cluster of the CTA in a row, or of each in an array of rows."""
         return (row + self.first) % self.run.cluster_ctas
 
@@ -97,10 +97,12 @@ class Wave:
             return self.run.grid[AXES.index(name[-1])]
         if name == "ntid":
             return self.run.threads
-        if name in ("laneid", "warpid", "tid"):
-            lane, warp = np.arange(32, dtype=np.int32), np.arange(self.run.warps, dtype=np.int32)[warps]
-            values = {"laneid": lane.reshape(1, 1, 32), "warpid": warp.reshape(1, -1, 1)}
-            return values[name] if name in values else values["warpid"] * np.int32(32) + values["laneid"]
+        row = SPECIALS[name]
+        if row.axis is not None:
+            lane = np.arange(32 if row.varies & LANE else 1, dtype=np.int32)
+            warp = np.arange(self.run.warps, dtype=np.int32)[warps] if row.varies & WARP else np.zeros(1, np.int32)
+            number: Ints = row.axis.of_thread(np.int32(32) * warp[None, :, None] + lane)
+            return number
         return self.coordinates()[name][ctas].astype(np.int32).reshape(-1, 1, 1)
 
     def cta_name(self, row: int) -> str:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Look
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.masks import Mask
 
-__all__ = ["Actors", "Ints"]
-
-Ints: TypeAlias = "NDArray[np.int64]"
+__all__ = ["Actors"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

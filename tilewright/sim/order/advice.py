@@ -1,4 +1,4 @@
-"""What would order two accesses that race: a barrier only where it can stand and helps.
+"""What would order two accesses that race: what a handover lacks, or a barrier only where it can stand and helps.
 
 A barrier can stand where all threads that it waits for come by: under no condition that tells them apart, and not
 between taking a lock and giving it back. It helps where it lies on the way from one access to the other.
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir import Body, For, If, Stmt, While, bodies, statements
 from tilewright.isa import bind
-from tilewright.sim.codegen.axes import CTA, LANE, WARP
+from tilewright.sim.codegen.axes import CTA, LANE, WARP, Axes
 from tilewright.sim.codegen.loops import polls
 from tilewright.sim.codegen.prepare import calls_of
+from tilewright.sim.order.handover import handover_advice
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.codegen.axes import Axes
-    from tilewright.sim.run.program import Program
+    from tilewright.sim.machine.subject import Subject
 
-__all__ = ["BARRIERS", "advice", "lock_advice"]
+__all__ = ["BARRIERS", "Step", "advice", "handover", "lock_advice"]
 
 BARRIERS = {  # over what threads differ that it waits for
     "T.cuda.warp_sync()": LANE,
@@ -31,7 +31,7 @@ APART = "different places for the lanes of this statement, or atomics"
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """A statement on the way down to an access, and the body that it stands in."""
 
     body: Body
@@ -42,7 +42,7 @@ class _Step:
         return next(k for k, stmt in enumerate(self.body) if stmt is self.stmt)
 
 
-def advice(program: Program, barrier: str, first: Span | None, then: Span | None, *, at_once: bool) -> str | None:
+def advice(program: Subject, barrier: str, first: Span | None, then: Span | None, *, at_once: bool) -> str | None:
     """What to change so that the access at line ``first`` comes before that at ``then``; None where nobody can say.
 
     barrier: a key of `BARRIERS`, the narrowest that both threads meet at. at_once: do lanes of one execution race?
@@ -56,33 +56,41 @@ def advice(program: Program, barrier: str, first: Span | None, then: Span | None
     if not before or not after:
         return f"{barrier} between line {first.line} and line {then.line}"
     lock = _lock(before) or _lock(after)
-    return lock or _waited_for(before, after) or _between(program.axes, barrier, before, after)
+    return lock or _waited_for(before, after) or _between(Axes(program.kernel), barrier, before, after)
 
 
-def lock_advice(program: Program, first: Span | None, then: Span | None) -> str | None:
+def lock_advice(program: Subject, first: Span | None, then: Span | None) -> str | None:
     """The fence that is missing where accesses are made while a lock is held; None where none is."""
     ways = [_way(program.kernel.body, at) for at in (first, then) if at is not None]
     return next((lock for way in ways if (lock := _lock(way)) is not None), None)
 
 
-def _way(body: Body, at: Span) -> tuple[_Step, ...]:
+def handover(program: Subject, first: Span | None, then: Span | None, scope: str) -> str | None:
+    """What threads that tell each other lack; None where they do not, or where it is for a lock's fences to say."""
+    before, after = (_way(program.kernel.body, at) if at is not None else () for at in (first, then))
+    if not before or not after or _lock(before) or _lock(after):
+        return None
+    return handover_advice(Axes(program.kernel), before, after, scope)
+
+
+def _way(body: Body, at: Span) -> tuple[Step, ...]:
     """From the kernel's body down to the last statement of a line's place; empty where there is none.
 
     What a tile call prepares comes before the access itself.
     """
     for stmt in reversed(body):
         if stmt.at == at:
-            return (_Step(body, stmt),)
+            return (Step(body, stmt),)
         for inner in bodies(stmt):
             if way := _way(inner, at):
-                return (_Step(body, stmt), *way)
+                return (Step(body, stmt), *way)
     return ()
 
 
 # A barrier between the two
 
 
-def _between(axes: Axes, barrier: str, before: tuple[_Step, ...], after: tuple[_Step, ...]) -> str | None:
+def _between(axes: Axes, barrier: str, before: tuple[Step, ...], after: tuple[Step, ...]) -> str | None:
     depth = _common(before, after)
     around = [step.stmt for step in before[:depth]]
     parting = [stmt for stmt in around if _parting(axes, stmt) & BARRIERS[barrier]]
@@ -108,7 +116,7 @@ def _in_order(barrier: str, around: list[Stmt], parting: list[Stmt], start: int,
     return None
 
 
-def _common(before: tuple[_Step, ...], after: tuple[_Step, ...]) -> int:
+def _common(before: tuple[Step, ...], after: tuple[Step, ...]) -> int:
     """How many steps both ways have in common, before they reach different statements of one body, or the access."""
     depth = 0
     most = min(len(before), len(after)) - 1
@@ -134,7 +142,7 @@ def _last_line(stmt: Stmt) -> int:
 # Other means than a barrier
 
 
-def _waited_for(before: tuple[_Step, ...], after: tuple[_Step, ...]) -> str | None:
+def _waited_for(before: tuple[Step, ...], after: tuple[Step, ...]) -> str | None:
     """Where the first access is told to an m-barrier before the other is made, a wait for that."""
     for step in reversed(before):
         until = next((other.index for other in after if other.body is step.body), len(step.body))
@@ -146,7 +154,7 @@ def _waited_for(before: tuple[_Step, ...], after: tuple[_Step, ...]) -> str | No
     return None
 
 
-def _lock(way: tuple[_Step, ...]) -> str | None:
+def _lock(way: tuple[Step, ...]) -> str | None:
     """Where an access stands between a loop that takes a lock by an atomic and what gives it back: a fence."""
     for step in reversed(way):
         takes = [stmt for stmt in step.body[: step.index] if isinstance(stmt, While) and polls(stmt) and _atomic(stmt)]
@@ -158,5 +166,6 @@ def _lock(way: tuple[_Step, ...]) -> str | None:
 
 
 def _atomic(stmt: Stmt) -> bool:
-    inner = (call for part in statements((stmt,)) for call in calls_of(part))
-    return any(access.rmw for call in inner for access in bind(call).form.accesses)
+    """Has it an atomic that can be given no order of its own?"""
+    inner = [bind(call) for part in statements((stmt,)) for call in calls_of(part)]
+    return any(access.rmw for bound in inner if "sem" not in bound.mods for access in bound.form.accesses)

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.isa import phase_state
+from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.remote import split
-from tilewright.sim.order.actors import Actors, Ints
-from tilewright.sim.order.clocks import Clocks, Known, Ledger
+from tilewright.sim.order.actors import Actors
+from tilewright.sim.order.clocks import Clocks, Known, Ledger, Times
 
 if TYPE_CHECKING:
     from tilewright.isa import Lanes
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Fences", "Pattern", "Phases", "Signals", "arrivals_of", "signals_of"]
+__all__ = ["Fences", "Pattern", "Phases", "Signals", "arrivals_of", "signals_of", "together"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -72,17 +74,33 @@ def arrivals_of(wave: Wave, rows: Ints, home: Ints, offset: Ints) -> Signals:
     return Signals(Actors(rows, np.zeros_like(rows), np.zeros((len(rows), 32), np.bool_)), home, offset, phase)
 
 
+def together(signals: Signals, known: Known, after: Times) -> tuple[Signals, Known, Times]:
+    """What operations of one CTA publish at one m-barrier, as one arrival there: they hand on completions alone.
+
+    after: up to when each comes after each thread.
+    """
+    key = np.stack((signals.who.rows, signals.home, signals.offset))
+    _, first, which = np.unique(key, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(which.reshape(-1), kind="stable")
+    starts = np.flatnonzero(np.diff(which.reshape(-1)[order], prepend=-1))
+    parts = np.bitwise_or.reduceat(known.parts[order], starts, axis=0)
+    reach = np.maximum.reduceat(after[order], starts, axis=0)
+    return signals[first], Known(known.threads[first], parts, known.cluster[first]), reach
+
+
 class _Barriers:
     """The m-barriers at one offset, of all CTAs: the running phase, what is published in it and before it.
 
     remote: what other CTAs have published with a scope that holds them, the running phase's and that of those before.
-    unseen: whose last phase nobody has seen over.
+    unseen: whose last phase nobody has seen over. waited: (CTAs, threads of the cluster), when threads last saw the
+    phase before the running one over, 0 where an arrival at the running one comes after that.
     """
 
     def __init__(self, clocks: Clocks) -> None:
         rows = clocks.wave.ctas
         self.phase = np.zeros(rows, np.int64)
         self.unseen = np.zeros(rows, np.bool_)
+        self.waited = np.zeros((rows, clocks.width), np.int32)
         self.running, self.over = Ledger(clocks), Ledger(clocks)
         self.remote = (Ledger(clocks), Ledger(clocks)) if clocks.wave.run.cluster_ctas > 1 else None
 
@@ -97,6 +115,7 @@ class Phases:
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
         self._at: dict[int, _Barriers] = {}
+        self.overtaken = False  # may a phase have ended before threads looked for the one before it?
 
     def _now(self, offset: int, phase: int, home: Ints) -> _Barriers:
         """The m-barriers at an offset, those of the CTAs ``home`` brought to the phase that they run."""
@@ -108,27 +127,41 @@ class Phases:
             state.running.move_to(state.over, moved)
             if state.remote is not None:
                 state.remote[0].move_to(state.remote[1], moved)
+            self._moved(state, moved)
             state.phase[moved] = phase
             state.unseen[moved] = True
         return state
 
-    def arrived(self, signals: Signals, known: Known, *, wide: bool) -> Ints:
+    def _moved(self, state: _Barriers, rows: Ints) -> None:
+        self.overtaken |= bool(state.waited[rows].any())
+        state.waited[rows] = 0
+
+    def closed(self) -> None:
+        """The wave is over: which phases have ended that nobody looked for?"""
+        words = self.clocks.wave.shared.view(8)
+        for offset, state in self._at.items():
+            self._moved(state, np.flatnonzero(phase_state(words[:, offset >> 3]).phase != state.phase))
+
+    def arrived(self, signals: Signals, known: Known, after: Times, *, wide: bool) -> Ints:
         """Arrivals, with what each of them publishes; returns those at phases before which nobody saw the last over.
 
-        wide: does their scope hold the cluster?
+        after: up to when they come after each thread, published or not. wide: does their scope hold the cluster?
         """
         early: list[Ints] = []
         for offset, phase, those in signals.groups():
             home = signals.home[those]
             state = self._now(offset, phase, home)
             early.append(those[state.unseen[home]])
+            if state.waited[home].any():
+                reach = np.zeros_like(state.waited)
+                np.maximum.at(reach, home, after[those])
+                state.waited[reach >= state.waited] = 0
             own = signals.who.rows[those] == home
             state.running.add(home[own], known[those[own]])
             far = those[~own]
             if len(far) and state.remote is not None:
                 given = known[far]
-                if wide:
-                    state.remote[0].add(home[~own], given)
+                state.remote[0].add(home[~own], given if wide else self._loosened(given))
                 nothing = np.zeros_like(given.threads)  # completions are handed to everyone
                 state.running.add(home[~own], Known(nothing, given.parts, given.cluster))
         return np.concatenate(early) if early else np.zeros(0, np.int64)
@@ -142,19 +175,33 @@ class Phases:
             home = signals.home[those]
             state = self._now(offset, phase, home)
             state.unseen[home] = False
+            self._looked(state, signals.who[those], home)
             known = state.over.of(home)
-            if wide and state.remote is not None:
+            if state.remote is not None:
                 far = state.remote[1].of(home)
+                far = far if wide else self._loosened(far)
                 known.threads = np.maximum(known.threads, far.threads)
                 known.far = known.far or far.far
             yield those, known
+
+    def _loosened(self, known: Known) -> Known:
+        """What is handed on across CTAs where a scope does not hold them: the order of reads, with a warning."""
+        threads, size = np.zeros_like(known.threads), self.clocks.size
+        threads[:, size : 2 * size] = np.maximum(known.threads[:, :size], known.threads[:, size : 2 * size])
+        return Known(threads, known.parts, known.cluster)
+
+    def _looked(self, state: _Barriers, who: Actors, home: Ints) -> None:
+        self.clocks.now += 1
+        which, lane = np.nonzero(who.lanes)
+        thread = self.clocks.first_column(who.rows[which]) + 32 * who.warps[which] + lane
+        state.waited[home[which], thread] = self.clocks.now
 
     def forget(self, signals: Signals) -> None:
         """New m-barriers begin here."""
         for offset, _, those in signals.groups():
             if (state := self._at.get(offset)) is not None:
                 home = signals.home[those]
-                state.phase[home], state.unseen[home] = 0, False
+                state.phase[home], state.unseen[home], state.waited[home] = 0, False, 0
                 for ledger in (state.running, state.over, *(state.remote or ())):
                     ledger.clear(home)
 
@@ -171,12 +218,15 @@ class Pattern:
 
 @dataclass(eq=False, slots=True)
 class _Passed:
-    """Lanes of a warp that have passed a fence. known: what they all knew; time: when that was."""
+    """Lanes of a warp that have passed a fence. known: what they all knew; time: when that was. first: the block of
+    columns that it is about, 0 for all memory.
+    """
 
     lanes: Bools
     scope: str
     known: Known
     time: int
+    first: int
 
 
 class Fences:
@@ -186,30 +236,39 @@ class Fences:
         self.clocks = clocks
         self.latest: dict[tuple[int, int], list[_Passed]] = {}  # row and warp
 
-    def passed(self, who: Actors, scope: str) -> None:
-        """Lanes have passed a fence that releases."""
+    def passed(self, who: Actors, scope: str, *, of_shared: bool) -> None:
+        """Lanes have passed a fence that releases. of_shared: shared memory alone."""
         clocks = self.clocks
-        common = clocks.published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)))
+        first = clocks.narrow if of_shared else 0
+        common = self._published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)), first)
         for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
             older = self.latest.get((row, warp), [])
             for passed in older:
-                if passed.scope == scope:
+                if (passed.scope, passed.first) == (scope, first):
                     passed.lanes = passed.lanes & ~who.lanes[k]
             rest = who.lanes[k].copy()
             made = []
             for thread in clocks.alone:
                 if thread >> 5 == warp and rest[thread & 31]:
                     one = Actors.threads(np.array([row]), np.array([thread]))
-                    made.append(_Passed(one.lanes[0], scope, clocks.published(one), clocks.now))
+                    made.append(_Passed(one.lanes[0], scope, self._published(one, first), clocks.now, first))
                     rest[thread & 31] = False
-            made.append(_Passed(rest, scope, common[np.array([k])], clocks.now))
+            made.append(_Passed(rest, scope, common[np.array([k])], clocks.now, first))
             self.latest[row, warp] = [passed for passed in (*older, *made) if passed.lanes.any()]
+
+    def _published(self, who: Actors, first: int) -> Known:
+        known = self.clocks.published(who)
+        return self.clocks.about_shared(known) if first else known
+
+    def before(self, who: Actors, k: int) -> Iterator[Pattern]:
+        """What a relaxed arrival of the warp number k among these publishes."""
+        return self.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
 
     def of(self, row: int, warp: int, lanes: Bools) -> Iterator[Pattern]:
         """What some lanes of a warp publish by a strong write."""
         for passed in self.latest.get((row, warp), ()):
             if (own := passed.lanes & lanes).any():
-                first = int(self.clocks.first_column(np.array(row))) + 32 * warp
+                first = passed.first + int(self.clocks.first_column(np.array(row))) + 32 * warp
                 times = passed.known.threads.copy()
                 times[:, first : first + 32][:, own] = passed.time
                 known = Known(times, passed.known.parts, passed.known.cluster, passed.known.far)

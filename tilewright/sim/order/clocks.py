@@ -9,6 +9,7 @@ wave do the same, one row of clocks stands for all of them. Of an operation a fl
     OFFERED   a fence before a meeting has put it in order for others
     HEARD     others have offered it: that travels with any meeting, a relaxed one too
     ORDERED   a fence after a meeting has put it before all that comes now
+    FENCED    a proxy fence in the CTA has come after it; that all knowers of the CTA share
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.order.actors import Actors, Ints
+from tilewright.sim.order.actors import Actors
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Look
-    from tilewright.sim.machine.masks import Bools
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Known", "Ledger", "joined", "told"]
+__all__ = ["FENCED", "HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Known", "Ledger", "Times", "joined", "told"]
 
-SEEN, OFFERED, HEARD, ORDERED = 1, 2, 4, 8
+SEEN, OFFERED, HEARD, ORDERED, FENCED = 1, 2, 4, 8, 16
 NUMBERS = 256  # of operations' parts, to begin with
 FOREVER = 1 << 30  # the time up to which threads are known that do not exist
 
@@ -105,8 +107,10 @@ class Ledger:
 
 
 class Clocks:
-    """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps. parts: (rows, knowers,
-    numbers), flags; everything is known of number 0, which nobody has. knower: of each thread the one that it is.
+    """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps; in clusters, from column
+    ``loose`` on, once more: up to when *reads* surely come first in practice, though no scope says so. From column
+    ``narrow`` on, where fences of shared memory alone are used: up to when accesses there come first. parts: (rows,
+    knowers, numbers), flags; everything is known of number 0, which nobody has. knower: of each thread the one it is.
 
     now: the time. floor: all CTAs' threads know all others of their CTA up to then. version changes with what is known.
     """
@@ -115,10 +119,13 @@ class Clocks:
         self.wave = wave
         run = wave.run
         self.threads = 32 * run.warps
-        self.width: int = run.cluster_ctas * self.threads
+        self.size: int = run.cluster_ctas * self.threads
+        self.loose: int = self.size if run.cluster_ctas > 1 else 0
+        self.narrow: int = self.size + self.loose if run.program.fences_shared else 0
+        self.width: int = (self.narrow or self.loose) + self.size
         rows = 1 if run.cluster_ctas == 1 and not has_parts else wave.ctas
         self.known: Times = np.zeros((rows, run.warps, self.width), np.int32)
-        self.known[..., np.tile(~run.exists.reshape(-1), run.cluster_ctas)] = FOREVER
+        self.known[..., np.tile(~run.exists.reshape(-1), self.width // self.threads)] = FOREVER
         self.parts: Flags = np.zeros((rows, run.warps, NUMBERS if has_parts else 1), np.uint8)
         self.parts[..., 0] = SEEN | OFFERED | HEARD | ORDERED
         self.knower: Ints = np.arange(self.threads) >> 5
@@ -171,12 +178,25 @@ class Clocks:
             self._bounds[look.key] = mine.reshape(*mine.shape[:2], -1, 32).min(-1)
         return self._bounds[look.key]
 
-    def knows(self, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints, times: Ints) -> Bools:
-        """Does each knower of the CTAs in ``rows`` know those threads of CTAs of the grid up to those times?"""
+    @property
+    def of_shared(self) -> tuple[int, ...]:
+        """The blocks of columns that count for shared memory, beside the first."""
+        return (self.narrow,) if self.narrow else ()
+
+    def knows(
+        self, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints, times: Ints, *, also: tuple[int, ...] = ()
+    ) -> Bools:
+        """Does each knower of the CTAs in ``rows`` know those threads of CTAs of the grid up to those times?
+
+        also: the first columns of further blocks that count.
+        """
         size = self.wave.run.cluster_ctas
         near = ctas // size == self.cluster_of(rows)
         columns = np.where(near, ctas % size * self.threads + threads, 0)
-        found: Bools = near & (self.known[self.at(rows), knowers, columns] >= times)
+        found: Bools = self.known[self.at(rows), knowers, columns] >= times
+        for first in also:
+            found |= self.known[self.at(rows), knowers, columns + first] >= times
+        found &= near
         if self.far and not near.all():
             for k in np.flatnonzero(~near).tolist():
                 far = self.far.get((int(rows[k]), int(knowers[k])), {}).get(int(ctas[k]))
@@ -204,6 +224,16 @@ class Clocks:
         own = self.first_column(who.rows) + 32 * who.warps
         threads[which, own[which] + lane] = np.maximum(threads[which, own[which] + lane], self.now)
         return Known(threads, parts, self.cluster_of(who.rows), far if self.far else [])
+
+    def about_shared(self, known: Known) -> Known:
+        """What a fence of shared memory alone hands on of it."""
+        threads = np.zeros_like(known.threads)
+        threads[:, self.narrow :] = self.times_of_shared(known)
+        return Known(threads, known.parts, known.cluster)
+
+    def times_of_shared(self, known: Known) -> Times:
+        """Up to when threads of the cluster are known as to shared memory."""
+        return np.maximum(known.threads[:, : self.size], known.threads[:, self.narrow : self.narrow + self.size])
 
     def learn(self, who: Actors, known: Known) -> None:
         """These lanes, no warp twice, come after what was published, a row of it for each."""
@@ -237,7 +267,7 @@ class Clocks:
         mine, theirs = (row + self.wave.first) // size, int(known.cluster[k])
         far = dict(known.far[k]) if known.far else {}
         if theirs != mine:
-            parts = known.threads[k].reshape(size, self.threads)
+            parts = known.threads[k, : size * self.threads].reshape(size, self.threads)
             far = joined(far, {theirs * size + rank: times for rank, times in enumerate(parts)})
         for cta in [cta for cta in far if cta // size == mine]:  # what comes back to where it was done
             columns = slice(cta % size * self.threads, (cta % size + 1) * self.threads)
@@ -281,7 +311,11 @@ class Clocks:
         if len(numbers(ctas)) < self.wave.ctas:
             self.expand()
         rows = slice(0, 1, 1) if len(self.known) == 1 else ctas
-        self._meet(np.array(numbers(rows)), slice(None), self.wave.run.exists.reshape(-1), slice(0, self.threads))
+        if self.width == self.threads and self.parts.shape[-1] == 1 and not self.far:  # there is nothing but these
+            self.known[rows, :, self.wave.run.exists.reshape(-1)] = self.now
+            self._changed()
+        else:
+            self._meet(np.array(numbers(rows)), slice(None), self.wave.run.exists.reshape(-1), slice(0, self.threads))
         if len(numbers(ctas)) == self.wave.ctas:
             self.floor = self.now
 

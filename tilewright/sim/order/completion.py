@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Access
-from tilewright.sim.checks.coordinates import element_text
+from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.tmem import cell_number, cells_text
 from tilewright.sim.order.clocks import HEARD, SEEN
 from tilewright.sim.order.missing import missing_step
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.pending import Operation
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.actors import Ints
 
 __all__ = ["check_freed", "check_issue"]
 

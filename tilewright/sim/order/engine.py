@@ -9,93 +9,67 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Fence, ProxyFence, Signal
-from tilewright.sim.checks.base import Check
-from tilewright.sim.checks.coordinates import element_text
+from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Fences, Pattern, Phases, Signals, arrivals_of, signals_of
-from tilewright.sim.order.clocks import HEARD, SEEN, Clocks, Known, Ledger
+from tilewright.sim.order.channels import Pattern, Signals, arrivals_of, signals_of, together
+from tilewright.sim.order.clocks import HEARD, SEEN, Known
 from tilewright.sim.order.completion import check_freed, check_issue
 from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
 from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.on_behalf import awaited, places_of
-from tilewright.sim.order.operations import Operations, Stretch
-from tilewright.sim.order.places import Access, Candidates, Places
-from tilewright.sim.order.protocol import Protocol
-from tilewright.sim.order.proxies import Stores
-from tilewright.sim.order.races import Clash, clash_of, lost_store
+from tilewright.sim.order.operations import Stretch
+from tilewright.sim.order.places import Access, Places
+from tilewright.sim.order.protocol import CLUSTER
+from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
 from tilewright.sim.order.reports import report, warning
+from tilewright.sim.order.wave import WaveOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tilewright.errors import Span
     from tilewright.isa import Lanes
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.device import Device
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.pending import Operation, Waiting
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Hook
+    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.actors import Ints
-    from tilewright.sim.run.execution import Execution
-    from tilewright.sim.run.program import Program
+    from tilewright.sim.order.records import Candidates
 
-__all__ = ["Order", "WaveOrder"]
+__all__ = ["Order"]
 
-PITCH = 256  # the shared memories of a cluster follow each other in multiples of so many bytes
 ANYWHERE = 0  # where pointers of run time write
 RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire")  # fences
-
-
-class WaveOrder:
-    """The order of a wave of CTAs. operations, stores: where the kernel has asynchronous instructions."""
-
-    def __init__(self, wave: Wave, grain: int) -> None:
-        asynchronous = wave.run.program.has_asynchronous
-        self.clocks = Clocks(wave, has_parts=asynchronous)
-        name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
-        self.shared = Places(name, nbytes, grain, is_global=False)
-        if wave.run.cluster_ctas > 1:
-            pitch = -(-max(nbytes, 1) // PITCH) * PITCH
-            self.shared = Places(f"{name} {wave.first}", ctas * pitch, grain, is_global=True, pitch=pitch)
-        self.meetings: dict[int, Ledger] = {}
-        self.phases = Phases(self.clocks)
-        self.fences = Fences(self.clocks)
-        self.operations = Operations(self.clocks) if asynchronous else None
-        self.stores = Stores(self.clocks) if asynchronous else None
-        self.protocol = Protocol(self.clocks)
-
-    def located(self, batch: Batch, at: Address) -> Address:
-        """Addresses of the own CTA's shared memory as `Places` has them."""
-        if not self.shared.is_global:
-            return at
-        return Address(at.start, *at.parts, Part(batch.rows(self.shared.pitch)))
 
 
 class Order(Check):
     """The race check."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Subject) -> None:
         super().__init__(program)
+        self.orders: dict[Wave, WaveOrder] = {}  # of the waves that run
         self.globals: dict[int, Places] = {}  # by window: buffers that overlap share one
         self.locations = Locations()
         self.warned: set[tuple[str, str]] = set()
 
-    def begin(self, run: Execution) -> None:
-        self.globals, self.locations, self.warned = {}, Locations(), set()
+    def begin(self, run: Device) -> None:
+        self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
         if any(one.write and one.space != "tmem" for bound in self.program.operations for one in bound.form.touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
 
     def start(self, wave: Wave) -> None:
-        wave.order = WaveOrder(wave, self._grain(SHARED_WINDOW))
+        self.orders[wave] = WaveOrder(wave, self._grain(SHARED_WINDOW))
 
     def is_written(self, window: int) -> bool:
         """May anything write to a buffer?"""
@@ -120,13 +94,14 @@ class Order(Check):
 
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
             if not is_global:
-                self._sources(site, batch, mask, at)
-                stores = batch.wave.order.stores
-                if stores is not None and site.write and not site.atomic:
-                    stores.stored(batch, mask, at)
-                self._access(batch.wave.order.shared, site, batch, mask, batch.wave.order.located(batch, at))
+                order = self.orders[batch.wave]
+                if order.operations is not None and order.operations.spans:
+                    check_shared(order.operations, site, batch, mask, None, at)
+                if order.stores is not None:
+                    order.stores.accessed(site, batch, mask, at)
+                self._access(order.shared, site, batch, mask, order.located(batch, at))
             elif self.is_written(place.window):
-                operations = batch.wave.order.operations
+                operations = self.orders[batch.wave].operations
                 if operations is not None and operations.abroad:
                     check_abroad(operations, site, batch, mask, at)
                 self._access(self.buffer(place, batch), site, batch, mask, at)
@@ -136,19 +111,20 @@ class Order(Check):
     def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         if site.is_signal or (site.atomic and not site.write):
             return
-        places, operations = batch.wave.order.shared, batch.wave.order.operations
+        order = self.orders[batch.wave]
         rows = np.broadcast_to(batch.rows(1), mask.shape)
         home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
-        if operations is not None and operations.spans:
-            check_shared(operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)
-        self._access(places, site, batch, mask, Address(0, Part(home * places.pitch + offset)))
+        if order.operations is not None and order.operations.spans:
+            check_shared(order.operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)
+        if order.stores is not None:
+            order.stores.reached(site, batch, mask, (home, offset))
+        self._access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
         signals = Signals(Actors.of(batch, mask), *(home.max(-1)[mask.full.any(-1)],) * 3)
-        batch.wave.order.protocol.visited(signals, site.at, arrives=False)
+        order.protocol.visited(signals, site.at, arrives=False)
 
-    @staticmethod
-    def _watch_registers(site: Site, place: Place) -> Hook:
+    def _watch_registers(self, site: Site, place: Place) -> Hook:
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
-            operations = batch.wave.order.operations
+            operations = self.orders[batch.wave].operations
             if operations is not None and operations.loading:
                 check_in_flight(operations, Stretch(place.name, at, site.width), batch, mask, site)
 
@@ -161,14 +137,8 @@ class Order(Check):
             self.globals[place.window] = Places(name, nbytes, grain, is_global=True)
         return self.globals[place.window]
 
-    @staticmethod
-    def _sources(site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        operations = batch.wave.order.operations
-        if operations is not None and operations.spans:
-            check_shared(operations, site, batch, mask, None, at)
-
     def _access(self, places: Places, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        order = batch.wave.order
+        order = self.orders[batch.wave]
         access = places.access(order.clocks, site, batch, mask, at)
         self._judge(access)
         places.remember(access, reads=not site.write)
@@ -186,7 +156,7 @@ class Order(Check):
             if access.site.sem != "weak":
                 places.mark_many(access, lost[0])
         if strong is not None and len(strong) and access.site.sem != "weak":
-            places.mark_many(access, strong.lanes(access))
+            places.mark_many(access, strong.lanes(access.look.shape))
 
     def _meet(self, access: Access) -> Candidates | None:
         """Raises SimulationError where it races; returns earlier strong writes that it does not know of."""
@@ -194,14 +164,14 @@ class Order(Check):
         clash, strong = clash_of(access, found, with_writer=True) if found is not None else (None, None)
         self._tell(clash)
         found = access.places.reads_before(access) if access.site.write else None
-        self._tell(clash_of(access, found, with_writer=False)[0] if found is not None else None)
+        self._tell(clash_with_reads(access, found) if found is not None else None)
         return strong
 
     def _tell(self, clash: Clash | None) -> None:
-        """Raises SimulationError; warns where both wrote the same."""
+        """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
         if clash is None:
             return
-        if not clash.equal_values:
+        if not (clash.equal_values or clash.loose):
             raise report(self.program, clash)
         key = (str(clash.site.at), clash.site.line.buffer)
         if key not in self.warned:
@@ -213,69 +183,71 @@ class Order(Check):
     def released(
         self, wave: Wave, ctas: Ints, warps: slice, here: Bools, barrier: int, rows: Ints, sync: BarrierSite
     ) -> None:
-        order = wave.order
+        order = self.orders[wave]
         self._expand(wave)
         orders = sync.sync is None or sync.sync.orders
         which, own = np.nonzero(here)
         who = Actors.whole_warps(ctas[which], np.arange(wave.run.warps)[warps][own])
-        if not len(who):
-            return
         order.protocol.arrived(who, barrier, sync.at)
-        if barrier not in order.meetings:
-            order.meetings[barrier] = Ledger(order.clocks)
         known = order.clocks.published(who)
         order.meetings[barrier].add(rows[which], known if orders else known.of_execution())
         for k in range(len(who)) if not orders else ():
-            for pattern in self._fenced_before(wave, who, k):
-                order.meetings[barrier].add(rows[which[k : k + 1]], pattern.known)
-
-    @staticmethod
-    def _fenced_before(wave: Wave, who: Actors, k: int) -> Iterator[Pattern]:
-        """What a relaxed arrival publishes."""
-        return wave.order.fences.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
+            for pattern in order.fences.before(who, k):
+                key, row = (~barrier, who.rows) if pattern.scope == "cta" else (barrier, rows[which])
+                order.meetings[key].add(row[k : k + 1], pattern.known)
 
     def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
-        order = wave.order
-        if barrier not in order.meetings:
-            return
+        order = self.orders[wave]
         which, warps = np.nonzero(waiting)
-        order.clocks.learn(Actors.whole_warps(ctas[which], warps), order.meetings[barrier].of(rows[which]))
+        who = Actors.whole_warps(ctas[which], warps)
+        for key, own in ((barrier, rows[which]), (~barrier, who.rows)):
+            if key in order.meetings:
+                order.clocks.learn(who, order.meetings[key].of(own))
         order.protocol.over(ctas, waiting, barrier)
 
     def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
-        if barrier in wave.order.meetings:
-            wave.order.meetings[barrier].clear(rows)
+        meetings = self.orders[wave].meetings
+        members = rows[:, None] + np.arange(wave.run.cluster_ctas if barrier >= CLUSTER else 1)
+        for key, own in ((barrier, rows), (~barrier, members.reshape(-1))):
+            if key in meetings:
+                meetings[key].clear(own)
 
-    @staticmethod
-    def _expand(wave: Wave) -> None:
-        wave.order.clocks.expand()
-        wave.order.shared.expand(wave.ctas)
+    def _expand(self, wave: Wave) -> None:
+        self.orders[wave].clocks.expand()
+        self.orders[wave].shared.expand(wave.ctas)
 
     def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
         if ctas.stop - ctas.start < wave.ctas:
             self._expand(wave)
-        wave.order.clocks.all_met(ctas)
+        self.orders[wave].clocks.all_met(ctas)
 
     def warps_met(self, batch: Batch, mask: Mask) -> None:
         if not batch.is_whole_wave or mask.varies_by_cta:
             self._expand(batch.wave)
-        batch.wave.order.clocks.warps_met(batch, mask.full)
+        self.orders[batch.wave].clocks.warps_met(batch, mask.full)
 
     def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
-        order, who = batch.wave.order, Actors.of(batch, mask)
-        if isinstance(fence, ProxyFence) and fence.proxy == "tmem":
-            order.clocks.expand()
-            order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[str(fence.side)])
-        elif order.stores is not None:
+        order, who = self.orders[batch.wave], Actors.of(batch, mask)
+        if isinstance(fence, Fence) and fence.scope == "warp":
+            order.clocks.learn(who, order.clocks.published(who))
+            return
+        if isinstance(fence, Fence):
+            sem = "" if fence.only == "mbarrier.init" else str(fence.sem)
+            if fence.scope != "cta":
+                order.protocol.fenced(who)
+        else:
+            sem = str(fence.side)  # of a pair: each is a fence of that kind too
+            if fence.proxy == "tmem":
+                order.clocks.expand()
+                order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[sem])
+                return
+        self.locations.awake |= bool(sem)
+        if sem in ACQUIRES:
+            self.locations.fenced(order.clocks, who, str(fence.scope), of_shared=fence.is_of_shared)
+        if order.stores is not None:
             order.stores.fenced(who, fence)
-        if isinstance(fence, Fence) and fence.scope != "cta":
-            order.protocol.fenced(who)
-        if isinstance(fence, Fence) and fence.only != "mbarrier.init":
-            self.locations.awake = True
-            if fence.sem in ACQUIRES:
-                self.locations.fenced(order.clocks, who, str(fence.scope))
-            if fence.sem in RELEASES:
-                order.fences.passed(who, str(fence.scope))
+        if sem in RELEASES:
+            order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared)
 
     # m-barriers
 
@@ -285,7 +257,7 @@ class Order(Check):
         if signal.kind == "bytes":
             return
         self._expand(batch.wave)
-        order = batch.wave.order
+        order = self.orders[batch.wave]
         signals = signals_of(batch, mask, barrier, found if signal.kind == "arrive" else None)
         if signal.kind == "init":
             order.phases.forget(signals)
@@ -304,27 +276,26 @@ class Order(Check):
             for those, known in order.phases.over(signals, wide=signal.scope != "cta"):
                 self._waited(batch.wave, signals.who[those], known, signal)
 
-    def _mbarrier(self, offset: int) -> str:
-        return element_text(self.program, self.program.places.shared_at(offset), offset)
-
     def _arrived(self, wave: Wave, signals: Signals, signal: Signal, at: Span | None) -> None:
-        order = wave.order
+        order = self.orders[wave]
         wide = signal.scope != "cta"
         known = order.clocks.published(signals.who)
+        after = known.threads
         if signal.sem == "relaxed":
             known = known.of_execution()
             for k in range(len(signals.who)):
-                for pattern in self._fenced_before(wave, signals.who, k):
+                for pattern in order.fences.before(signals.who, k):
                     one = np.array([k])
-                    order.phases.arrived(signals[one], pattern.known, wide=wide and pattern.scope != "cta")
-        self._check_seen(wave, signals, order.phases.arrived(signals, known, wide=wide), at)
+                    order.phases.arrived(signals[one], pattern.known, after, wide=wide and pattern.scope != "cta")
+        self._check_seen(wave, signals, order.phases.arrived(signals, known, after, wide=wide), at)
 
     def _check_seen(self, wave: Wave, signals: Signals, early: Ints, at: Span | None, who: str = "") -> None:
         """A phase is seen over by somebody before anyone arrives for the next."""
         for k in early.tolist():
             offset = int(signals.offset[k])
+            name = element_text(self.program, self.program.places.shared_at(offset), offset)
             raise SimulationError(
-                f"an arrival at {self._mbarrier(offset)} for its next phase, and nobody has seen the last one over",
+                f"an arrival at {name} for its next phase, and nobody has seen the last one over",
                 given=who or f"CTA {wave.cta_name(int(signals.who.rows[k]))}, warp {int(signals.who.warps[k])}",
                 allowed="as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
                 hint="a wait for the last phase before it; or mbarrier.init with the count of all that arrive",
@@ -332,7 +303,7 @@ class Order(Check):
             )
 
     def _waited(self, wave: Wave, who: Actors, known: Known, signal: Signal) -> None:
-        order = wave.order
+        order = self.orders[wave]
         if signal.sem != "relaxed":
             order.clocks.learn(who, known)
             return
@@ -345,10 +316,13 @@ class Order(Check):
     # Asynchronous operations
 
     def issued(self, operation: Operation) -> None:
-        order = operation.batch.wave.order
+        order = self.orders[operation.batch.wave]
         operations = order.operations
         assert operations is not None
         self._expand(operation.batch.wave)
+        key, unseen = (str(operation.instruction.at), ""), ""
+        if order.stores is not None and key not in self.warned:
+            unseen = next(order.stores.unseen_by(operation, operations, self.program), "")
         if operation.is_commit:
             operations.commit(operation)
         else:
@@ -357,44 +331,51 @@ class Order(Check):
         for one in operation.touched:
             for access in places_of(self, operation, one):
                 self._meet(access)
-        key = (str(operation.instruction.at), "")
-        for words in order.stores.unseen_by(operation, self.program) if order.stores and key not in self.warned else ():
-            if key not in self.warned:
-                self.warned.add(key)
-                operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {words}")
+        if unseen:
+            self.warned.add(key)
+            operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {unseen}")
 
     def completing(self, operation: Operation) -> None:
         """A commit reports, to whoever sees the phase over, what its thread had issued before; a signal its own."""
         wave = operation.batch.wave
-        operations = wave.order.operations
-        if operations is None or (known := operations.committed.pop(operation.number, None)) is None:
+        operations = self.orders[wave].operations
+        if operations is None or operation.number not in operations.committed:
             return
+        known, after = operations.committed.pop(operation.number), operations.issued.pop(operation.number)
         for one in operation.signals:
             assert isinstance(one.effect, Signal)
             if one.effect.at_issue:
                 continue
             signals = arrivals_of(wave, operation.issuers.rows[one.issuer], one.rows, one.at)
-            early = wave.order.phases.arrived(signals, known[one.issuer], wide=True)
+            signals, given, reach = together(signals, known[one.issuer], after[one.issuer])
+            early = self.orders[wave].phases.arrived(signals, given, reach, wide=True)
             if one.effect.kind == "arrive":
-                who = operation.who(int(one.issuer[0]))
-                self._check_seen(wave, signals, early, operation.instruction.at, who)
+                self._check_seen(wave, signals, early, operation.instruction.at, operation.who(int(one.issuer[0])))
 
     def awaited(self, wave: Wave, waiting: Waiting) -> None:
-        if wave.order.operations is not None:
-            awaited(self, wave.order.operations, waiting)
+        operations = self.orders[wave].operations
+        if operations is not None:
+            awaited(self, operations, waiting)
 
     def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
-        if wave.order.operations is not None and wave.order.operations.parts:
-            check_freed(wave.order.operations, place, taken, at)
+        operations = self.orders[wave].operations
+        if operations is not None and operations.parts:
+            check_freed(operations, place, taken, at)
 
     def ended(self, wave: Wave) -> None:
-        wave.order.protocol.closed()
+        order = self.orders.pop(wave)
+        order.phases.closed()
+        self.doubtful |= order.phases.overtaken
+        order.protocol.closed()
 
     def stuck(self, wave: Wave) -> str:
-        operations = wave.order.operations
+        operations = self.orders[wave].operations
         if operations is None:
             return ""
         ideas = (
             missing_commit(operations, each, int(each.operation.issuers.rows[0])) for each in operations.parts.values()
         )
         return next(filter(None, ideas), "")
+
+
+register("races", "accesses to one place, one of them a write, that nothing orders", Order)

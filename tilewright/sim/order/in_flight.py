@@ -12,15 +12,15 @@ from tilewright.sim.machine.masks import Mask, spread
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.clocks import SEEN
 from tilewright.sim.order.missing import missing_step
-from tilewright.sim.order.operations import Operations, Stretch, along, keeps_order
+from tilewright.sim.order.operations import Operations, Stretch, along, keeps_order, stretches_of
 from tilewright.sim.order.operations import Part as Issued
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.pending import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.actors import Ints
 
 __all__ = ["check_abroad", "check_in_flight", "check_shared"]
 
@@ -36,7 +36,13 @@ def check_in_flight(known: Operations, used: Stretch, batch: Look, mask: Mask, s
         waiting = loading.warps[batch.ctas, batch.warps] & mask.full.any(-1)
         if not waiting.any() or (issuing is not None and keeps_order(loading.operation, issuing)):
             continue
-        held = [(one, fills) for one, fills in loading.stretches() if (site.write or fills) and used.overlaps(one)]
+        issue = loading.operation.form.issue
+        alone = issue is not None and issue.fenced and issuing is None
+        held = [
+            (one, fills)
+            for one, fills in stretches_of(loading.operation)
+            if (site.write or fills or alone) and used.overlaps(one)
+        ]
         if not held:
             continue
         rows, warps = batch.rows_and_warps(waiting)

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.order.actors import Actors, Ints
+from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Fences, Pattern
 from tilewright.sim.order.clocks import Clocks, Far, Known, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.sim.machine.masks import Bools
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.order.places import Access
 
 __all__ = ["Locations", "holds"]
@@ -81,11 +82,10 @@ class Locations:
         self.awake = True
         if site.write:
             self.memories.add(places.name)
-        every = list(_threads(access))
-        if access.batch.wave.run.backwards:
-            every.reverse()
-        for _, threads in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
-            self._of_warp(access, fences, list(threads))  # they have no order among themselves
+        threads = list(_threads(access))
+        every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
+        for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
+            self._of_warp(access, fences, list(warp))  # they have no order among themselves
 
     def _of_warp(self, access: Access, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
         site, clocks = access.site, access.clocks
@@ -156,8 +156,11 @@ class Locations:
         if released or found is not None:
             self._at[access.where] = _Location(access.scope, access.cta, access.width, _merged(released))
 
-    def fenced(self, clocks: Clocks, who: Actors, scope: str) -> None:
-        """Lanes have passed a fence that acquires: what they have observed comes before them now."""
+    def fenced(self, clocks: Clocks, who: Actors, scope: str, *, of_shared: bool) -> None:
+        """Lanes have passed a fence that acquires: what they have observed comes before them now.
+
+        of_shared: as to shared memory alone.
+        """
         size = clocks.wave.run.cluster_ctas
         for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
             cta = row + clocks.wave.first
@@ -165,7 +168,8 @@ class Locations:
                 lanes = pattern.lanes & who.lanes[k]
                 mutual = holds(pattern.scope, pattern.cta, cta, size) and holds(scope, cta, pattern.cta, size)
                 if lanes.any() and mutual:
-                    clocks.learn(Actors(who.rows[k : k + 1], who.warps[k : k + 1], lanes[None]), pattern.known)
+                    known = clocks.about_shared(pattern.known) if of_shared else pattern.known
+                    clocks.learn(Actors(who.rows[k : k + 1], who.warps[k : k + 1], lanes[None]), known)
 
 
 def _merged(patterns: list[Pattern]) -> list[Pattern]:

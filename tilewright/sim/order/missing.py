@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
+from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence, RegisterFence
 from tilewright.sim.order.clocks import HEARD, SEEN
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def _named(group: str, *, waits: bool) -> str:
     return ""
 
 
-def fence_name(wanted: Fence | ProxyFence) -> str:
+def fence_name(wanted: Fence | ProxyFence | RegisterFence) -> str:
     """``T.ptx.fence.proxy_async``: the instruction that is this fence."""
     for name, row in INSTRUCTIONS.items():
         for form in row.forms:

@@ -18,12 +18,11 @@ from tilewright.sim.order.operations import actors_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools
     from tilewright.sim.machine.pending import Operation, Waiting
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.actors import Ints
     from tilewright.sim.order.engine import Order
     from tilewright.sim.order.operations import Operations
     from tilewright.sim.order.places import Access, Places
@@ -35,7 +34,7 @@ def places_of(order: Order, operation: Operation, one: Touched, which: Bools | N
     """What some actors of an operation touch, all for None, as if they did so themselves, now."""
     if one.space == "tmem" or not one.touches.any():
         return
-    batch, clocks = operation.batch, operation.batch.wave.order.clocks
+    batch, clocks = operation.batch, order.orders[operation.batch.wave].clocks
     chosen = np.ones(len(actors_of(operation)[0]), np.bool_) if which is None else which
     for place, places, part in _memories(order, batch, one):
         pitch = places.pitch if one.space == "shared" and places.is_global else 0
@@ -52,7 +51,7 @@ def _memories(order: Order, batch: Batch, one: Touched) -> Iterator[tuple[Place,
         shared = order.program.places
         low, high = int(one.at[one.touches].min()), int(one.at[one.touches].max()) + one.width
         place = shared.shared_at(low)
-        yield place if high <= place.start + place.nbytes else shared.arena, batch.wave.order.shared, one
+        yield place if high <= place.start + place.nbytes else shared.arena, order.orders[batch.wave].shared, one
         return
     for window, there in one.windows():
         if order.is_written(window):
@@ -73,13 +72,13 @@ def awaited(order: Order, operations: Operations, waiting: Waiting) -> None:
 
 
 def _did(order: Order, operation: Operation, one: Touched, over: Bools) -> None:
-    stores = operation.batch.wave.order.stores
+    stores = order.orders[operation.batch.wave].stores
     for access in places_of(order, operation, one, over):
         access.places.remember(access, reads=not one.writes)
         if one.writes:
             access.places.write(access)
         if one.writes and one.space == "shared" and stores is not None and one.proxy == "generic":
-            stores.stored(access.batch, access.mask, access.at)
+            stores.accessed(access.site, access.batch, access.mask, access.at)
 
 
 def _accesses(

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.tmem import table_of_cells
+from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import arrivals_of
-from tilewright.sim.order.clocks import OFFERED, ORDERED, SEEN, Clocks, Known, told
+from tilewright.sim.order.clocks import OFFERED, ORDERED, SEEN, Clocks, Known, Times, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,13 +28,12 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.instructions import Instruction
-    from tilewright.sim.machine.masks import Bools
     from tilewright.sim.machine.pending import Operation, Waiting
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.actors import Ints
 
-__all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "along", "keeps_order"]
+__all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "along", "keeps_order", "stretches_of"]
 
 
 @dataclass(eq=False)
@@ -49,6 +49,11 @@ class Part:
     def is_alone(self) -> bool:
         """Issued by one thread, not by a warp together."""
         return self.operation.issuers.lanes == 1
+
+    @property
+    def writes_shared_as_threads_do(self) -> bool:
+        """Does it write shared memory through the generic proxy?"""
+        return any(one.space == "shared" and one.proxy == "generic" for one in self.operation.writes)
 
     @property
     def warp(self) -> int:
@@ -104,14 +109,11 @@ class Loading:
     parts: list[Part]
     warps: Bools
 
-    def stretches(self) -> Iterator[tuple[Stretch, bool]]:
-        """The registers themselves; are they written?"""
-        now, row = self.operation, self.operation.instruction
-        for files, starts, written in ((row.sinks, now.sinks, True), (row.sources, now.held, False)):
-            for file, address in zip(files, starts, strict=True):
-                reach = file.width * (file.count if file.run else 1)
-                for place, start in zip(file.places, [address] if file.run else list(address), strict=False):
-                    yield Stretch(place.name, start, reach), written
+
+def stretches_of(operation: Operation) -> Iterator[tuple[Stretch, bool]]:
+    """The registers that an operation goes on using; are they written?"""
+    for place, start, nbytes, written in operation.registers():
+        yield Stretch(place.name, start, nbytes), written
 
 
 def actors_of(operation: Operation) -> tuple[Ints, Ints, Ints]:
@@ -129,7 +131,8 @@ class Operations:
     writers, readers: (CTAs, columns, lanes), who wrote a cell last, and who in each warpgroup has read it since.
     holders: for each warp that copies, (CTAs, units) who reads a unit of shared memory last; filling: who writes it.
     spans: of operations on shared memory, their first and last byte. abroad: those on global memory. unseen: those that
-    somebody has not waited for, and who, (n, lanes). committed: what commits, or signals of their own, will publish.
+    somebody has not waited for, and who, (n, lanes). committed: what commits, or signals of their own, will publish;
+    issued: what their threads came after.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -147,6 +150,7 @@ class Operations:
         self.loading: list[Loading] = []
         self.unseen: list[tuple[Operation, Ints, Bools]] = []
         self.committed: dict[int, Known] = {}
+        self.issued: dict[int, Times] = {}
         self.commits: list[Commit] = []
         self._free = list(range(clocks.parts.shape[-1] - 1, 0, -1))
 
@@ -195,9 +199,11 @@ class Operations:
         """(n, numbers): the parts of a group that each of these threads has issued alone."""
         found = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.bool_)
         own = [part for part in self.parts.values() if part.is_alone and part.operation.group == group]
-        key = np.array([part.rank * 1024 + part.thread for part in own])
-        if own:
-            found[:, [part.number for part in own]] = (self.ranks[rows] * 1024 + threads)[:, None] == key
+        issued: dict[int, list[int]] = {}
+        for part in own:
+            issued.setdefault(part.rank * 1024 + part.thread, []).append(part.number)
+        for k, key in enumerate((self.ranks[rows] * 1024 + threads).tolist()):
+            found[k, issued.get(key, [])] = True
         return found
 
     def _make_room(self, wanted: int) -> None:
@@ -244,6 +250,7 @@ class Operations:
         mine = np.where(self._of_threads(rows, threads, commit.group), SEEN, 0).astype(np.uint8)
         flags = told(np.asarray(flags | mine | (flags | mine) << 1 & OFFERED, np.uint8))
         nothing = np.zeros((len(rows), self.clocks.width), np.int32)
+        self.issued[commit.number] = self.clocks.published(Actors.threads(rows, threads)).threads
         self.committed[commit.number] = Known(nothing, flags, self.clocks.cluster_of(rows))
         first = commit.signals[-1]
         parity = int(arrivals_of(self.wave, *([each[:1] for each in (first.rows, first.rows, first.at)])).phase[0]) % 2
@@ -257,6 +264,8 @@ class Operations:
         number, _, _ = actors_of(operation)
         flags[number, own] = SEEN
         nothing = np.zeros((len(rows), self.clocks.width), np.int32)
+        issuers = Actors.threads(rows, operation.issuers.threads)
+        self.issued[operation.number] = self.clocks.published(issuers).threads
         self.committed[operation.number] = Known(nothing, flags, self.clocks.cluster_of(rows))
 
     def awaited(self, waiting: Waiting) -> Iterator[tuple[Operation, Ints, Bools]]:
@@ -306,8 +315,7 @@ class Operations:
     def are_ordered(self, number: int, now: Operation, own: Ints) -> Bools:
         """Of each actor of an operation: does a part come before it?
 
-        Some kinds of one thread keep their order by themselves, and what a thread itself has seen complete is; an
-        operation reads before it writes.
+        Some kinds of one thread keep their order by themselves; an operation reads before it writes.
         """
         _, rows, threads = actors_of(now)
         flags = self.clocks.parts[rows, self.knowers(now), number]
@@ -315,14 +323,16 @@ class Operations:
         earlier = self.parts.get(number)
         if earlier is not None and earlier.is_alone and now.issuers.lanes == 1:
             same = (threads == earlier.thread) & (self.ranks[rows] == earlier.rank)
-            in_order |= np.asarray(same & (keeps_order(earlier.operation, now.instruction) | (flags & SEEN != 0)))
+            in_order |= np.asarray(same & keeps_order(earlier.operation, now.instruction))
         return in_order
 
 
 def keeps_order(earlier: Operation, now: Instruction) -> bool:
     """Does an operation come first without anyone's waiting, where the same one issues both?"""
-    issue = now.bound.form.issue
-    return issue is not None and earlier.instruction.bound.instruction.name in issue.in_order_after
+    issue, before, after = now.bound.form.issue, earlier.instruction.bound, now.bound
+    if issue is None or before.instruction.name not in issue.in_order_after:
+        return False
+    return all(before.mods.get(name) == after.mods.get(name) for name in issue.alike)
 
 
 def along(numbers: Ints, like: Ints) -> Ints:

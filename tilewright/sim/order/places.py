@@ -4,7 +4,7 @@ A place is as wide as the narrowest access of the kernel there, and has two tags
 read since. A tag is a number: time, CTA of the grid (where memory is global), whether several threads did so that do
 not know each other, and the thread. An access at a time that everyone knows cannot race; most are waved through by
 comparing one number per buffer. An access is written down late, when somebody has to look at it: where barriers stand
-between them, that is never.
+between them, or nobody comes to the same place, that is never. Until then one byte for each place says that it is late.
 """
 
 from __future__ import annotations
@@ -18,31 +18,34 @@ from numpy.typing import NDArray
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.masks import spread
-from tilewright.sim.machine.memory import Block
+from tilewright.sim.machine.memory import UNITS, WIDEST, Block
 from tilewright.sim.machine.sites import harmless
 from tilewright.sim.order.clocks import Clocks, Times
-from tilewright.sim.order.records import Log, Record
+from tilewright.sim.order.records import Candidates, Log, Record
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.actors import Ints
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 
-__all__ = ["CTA", "MANY", "THREAD", "Access", "Candidates", "Places"]
+__all__ = ["CTA", "CTA_BITS", "MANY", "THREAD", "Access", "Places", "bound_of"]
 
 THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; did several; bits below the CTA
 CTA_BITS = 23
 MOST_LATE = 64  # reads that are not written down yet
+NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen: one is made for each access of a kernel
 class Access:
-    """look, mask: how to look at the tags. at: the bytes. where, width: the tags of each lane. time: of its record."""
+    """look, mask: how to look at the tags. at: the bytes. time: of its record. also: blocks of the clocks' columns that
+    count as known, beside the first.
+    """
 
     places: Places
     clocks: Clocks
@@ -51,9 +54,8 @@ class Access:
     look: Look
     mask: Mask
     at: Address
-    where: Address
-    width: int
     time: int
+    also: tuple[int, ...] = ()
 
     def tags(self) -> Tags:
         """What each lane leaves behind, (CTAs or 1, warps, 32)."""
@@ -65,9 +67,9 @@ class Access:
             own = own | (self.batch.rows(1) + self.batch.wave.first) << CTA
         return own.astype(self.places.tag)
 
-    def bound(self) -> Ints:
-        """Up to when each warp knows everyone of its CTA, (CTAs or 1, warps, 1, 1)."""
-        return np.asarray(self.clocks.known_warps(self.look).min(-1)[..., None, None], np.int64)
+    def known(self) -> Times:
+        """(CTAs or 1, warps, warps): up to when each warp knows each other of its CTA."""
+        return self.clocks.known_warps(self.look)
 
     def load(self, block: Block) -> Tags:
         """The tags in a block, (CTAs or 1, warps or 1, 32 or 1, tags of an access)."""
@@ -76,17 +78,43 @@ class Access:
 
     def store(self, block: Block, tags: Tags, mask: Mask | None = None) -> None:
         """One tag for each lane, everywhere in what it touches."""
-        count = self.width // self.places.tag.itemsize
-        if count > 1:
-            wide = np.ascontiguousarray(np.broadcast_to(tags[..., None], (*tags.shape, count)))
+        if self.grains > 1:
+            wide = np.ascontiguousarray(np.broadcast_to(tags[..., None], (*tags.shape, self.grains)))
             tags = wide.view(block.view(self.width).dtype)[..., 0]
         where = self.where if mask is None else harmless(self.where, mask)
         block.store(self.look, where, self.width, tags, mask or self.mask)
 
+    @property
+    def grains(self) -> int:
+        """Places that each lane touches."""
+        return self.site.width // self.places.grain
+
+    @property
+    def where(self) -> Address:
+        """The tags of each lane."""
+        return _scaled(self.at, self.places.grain, self.places.tag.itemsize)
+
+    @property
+    def width(self) -> int:
+        """Bytes of these tags."""
+        return self.grains * self.places.tag.itemsize
+
+    def is_aligned(self) -> bool:
+        """Is each lane's address a multiple of the width?"""
+        return not self.at.bits & (self.site.width - 1)
+
+    def marks(self) -> tuple[NDArray[np.generic], Ints]:
+        """The marks of late writes in items as wide as this access, which is aligned, and the items that it touches."""
+        rows, pitch = self.places.late.shape
+        width = self.site.width
+        shift = width.bit_length() - 1
+        first, items = self.at.units(self.look, shift, pitch // self.grains if rows > 1 else 0)
+        return self.places.late.reshape(-1).view(UNITS[self.grains])[first:], items
+
     def is_one_to_one(self) -> bool:
         """Do surely no two lanes touch one place?"""
-        pitch = self.places.writers.pitch if self.places.writers.rows > 1 else 0
-        return not self.where.bits & (self.width - 1) and self.where.is_one_to_one(self.look, pitch)
+        rows, pitch = self.places.late.shape
+        return self.is_aligned() and self.at.is_one_to_one(self.look, pitch * self.places.grain if rows > 1 else 0)
 
     def lost(self, block: Block, tags: Tags) -> Bools | None:
         """The lanes whose tags, just stored, another lane of the same statement has overwritten."""
@@ -126,29 +154,6 @@ class Access:
         return bool(same[np.broadcast_to(racing, self.batch.shape)].all())
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Candidates:
-    """Earlier accesses that may race, n of them. cta, warp, lane, unit: where in the access that finds them."""
-
-    cta: Ints
-    warp: Ints
-    lane: Ints
-    unit: Ints
-    tags: Ints
-
-    def __getitem__(self, which: Bools) -> Candidates:
-        return Candidates(*(part[which] for part in (self.cta, self.warp, self.lane, self.unit, self.tags)))
-
-    def __len__(self) -> int:
-        return len(self.tags)
-
-    def lanes(self, access: Access) -> Bools:
-        """The lanes of the access that have any."""
-        found = np.zeros(access.look.shape, np.bool_)
-        found[self.cta, self.warp, self.lane] = True
-        return found
-
-
 class Places:
     """The tags of a wave's shared memory, or of a global buffer. grain: bytes that share a tag.
 
@@ -161,6 +166,7 @@ class Places:
         self.name = name
         self.grain = grain
         self.is_global = is_global
+        self.is_shared = not is_global or pitch < 1 << 62
         self.tag = np.dtype(np.uint64 if is_global else np.uint32)
         self.shift = CTA + (CTA_BITS if is_global else 0)
         self.nbytes = nbytes
@@ -170,18 +176,26 @@ class Places:
         self.read: dict[str, Times] = {}
         self.has_strong = False  # any strong accesses?
         self.log = Log()
-        self._late: list[tuple[Access, Ints]] = []  # reads to write down, and what the readers knew then
+        self._late: list[tuple[Access, Times]] = []  # reads to write down, and what the readers knew then
         self._late_writes: list[Access] = []
-        self._spans = {True: (1 << 62, -1), False: (1 << 62, -1)}  # of bytes that were written, that were read
+        self.late = self._marks(1)  # for each place: was it written since the last turn, and the tag not?
+        self._turn = 1
+        self._marked = 0  # late writes that are marked there
+        self._late_span = NOWHERE  # of their bytes
+        self._spans = {True: NOWHERE, False: NOWHERE}  # of bytes that were written, that were read
 
     def _block(self, rows: int) -> Block:
         return Block.zeros(rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
+
+    def _marks(self, rows: int) -> NDArray[np.uint8]:
+        return np.zeros((rows, -(-max(self.nbytes, 1) // WIDEST) * WIDEST // self.grain), np.uint8)
 
     def expand(self, ctas: int) -> None:
         """From now on every CTA has tags of its own."""
         if not self.is_global and self.writers.rows == 1 and ctas > 1:
             self._write_all_down()
             self.writers, self.readers = self.writers.expanded(ctas), self.readers.expanded(ctas)
+            self.late = self._marks(ctas)
 
     def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
         if self.is_global or batch.wave.ctas == 1 or self.writers.rows > 1:
@@ -199,9 +213,8 @@ class Places:
         clocks.now += 1
         if self.tag.itemsize == 4 and clocks.now >> 32 - self.shift:
             self._widen()
-        width = self.tag.itemsize * (site.width // self.grain)
-        where = _scaled(at, self.grain, self.tag.itemsize)
-        return Access(self, clocks, site, batch, look, active, at, where, width, clocks.now)
+        also = clocks.of_shared if self.is_shared else ()
+        return Access(self, clocks, site, batch, look, active, at, clocks.now, also)
 
     def _widen(self) -> None:
         """Times have outgrown the tags."""
@@ -220,27 +233,41 @@ class Places:
         if self.is_global:
             low, high = self._spans[latest is self.written]
             return access.at.lo <= high and access.at.hi + access.site.width > low
-        name = access.site.line.buffer
-        arena = access.batch.wave.run.places.arena.name
-        if name == arena and not self.is_global:  # a pointer of run time may have touched any
-            found = np.max(list(latest.values()), axis=0) if latest else None
-        else:
-            found = latest.get(name)
-            if arena in latest and found is not None:
-                found = np.maximum(found, latest[arena])
-            elif arena in latest:
-                found = latest[arena]
-        if found is None:
+        name, arena = access.site.line.buffer, access.batch.wave.run.places.arena.name
+        names = latest if name == arena else (name, arena)  # a pointer of run time may have touched any
+        times = [latest[each] for each in names if each in latest]
+        if not times:
             return False
+        found = np.max(times, axis=0) if len(times) > 1 else times[0]
         clocks = access.clocks
         return bool(found.max() > clocks.floor and (clocks.known_warps(access.look) < found).any())
 
     def writes_before(self, access: Access) -> Candidates | None:
         """Of the last writes where an access is, those that are not surely ordered before it."""
-        if not self._may_race(access, self.written):
-            return None
-        self._settle_writes()
-        return self._candidates(access, self.writers)
+        if self._late_writes and self._meets_late(access):
+            self._settle_writes()
+        return self._candidates(access, self.writers) if self._may_race(access, self.written) else None
+
+    def _meets_late(self, access: Access) -> bool:
+        """May an access touch what a late write does?"""
+        if not access.is_aligned() or (not self.is_global and self._late_writes[-1].time <= access.clocks.floor):
+            return True
+        low, high = self._late_span
+        if access.at.lo >= high or access.at.hi + access.site.width <= low:
+            return False
+        for late in self._late_writes[self._marked :]:
+            self._mark_late(late)
+        self._marked = len(self._late_writes)
+        marks, items = access.marks()
+        return bool((marks.take(items).view(np.uint8) == self._turn).any())
+
+    def _mark_late(self, access: Access) -> None:
+        marks, items = access.marks()
+        shape = access.look.shape if len(self.late) > 1 or self.is_global else (1, *access.look.shape[1:])
+        items = spread(items, shape).reshape(-1)
+        if access.mask.array is not None:
+            items = items.take(access.mask.flat)
+        marks[items] = np.full(access.grains, self._turn, np.uint8).view(marks.dtype)[0]
 
     def reads_before(self, access: Access) -> Candidates | None:
         """The same of the last reads."""
@@ -251,7 +278,7 @@ class Places:
 
     def _candidates(self, access: Access, block: Block) -> Candidates | None:
         tags = access.load(block)
-        late = tags >> self.shift > access.bound()
+        late = tags >> self.shift > bound_of(access.known())
         if self.is_global:
             ctas = access.batch.rows(1) + access.batch.wave.first
             late = (tags != 0) & (late | (tags >> CTA & (1 << CTA_BITS) - 1 != ctas[..., None]))
@@ -282,13 +309,15 @@ class Places:
 
     def write(self, access: Access) -> tuple[Bools, Ints] | None:
         """Writes an access down; returns lanes that another lane of it has overwritten, and what is there now."""
-        self._latest(access, self.written)
         if access.is_one_to_one():
             self._late_writes.append(access)
+            low, high = self._late_span
+            self._late_span = min(low, access.at.lo), max(high, access.at.hi + access.site.width)
             if len(self._late_writes) >= MOST_LATE:
                 self._settle_writes()
             return None
         self._settle_writes()
+        self._latest(access, self.written)
         tags = np.broadcast_to(access.tags(), access.look.shape)
         access.store(self.writers, tags)
         lost = access.lost(self.writers, tags)
@@ -312,7 +341,7 @@ class Places:
         self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at))
         if reads:
             self._latest(access, self.read)
-            self._late.append((access, access.bound()))
+            self._late.append((access, access.known()))
             if len(self._late) >= MOST_LATE:
                 self._settle_reads()
 
@@ -322,16 +351,22 @@ class Places:
 
     def _settle_writes(self) -> None:
         late, self._late_writes = self._late_writes, []
+        self._late_span, marked, self._marked = NOWHERE, self._marked, 0
+        if marked:
+            self._turn = self._turn % 255 + 1
+            if self._turn == 1:
+                self.late[...] = 0
         for access in late:
             if self.is_global or access.time > access.clocks.floor:
+                self._latest(access, self.written)
                 access.store(self.writers, np.broadcast_to(access.tags(), access.look.shape))
 
     def _settle_reads(self) -> None:
         """Writes late reads down, without those that everyone knows."""
         late, self._late = self._late, []
-        for access, bound in late:
+        for access, known in late:
             if self.is_global or access.time > access.clocks.floor:
-                self._read(access, bound)
+                self._read(access, bound_of(known))
 
     def _read(self, access: Access, bound: Ints) -> None:
         """Where a reader does not know of the last one, or two read at once, the tag says that there are many."""
@@ -346,6 +381,11 @@ class Places:
         lanes = np.broadcast_to((others | differs).any(-1), access.look.shape)
         if lanes.any():
             self._store_many(access, self.readers, tags, lanes)
+
+
+def bound_of(known: Times) -> Ints:
+    """Up to when each warp knows everyone of its CTA, (CTAs or 1, warps, 1, 1)."""
+    return np.asarray(known.min(-1)[..., None, None], np.int64)
 
 
 def _scaled(at: Address, grain: int, tag_bytes: int) -> Address:

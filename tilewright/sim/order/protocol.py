@@ -12,14 +12,14 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Fence
-from tilewright.sim.checks.coordinates import element_text
+from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.order.missing import fence_name
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.masks import Bools
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.pending import Operation
-    from tilewright.sim.order.actors import Actors, Ints
+    from tilewright.sim.order.actors import Actors
     from tilewright.sim.order.channels import Signals
     from tilewright.sim.order.clocks import Clocks
 
@@ -31,8 +31,8 @@ INIT = Fence("release", "cluster", "mbarrier.init")
 
 @dataclass(eq=False, slots=True)
 class Made:
-    """An m-barrier that is alive: who made it and when. fenced: for the cluster; shown: at a barrier of the cluster.
-    known_by: warps of its CTA that come after that.
+    """An m-barrier that is alive: who made it and when. fenced: for the cluster; shown: at a barrier of the cluster;
+    known: warps and their lanes that surely came after.
     """
 
     thread: int
@@ -40,7 +40,7 @@ class Made:
     fenced: bool = False
     told: bool = False
     shown: bool = False
-    known_by: set[int] = field(default_factory=set)
+    known: set[tuple[int, bytes]] = field(default_factory=set)
 
 
 @dataclass(eq=False, slots=True)
@@ -142,12 +142,11 @@ class Protocol:
 
     def signalled(self, signals: Signals, at: Span | None) -> None:
         """Arrivals come after the m-barrier was made, of the own CTA or of another one."""
-        self._check_made(signals, "an arrival", at)
         far = np.flatnonzero(signals.home != signals.who.rows)
         for k, row, thread in signals.who[far].each() if len(far) else ():
             home, offset = int(signals.home[far[k]]), int(signals.offset[far[k]])
             made = self.made.get((home, offset))
-            if made is not None and not (made.shown or self._knows(row, thread, home, made)):
+            if made is not None and not self._knows(row, thread, home, made):
                 raise SimulationError(
                     f"an arrival at {self._name(offset)} of another CTA, which may not have initialised it",
                     given=f"{self._who(row, thread)}, at that of CTA {self.wave.cta_name(home)}",
@@ -155,24 +154,6 @@ class Protocol:
                     hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init, before the arrival",
                     at=at,
                 )
-
-    def _check_made(self, signals: Signals, what: str, at: Span | None) -> None:
-        """Whoever uses an m-barrier of its CTA comes after it was made."""
-        for k in np.flatnonzero(signals.home == signals.who.rows).tolist():
-            row, warp, offset = int(signals.who.rows[k]), int(signals.who.warps[k]), int(signals.offset[k])
-            made = self.made.get((row, offset))
-            if made is None or warp == made.thread >> 5 or warp in made.known_by:
-                continue
-            thread = warp * 32 + int(signals.who.lanes[k].argmax())
-            if not (made.shown or self._knows(row, thread, row, made)):
-                raise SimulationError(
-                    f"{what} at {self._name(offset)}, which may not have been initialised",
-                    given=self._who(row, thread),
-                    allowed=f"{what} after the threads have met behind mbarrier.init",
-                    hint="T.cuda.cta_sync() after mbarrier.init",
-                    at=at,
-                )
-            made.known_by.add(warp)
 
     def told(self, operation: Operation) -> None:
         """An operation was issued that will tell m-barriers of other CTAs: have they been made?"""
@@ -193,9 +174,16 @@ class Protocol:
                     )
 
     def _knows(self, row: int, thread: int, home: int, made: Made) -> bool:
+        """Does a thread come after mbarrier.init in the CTA ``home``?"""
+        if made.shown or (row, thread) == (home, made.thread):
+            return True
         rows, knowers = np.array([row]), self.clocks.knower[[thread]]
         ctas = np.array([home + self.wave.first])
-        return bool(self.clocks.knows(rows, knowers, ctas, np.array([made.thread]), np.array([made.time]))[0])
+        return bool(
+            self.clocks.knows(
+                rows, knowers, ctas, np.array([made.thread]), np.array([made.time]), also=self.clocks.of_shared
+            )[0]
+        )
 
     # Other CTAs' memory
 
@@ -209,8 +197,8 @@ class Protocol:
             self.visits.append(Visit(home, row, thread, self.clocks.now, offset, phase, at))
 
     def seen(self, signals: Signals, at: Span | None) -> None:
-        """Threads have seen the phase of arrivals over: they are still there."""
-        self._check_made(signals, "a wait", at)
+        """Threads have seen the phase of arrivals over: they are still there, and so was the m-barrier."""
+        self._looked(signals, at)
         now = {
             (home, offset): phase
             for home, offset, phase in zip(
@@ -223,6 +211,25 @@ class Protocol:
                 for visit in self.visits
                 if visit.phase < 0 or now.get((visit.home, visit.offset), visit.phase) == visit.phase
             ]
+
+    def _looked(self, signals: Signals, at: Span | None) -> None:
+        """Threads wait at m-barriers of their own CTA, which they know to be made."""
+        who = signals.who
+        for k, (home, offset) in enumerate(zip(signals.home.tolist(), signals.offset.tolist(), strict=True)):
+            made = self.made.get((home, offset))
+            key = (int(who.warps[k]), who.lanes[k].tobytes())
+            if made is None or key in made.known:
+                continue
+            for _, row, thread in who[np.array([k])].each():
+                if not self._knows(row, thread, home, made):
+                    raise SimulationError(
+                        f"a wait at {self._name(offset)}, which may not have been initialised",
+                        given=self._who(row, thread),
+                        allowed="a wait after a meeting with the thread of mbarrier.init",
+                        hint="T.cuda.cta_sync() by all warps between mbarrier.init and the wait",
+                        at=at,
+                    )
+            made.known.add(key)
 
     def closed(self) -> None:
         """All CTAs of the wave have ended: has everyone waited, and was who was visited surely there still?"""

@@ -1,63 +1,113 @@
 """Accesses of threads and of asynchronous units to the same shared memory, and the proxy fences between them.
 
-What threads store is seen by the units only after a fence, by the thread itself or by one of the same CTA that comes
-after the store. Practice gets away without it before a copy to tensor memory, so that leaving it out is a warning. An
-m-barrier that a unit arrives at needs a fence as well, after it was made and by anyone of its CTA.
+What threads store is seen by the units of the CTA that has the memory only after a fence there: by the thread itself,
+or by one that comes after the store. What a CTA stored to its own memory a pair of half fences hands on as well: one
+that releases there, and one in any CTA of the cluster that acquires and comes after it. Loads need the same before a
+unit overwrites what they loaded. Practice gets away without all that, so that leaving it out is a warning. An m-barrier
+that a unit arrives at needs a fence as well, after it was made and by anyone of its CTA.
 
 Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy"; "mbarrier.init".
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.isa import Fence, ProxyFence
-from tilewright.sim.checks.coordinates import element_text
+from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.masks import spread
+from tilewright.sim.order.clocks import FENCED, SEEN
 from tilewright.sim.order.missing import fence_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.actors import Actors
     from tilewright.sim.order.channels import Signals
-    from tilewright.sim.order.clocks import Clocks
-    from tilewright.sim.run.program import Program
+    from tilewright.sim.order.clocks import Clocks, Times
+    from tilewright.sim.order.operations import Operations
 
-__all__ = ["Stores"]
+__all__ = ["Stores", "overwrites"]
 
 ASYNC = ProxyFence("async")
 INIT = Fence("release", "cluster", "mbarrier.init")
 UNIT = 16  # bytes of shared memory that are remembered together
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Half:
+    """A fence that releases: of the thread of a CTA, at a time. until: up to when each warp is covered; parts:
+    numbers of operations' parts that are.
+    """
+
+    row: int
+    thread: int
+    time: int
+    until: Times
+    parts: Ints
+
+
+def overwrites(program: Subject) -> bool:
+    """May an operation of the kernel write shared memory through the async proxy?"""
+    touched = (one for bound in program.operations for one in bound.form.touched)
+    return any(one.write and one.space == "shared" and one.proxy == "async" for one in touched)
+
+
 class Stores:
     """What the units may not see yet of what threads stored.
 
-    since: (CTAs, warps, units), the time of a warp's last store there that nobody has fenced; 0 for none. made: (CTAs,
-    words), m-barriers that were made since the last fence.
+    since: (CTAs, warps of the cluster, units), the time of a warp's last store there that nobody has fenced; 0 for
+    none. loaded: the same of loads, where units may overwrite what was loaded. made: (CTAs, words), m-barriers that
+    were made since the last fence.
     """
 
-    def __init__(self, clocks: Clocks) -> None:
+    def __init__(self, clocks: Clocks, *, overwrite: bool) -> None:
         wave = clocks.wave
         self.clocks = clocks
         units = -(-max(wave.run.shared_bytes, 1) // UNIT)
-        self.since = np.zeros((wave.ctas, wave.run.warps, units), np.int32)
+        self.since = np.zeros((wave.ctas, wave.run.cluster_ctas * wave.run.warps, units), np.int32)
+        self.loaded = np.zeros_like(self.since) if overwrite else None
         self.made = np.zeros((wave.ctas, 2 * units), np.bool_)
+        self.halves: list[_Half] = []
 
-    def stored(self, batch: Batch, mask: Mask, at: Address) -> None:
-        """Threads have stored."""
-        active = mask.full
-        rows, own = batch.rows_and_warps(active)
-        units = spread(at.full(), batch.shape)[active] // UNIT
-        inside = units < self.since.shape[-1]
-        self.since[rows[inside], own[inside], units[inside]] = self.clocks.now
+    def _warp(self, rows: Ints, warps: Ints) -> Ints:
+        """The number of warps of CTAs in their cluster."""
+        return np.asarray(self.clocks.wave.rank(rows) * self.clocks.wave.run.warps + warps)
+
+    def _table(self, site: Site) -> NDArray[np.int32] | None:
+        if site.is_signal:
+            return None
+        return self.since if site.write else self.loaded
+
+    def accessed(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        """Threads have touched their own CTA's memory."""
+        if (table := self._table(site)) is not None:
+            rows, own = batch.rows_and_warps(mask.full)
+            self._note(table, (rows, own), rows, spread(at.full(), batch.shape)[mask.full])
+
+    def reached(self, site: Site, batch: Batch, mask: Mask, where: tuple[Ints, Ints]) -> None:
+        """Threads have touched the memory of CTAs of their cluster, ``where``: their rows, and the offsets."""
+        if (table := self._table(site)) is not None:
+            home, offset = where
+            self._note(table, batch.rows_and_warps(mask.full), home[mask.full], offset[mask.full])
+
+    def _note(self, table: NDArray[np.int32], who: tuple[Ints, Ints], home: Ints, offset: Ints) -> None:
+        units = offset // UNIT
+        inside = units < table.shape[-1]
+        table[home[inside], self._warp(*who)[inside], units[inside]] = self.clocks.now
 
     def initialised(self, signals: Signals) -> None:
         """m-barriers were made."""
@@ -69,30 +119,57 @@ class Stores:
             if fence.scope != "cta":
                 self.made[who.rows] = False
             return
-        self.made[who.rows] = False
-        if fence.space == "global":
+        if fence.proxy != "async":
             return
-        published = self.clocks.published(who)
-        first = self.clocks.first_column(who.rows)
-        for k, (row, column) in enumerate(zip(who.rows.tolist(), first.tolist(), strict=True)):
-            own = published.threads[k, column : column + self.clocks.threads]
-            since = self.since[row]
-            since[since <= own.reshape(-1, 32).min(-1)[:, None]] = 0
-            since[int(who.warps[k])] = 0
+        if fence.side == "acquire":
+            self._acquired(who)
+            return
+        until = self.clocks.times_of_shared(self.clocks.published(who)).reshape(len(who), -1, 32).min(-1)
+        until[np.arange(len(who)), self._warp(who.rows, who.warps)] = self.clocks.now
+        seen = self.clocks.flags_of(who.rows, 32 * who.warps + who.lanes.argmax(1)) & SEEN
+        parts = [np.flatnonzero(each) for each in seen]
+        if fence.side == "release":
+            self.clocks.now += 1
+            self.halves += [_Half(row, thread, self.clocks.now, until[k], parts[k]) for k, row, thread in who.each()]
+            return
+        self.made[who.rows] = False
+        for k, row in enumerate(who.rows.tolist() if fence.space != "global" else ()):
+            self._cover(row, until[k], parts[k])
 
-    def unseen_by(self, operation: Operation, program: Program) -> Iterator[str]:
-        """What an operation may not see, in words, and the fence that it lacks."""
+    def _acquired(self, who: Actors) -> None:
+        """Whoever comes after a half that released completes it."""
+        clocks, count = self.clocks, len(who)
+        knowers = clocks.knower[32 * who.warps + who.lanes.argmax(1)]
+        for half in self.halves:
+            cta, thread, time = (np.full(count, of) for of in (half.row + clocks.wave.first, half.thread, half.time))
+            if clocks.knows(who.rows, knowers, cta, thread, time, also=clocks.of_shared).any():
+                self._cover(half.row, half.until, half.parts)
+
+    def _cover(self, row: int, until: Times, parts: Ints) -> None:
+        self.clocks.parts[self.clocks.at(np.array([row])), :, parts[:, None]] |= FENCED
+        for table in (self.since, self.loaded):
+            if table is not None:
+                since = table[row]
+                since[since <= until[:, None]] = 0
+
+    def unseen_by(self, operation: Operation, operations: Operations, program: Subject) -> Iterator[str]:
+        """What an operation that begins now may not see, in words, and the fence that it lacks."""
         for one in operation.touched:
             if one.proxy != "async" or one.space != "shared":
                 continue
-            unfenced = self.since.transpose(0, 2, 1)[one.rows, one.at // UNIT] * one.touches[..., None]
-            if unfenced.any():
-                *where, warp = np.argwhere(unfenced)[0]
-                source = program.places.shared_at(int(one.at[tuple(where)])).name
-                yield (
-                    f"{'overwrites' if one.writes else 'reads'} {source}, stored by warp {warp} without a proxy fence; "
-                    f"{fence_name(ASYNC)}() belongs between the stores and the barrier"
-                )
+            yield from self._unseen_copies(one, operations, program)
+            for table, did, after in (
+                (self.since, "stored", "stores"),
+                (self.loaded if one.writes else None, "loaded", "loads"),
+            ):
+                if table is None:
+                    continue
+                unfenced = table.transpose(0, 2, 1)[one.rows, one.at // UNIT] * one.touches[..., None]
+                if unfenced.any():
+                    *where, writer = map(int, np.argwhere(unfenced)[0])
+                    source = program.places.shared_at(int(one.at[tuple(where)])).name
+                    verb = "overwrites" if one.writes else "reads"
+                    yield f"{verb} {source}, {did} by {self._lacks(int(one.rows[tuple(where)]), writer, after)}"
         for one in operation.signals:
             made = self.made[one.rows, one.at >> 3] & (one.effect.scope != "cta")
             if made.any():
@@ -102,3 +179,27 @@ class Stores:
                     f"arrives at {what}, made without a fence after it; "
                     f"{fence_name(INIT)}() belongs between mbarrier.init and the barrier"
                 )
+
+    def _unseen_copies(self, one: Touched, operations: Operations, program: Subject) -> Iterator[str]:
+        """What operations that are no asynchronous unit's have written, and an m-barrier has told of."""
+        copies = [part.number for part in operations.parts.values() if part.writes_shared_as_threads_do]
+        for rows, units in operations.units_of(one) if copies else ():
+            number = np.where(one.touches, operations.filling[rows, units], 0)
+            unfenced = np.isin(number, copies) & (self.clocks.parts[self.clocks.at(rows), 0, number] & FENCED == 0)
+            if unfenced.any():
+                place = tuple(np.argwhere(unfenced)[0].tolist())
+                part, verb = operations.parts[int(number[place])], "overwrites" if one.writes else "reads"
+                source = program.places.shared_at(int(one.at[place])).name
+                yield (
+                    f"{verb} {source}, written by {part.operation.name} of warp {part.warp} without a proxy fence; "
+                    f"{fence_name(ASYNC)}() belongs after the wait for it"
+                )
+
+    def _lacks(self, row: int, writer: int, after: str) -> str:
+        """Who touched a CTA's memory without a fence, and where that belongs."""
+        wave, fence = self.clocks.wave, fence_name(ASYNC)
+        rank, warp = divmod(writer, wave.run.warps)
+        if rank == wave.rank(row):
+            return f"warp {warp} without a proxy fence; {fence}() belongs between the {after} and the barrier"
+        far = wave.cta_name(row - int(wave.rank(row)) + rank)
+        return f"warp {warp} of CTA {far} without a proxy fence; {fence}() belongs after the barrier, in that CTA"

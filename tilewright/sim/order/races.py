@@ -6,24 +6,29 @@ other thread, of one size. Source: PTX ISA, "Memory Consistency Model: Morally s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.locations import holds
-from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, Candidates
-from tilewright.sim.order.records import Record
+from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, bound_of
+from tilewright.sim.order.records import Candidates, Record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.actors import Ints
     from tilewright.sim.order.places import Places
 
-__all__ = ["Clash", "clash_of", "lost_store"]
+SPAN = 1 << 32  # of places: more than one CTA's shared memory has
+AT_ONCE = 1 << 18  # pairs of accesses
+WIDE = ("gpu", "sys")  # scopes that hold every thread of a grid
+
+__all__ = ["Clash", "clash_of", "clash_with_reads", "lost_store"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -31,7 +36,8 @@ class Clash:
     """A race. lane: (CTA, warp, lane) in the batch of the access. other_cta, other_thread: of the grid, of its CTA.
 
     other: the earlier access, where it is remembered; with_writer: has that written? equal_values: the same, both?
-    at_once: are both of one execution of a statement?
+    at_once: are both of one execution of a statement? loose: does the earlier one, a read, surely come first in
+    practice?
     """
 
     access: Access
@@ -42,6 +48,7 @@ class Clash:
     with_writer: bool
     equal_values: bool
     at_once: bool = False
+    loose: bool = False
 
     @property
     def site(self) -> Site:
@@ -94,14 +101,27 @@ def _pairs(access: Access, found: Candidates) -> _Pairs:
     return _Pairs(row, thread, knower, cta, found.tags >> places.shift, found.tags & THREAD, other)
 
 
+def clash_with_reads(access: Access, found: Candidates) -> Clash | None:
+    """The race of a write with earlier reads that is told; loose, where all of them come first in practice."""
+    clash, _ = clash_of(access, found, with_writer=False)
+    if clash is not None and access.clocks.loose:
+        strict, _ = clash_of(replace(access, also=(*access.also, access.clocks.loose)), found, with_writer=False)
+        return strict or replace(clash, loose=True)
+    return clash
+
+
 def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[Clash | None, Candidates]:
     """The race among candidates that is told, if there is one, and those that are right without being ordered.
 
     One with another warp is told first, as it needs the wider barrier.
     """
     pairs = _pairs(access, found)
-    known = access.clocks.knows(pairs.row, pairs.knower, pairs.other_cta, pairs.other_thread, pairs.time)
+    who = (pairs.row, pairs.knower, pairs.other_cta, pairs.other_thread, pairs.time)
+    known = access.clocks.knows(*who, also=access.also)
     many = found.tags & MANY != 0
+    if with_writer and many.any():
+        known[many] = _are_known_together(access, _select(pairs, many))
+        many &= ~known
     unknown = ~known & ~many
     unordered = found[unknown]
     racing = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
@@ -114,6 +134,18 @@ def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[C
 
 def _select(pairs: _Pairs, which: Bools | Ints) -> _Pairs:
     return _Pairs(*(getattr(pairs, name)[which] for name in _Pairs.__slots__))
+
+
+def _are_known_together(access: Access, pairs: _Pairs) -> Bools:
+    """Which earlier writes are of one weak statement that a warp makes together, and known? Nobody else's is there."""
+    known = np.zeros(len(pairs.row), np.bool_)
+    for time in np.unique(pairs.time).tolist():
+        for record in access.places.log.at(time):
+            if record.site.collective and record.site.sem == "weak":
+                those = np.flatnonzero((pairs.time == time) & record.is_of(pairs.other_cta))
+                one = _select(pairs, those)
+                known[those] = _known_of(access, record, one.row, one.knower, one.other_cta, one.other_thread)
+    return known
 
 
 def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bool) -> Bools:
@@ -160,57 +192,81 @@ def _has_observed(access: Access, lane: tuple[int, int, int], thread: int, other
 
 def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clash | None:
     """Of places that several threads have touched unordered, look at each of their accesses."""
-    pairs = _pairs(access, found)
+    places = access.places
     at = np.broadcast_to(access.at.full(), access.look.shape)[found.cta, found.warp, found.lane]
-    place = at // access.places.grain + found.unit
-    for row, knower in np.unique(np.stack((pairs.row, pairs.knower)), axis=1).T.tolist():
-        mine = np.flatnonzero((pairs.row == row) & (pairs.knower == knower))
-        mine = mine[np.argsort(place[mine], kind="stable")]
-        for record in access.places.log.newest_first():
-            if record.site.write == with_writer:
-                hit = _unordered_in(access, record, _select(pairs, mine), place[mine])
-                if hit is not None:
-                    k, other_cta, other_thread = hit
-                    lane = (int(found.cta[mine[k]]), int(found.warp[mine[k]]), int(found.lane[mine[k]]))
-                    return Clash(access, lane, other_cta, other_thread, record, with_writer, equal_values=False)
+    place = at // places.grain + found.unit
+    pairs = _pairs(access, found)
+    key = place if places.is_global else place + pairs.cta * SPAN
+    order = np.lexsort((pairs.knower, pairs.row, key))
+    order = order[_two_of_each(key[order], pairs.row[order], pairs.knower[order])]
+    low, high = int(place.min()), int(place.max())
+    seen = 0 if places.is_global else int(bound_of(access.known()).min())  # everyone here knows everyone until then
+    mine, key = _select(pairs, order), key[order]
+    for record in places.log.newest_first():
+        if record.time <= seen:
+            break
+        first, last = record.at.lo // places.grain, (record.at.hi + record.site.width) // places.grain
+        if record.site.write != with_writer or last < low or first > high or _is_surely_strong(access, record):
+            continue
+        if (hit := _unordered_in(access, record, mine, key)) is not None:
+            k, other_cta, other_thread = hit
+            lane = (int(found.cta[order[k]]), int(found.warp[order[k]]), int(found.lane[order[k]]))
+            return Clash(access, lane, other_cta, other_thread, record, with_writer, equal_values=False)
     return None
 
 
-def _unordered_in(access: Access, record: Record, mine: _Pairs, place: Ints) -> tuple[int, int, int] | None:
-    """Number among mine, CTA and thread of an access of a record that races with this one. place: ascending."""
-    grain, count = access.places.grain, max(record.site.width // access.places.grain, 1)
-    if record.at.hi // grain + count <= place[0] or record.at.lo // grain > place[-1]:
-        return None
+def _two_of_each(*keys: Ints) -> Bools:
+    """The first two of those that are alike, as sorted: a warp's lane at a place, and one that is another thread."""
+    kept = np.ones(len(keys[0]), np.bool_)
+    kept[2:] = np.any([key[2:] != key[:-2] for key in keys], axis=0)
+    return kept
+
+
+def _is_surely_strong(access: Access, record: Record) -> bool:
+    """Are the two morally strong, whichever threads they are of?"""
+    sites = (access.site, record.site)
+    wide = all(site.sem != "weak" and site.scope in WIDE for site in sites)
+    return wide and access.site.element == record.site.element
+
+
+def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> tuple[int, int, int] | None:
+    """Number among mine, CTA and thread of an access of a record that races with this one. key: ascending."""
+    grain, collective = access.places.grain, access.site.collective or record.site.collective
     ctas, threads, address = record.threads()
-    own = int(mine.cta[0])
-    units = (address // grain)[:, None] + np.arange(count)
-    first = np.minimum(np.searchsorted(place, units), len(place) - 1)
-    hit = place[first] == units
+    units = (address // grain)[:, None] + np.arange(max(record.site.width // grain, 1))
     if not access.places.is_global:
-        hit &= (ctas == own)[:, None]
-    which, unit = np.nonzero(hit)
-    if not len(which):
-        return None
-    k, together = first[which, unit], access.site.collective or record.site.collective
-    same = (ctas[which] == own) & (threads[which] == mine.thread[k]) & (not together)
-    last = np.minimum(k + 1, len(place) - 1)  # another of my lanes at this place?
-    k = np.where(same & (place[last] == place[k]), last, k)
-    same = (ctas[which] == own) & (threads[which] == mine.thread[k]) & (not together)
-    known = _known_of(access, record, mine.row[k], mine.knower[k], ctas[which], threads[which])
-    strong = _are_morally_strong(access, np.full(len(which), own), record, ctas[which])
-    for bad in np.flatnonzero(~known & ~same & ~strong).tolist():
-        return int(k[bad]), int(ctas[which[bad]]), int(threads[which[bad]])
+        units = units + ctas[:, None] * SPAN
+    first, last = np.searchsorted(key, units), np.searchsorted(key, units, "right")
+    hit = np.nonzero(first < last)
+    for which, start, count in _portions(hit[0], first[hit], (last - first)[hit]):
+        each = np.repeat(np.arange(len(which)), count)
+        k = start[each] + np.arange(len(each)) - (np.cumsum(count) - count)[each]
+        theirs, thread, own = ctas[which][each], threads[which][each], mine.cta[k]
+        right = (theirs == own) & (thread == mine.thread[k]) & (not collective)
+        right |= _are_morally_strong(access, own, record, theirs)
+        right |= _known_of(access, record, mine.row[k], mine.knower[k], theirs, thread)
+        if not right.all():
+            bad = np.flatnonzero(~right)
+            told = bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]]))[0]]
+            return int(k[told]), int(theirs[told]), int(thread[told])
     return None
+
+
+def _portions(*found: Ints) -> Iterator[list[Ints]]:
+    """Parts of what was found, of about `AT_ONCE` pairs each. The last of the arrays: how many pairs each is."""
+    parts = int(found[-1].sum()) // AT_ONCE + 1
+    if len(found[-1]):
+        yield from zip(*(np.array_split(each, parts) for each in found), strict=True)
 
 
 def _known_of(access: Access, record: Record, rows: Ints, knowers: Ints, ctas: Ints, threads: Ints) -> Bools:
     """Is what these threads did in a record known? What a warp did together, all of its lanes did."""
     time = np.full(len(rows), record.time)
     if not record.site.collective:
-        return access.clocks.knows(rows, knowers, ctas, threads, time)
+        return access.clocks.knows(rows, knowers, ctas, threads, time, also=access.also)
     known = np.ones(len(rows), np.bool_)
     for lane in range(32):
-        known &= access.clocks.knows(rows, knowers, ctas, threads & ~31 | lane, time)
+        known &= access.clocks.knows(rows, knowers, ctas, threads & ~31 | lane, time, also=access.also)
     return known
 
 
@@ -226,7 +282,7 @@ def _told(access: Access, racing: Candidates, *, with_writer: bool) -> Clash:
         int(pairs.other_thread[k]),
         other,
         with_writer,
-        equal_values=with_writer and access.site.write and access.finds_equal(racing.lanes(access)),
+        equal_values=with_writer and access.site.write and access.finds_equal(racing.lanes(access.look.shape)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,12 +12,12 @@ from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.batch import numbers
 
 if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools, Ints, Shape
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Bools, Mask
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.actors import Ints
 
-__all__ = ["Log", "Record"]
+__all__ = ["Candidates", "Log", "Record"]
 
 REMEMBERED = 4096  # records of one memory
 
@@ -24,33 +25,57 @@ REMEMBERED = 4096  # records of one memory
 class Record:
     """An access as others will want to know of it: where it was, who made it. Holds on to nothing larger."""
 
-    __slots__ = ("at", "first", "mask", "rows", "site", "time", "warps", "whole")
+    __slots__ = ("at", "ctas", "first", "mask", "site", "time", "warps", "whole")
 
     def __init__(self, time: int, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         self.time = time
         self.site = site
-        self.rows, self.warps = numbers(batch.ctas), numbers(batch.warps)
+        self.ctas, self.warps = batch.ctas, batch.warps
         self.whole = batch.wave.ctas
         self.first = batch.wave.first
         self.mask = mask
         self.at = Address(at.start, *at.parts)
 
-    def is_of(self, cta: int) -> bool:
-        """Is a CTA of the grid in the wave that did this?"""
-        return self.first <= cta < self.first + self.whole
+    def is_of(self, ctas: Ints) -> Bools:
+        """Which CTAs of the grid are in the wave that did this?"""
+        return (ctas >= self.first) & (ctas < self.first + self.whole)
 
     def threads(self) -> tuple[Ints, Ints, Ints]:
         """The CTA of the grid, the thread and the address of each that took part."""
-        shape = (len(self.rows), len(self.warps), 32)
+        own = np.array(numbers(self.ctas)), np.array(numbers(self.warps))
+        shape = (len(own[0]), len(own[1]), 32)
         rows, warps, lanes = np.nonzero(np.broadcast_to(self.mask.full, shape))
         address = np.broadcast_to(self.at.full(), shape)[rows, warps, lanes]
-        return np.array(self.rows)[rows] + self.first, np.array(self.warps)[warps] * 32 + lanes, address
+        return own[0][rows] + self.first, own[1][warps] * 32 + lanes, address
 
     def touched(self, cta: int, thread: int, address: int, width: int) -> bool:
         """Did this thread touch these bytes here?"""
         ctas, threads, there = self.threads()
         hit: Bools = (ctas == cta) & (threads == thread) & (there < address + width)
         return bool((hit & (there + self.site.width > address)).any())
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Candidates:
+    """Earlier accesses that may race, n of them. cta, warp, lane, unit: where in the access that finds them."""
+
+    cta: Ints
+    warp: Ints
+    lane: Ints
+    unit: Ints
+    tags: Ints
+
+    def __getitem__(self, which: Bools) -> Candidates:
+        return Candidates(*(part[which] for part in (self.cta, self.warp, self.lane, self.unit, self.tags)))
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def lanes(self, shape: Shape) -> Bools:
+        """The lanes of that access, which has this shape, that have any."""
+        found = np.zeros(shape, np.bool_)
+        found[self.cta, self.warp, self.lane] = True
+        return found
 
 
 class Log:
@@ -66,11 +91,18 @@ class Log:
         self._by_time.setdefault(record.time, []).append(record)
         if len(self._records) > REMEMBERED:
             oldest = self._records.popleft()
-            self._by_time[oldest.time].remove(oldest)
+            of_that_time = self._by_time[oldest.time]
+            of_that_time.remove(oldest)
+            if not of_that_time:
+                del self._by_time[oldest.time]
+
+    def at(self, time: int) -> list[Record]:
+        """Those of all waves at a time that are remembered."""
+        return self._by_time.get(time, [])
 
     def find(self, cta: int, time: int) -> Record | None:
         """Of a CTA of the grid at a time, if it is remembered."""
-        return next((each for each in self._by_time.get(time, ()) if each.is_of(cta)), None)
+        return next((each for each in self.at(time) if each.first <= cta < each.first + each.whole), None)
 
     def newest_first(self) -> list[Record]:
         """All of them."""

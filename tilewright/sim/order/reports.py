@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.sim.checks.coordinates import coordinate_text
-from tilewright.sim.order.advice import advice, lock_advice
+from tilewright.sim.machine.coordinates import coordinate_text
+from tilewright.sim.order.advice import advice, handover, lock_advice
+from tilewright.sim.order.handover import SCOPES
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.order.races import Clash
-    from tilewright.sim.run.program import Program
 
 __all__ = ["report", "warning"]
 
 NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
 
 
-def report(program: Program, clash: Clash) -> SimulationError:
+def report(program: Subject, clash: Clash) -> SimulationError:
     """The error that a race is."""
     site = clash.site
     verb = "writes" if site.write else "reads"
@@ -35,9 +36,15 @@ def report(program: Program, clash: Clash) -> SimulationError:
     )
 
 
-def warning(program: Program, clash: Clash) -> str:
-    """The warning that it is where both wrote the same."""
+def warning(program: Subject, clash: Clash) -> str:
+    """The warning that it is where both wrote the same, or the m-barrier that tells of a read names no wide scope."""
     place = coordinate_text(program, clash.site, clash.access.shown_address(clash.lane))
+    if clash.loose:
+        return (
+            f"{clash.site.at}: {place} is written by {_who(clash, clash.cta, clash.thread)}, and was read by "
+            f"{_other(clash)}, which tells of that at an m-barrier by a scope that does not hold both; "
+            "scope='cluster' belongs to the arrival and to the wait"
+        )
     return (
         f"{clash.site.at}: {place} is written by {_other(clash)} and by "
         f"{_who(clash, clash.cta, clash.thread)}, unordered, with equal values"
@@ -64,12 +71,35 @@ def _whose(clash: Clash) -> str:
     return "the same thread" if same else "another thread"
 
 
-def _missing(program: Program, clash: Clash, other: Site | None) -> str | None:
+def _missing(program: Subject, clash: Clash, other: Site | None) -> str | None:
     size = clash.batch.wave.run.cluster_ctas
     barrier = "T.cuda.warp_sync()" if clash.is_inside_warp() else "T.cuda.cta_sync()"
     if clash.other_cta != clash.cta:
         barrier = "T.cuda.cluster_sync()"
     first, then = other.at if other else None, clash.site.at
-    if clash.other_cta // size != clash.cta // size:
+    far = clash.other_cta // size != clash.cta // size
+    scope = "gpu" if far else "cluster" if clash.other_cta != clash.cta else "cta"
+    hint = other and (_strength(clash.site, other, scope) or handover(program, first, then, scope))
+    if hint:
+        return hint
+    if far:
         return lock_advice(program, first, then) or NO_BARRIER
     return advice(program, barrier, first, then, at_once=clash.at_once)
+
+
+def _strength(one: Site, other: Site, scope: str) -> str | None:
+    """What two accesses lack of which at least one is strong; None where neither is."""
+    weak = [site for site in (one, other) if site.sem == "weak"]
+    if len(weak) == 2:
+        return None
+    if weak:
+        strong = {"store": "T.ptx.st", "load": "T.ptx.ld"}.get(weak[0].op)
+        return strong and f"{strong}(..., sem='relaxed', scope={scope!r}), or stronger, at {_line(weak[0])}"
+    if one.element != other.element:
+        return "accesses of one size"
+    narrow = [site for site in (other, one) if site.scope in SCOPES[: SCOPES.index(scope)]]
+    return "; ".join(dict.fromkeys(f"scope={scope!r} at {_line(site)}" for site in narrow)) or None
+
+
+def _line(site: Site) -> str:
+    return f"line {site.at.line}" if site.at else "that access"

@@ -8,20 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 from traceback import walk_stack, walk_tb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import SimulationError
-from tilewright.isa import Access, Sync
 from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.counts import Counts, Line
-from tilewright.sim.machine.facets import Facet
+from tilewright.sim.machine.device import Device
 from tilewright.sim.machine.masks import Mask
-from tilewright.sim.machine.overlaps import blocks_of
+from tilewright.sim.machine.precedence import FORWARDS, Precedence
 from tilewright.sim.machine.wave import Wave
 from tilewright.sim.run.limits import Watch
-from tilewright.sim.run.printed import Printed
 from tilewright.sim.run.progress import Display
 from tilewright.sim.run.schedule import Scheduler
 
@@ -30,15 +27,9 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.host import Limits
-    from tilewright.isa import Fence, ProxyFence
-    from tilewright.sim.checks import Check
-    from tilewright.sim.machine.address import Part
-    from tilewright.sim.machine.batch import Look
-    from tilewright.sim.machine.masks import Value
-    from tilewright.sim.machine.pending import Operation
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.wave import Storage
-    from tilewright.sim.run.program import Program
+    from tilewright.ir import Number
+    from tilewright.sim.codegen.compiled import Compiled
+    from tilewright.sim.machine.arrays import Array
 
 __all__ = ["Execution", "Run"]
 
@@ -58,52 +49,27 @@ class Run:
     output: str = ""
 
 
-class Execution:
-    """A run while it goes on."""
+class Execution(Device):
+    """A device while it runs a kernel, a wave of CTAs after the other."""
 
     def __init__(
         self,
-        program: Program,
-        arrays: Mapping[str, np.ndarray[Any, Any]],
-        scalars: Mapping[str, Any],
-        checks: list[Check],
+        program: Compiled,
+        arrays: Mapping[str, Array],
+        scalars: Mapping[str, Number],
         limits: Limits,
         *,
-        backwards: bool = False,
+        precedence: Precedence = FORWARDS,
     ) -> None:
-        """arrays: by the name of the buffer. backwards: the last CTA, warp and lane goes first where it may."""
-        self.program = program
-        self.backwards = backwards
-        self.places = program.places
+        """arrays: by the name of the buffer."""
         self.scalars = program.bound_scalars(scalars)
-        self.blocks = blocks_of(arrays, program.groups)
-        self.sizes = {name: block.nbytes for name, block in self.blocks.items()} | {
-            name: array.nbytes for name, array in arrays.items()
-        }
-        self.checks = checks
-        launch = program.launch
-        self.grid: tuple[int, int, int] = tuple(program.number(extent, self.scalars) for extent in launch.grid)  # type: ignore[assignment]
-        self.cluster = launch.cluster
-        self.cluster_ctas = self.cluster[0] * self.cluster[1] * self.cluster[2]
-        self.threads = launch.threads
-        self.warps = launch.warps
-        self.shared_bytes = launch.shared_bytes
-        self.exists = (np.arange(self.warps * 32) < self.threads).reshape(1, self.warps, 32)
-        self.warnings: list[str] = []
-        self.printed = Printed()
-        self.steps = 0
+        super().__init__(program, arrays, program.grid(self.scalars), program.own_checks, precedence)
+        self.program: Compiled = program
         self.watch = Watch(self, limits)
-        self.tally = [0] * len(program.tallies)
         self.scheduler = Scheduler(self, program.segments, program.live)
-        self.lines: dict[tuple[Any, ...], Line] = {}  # what asynchronous operations move
         self._next = 0
         self.open: list[Wave] = []  # waves that run
         self._cta_bytes = self._bytes_of_a_cta()
-
-    @property
-    def ctas(self) -> int:
-        """CTAs of the grid."""
-        return self.grid[0] * self.grid[1] * self.grid[2]
 
     @property
     def ctas_done(self) -> int:
@@ -157,7 +123,8 @@ class Execution:
         if size <= 0:
             return False
         self.watch.look(monotonic())
-        wave = Wave(self, self.ctas - self._next - size if self.backwards else self._next, size)
+        first, size = self.precedence.next_ctas(self._next, size, self.ctas, self.cluster_ctas)
+        wave = Wave(self, first, size)
         self.open.append(wave)
         for check in self.checks:
             check.start(wave)
@@ -196,43 +163,6 @@ class Execution:
         self.watch.check_room(taken + each, what, self.program.line_of(place))
         return (self.watch.room() - taken) // max(1, each)
 
-    def thread_parts(self, warps: slice) -> dict[int, Part]:
-        """Address parts that depend on thread numbers only, kept for all runs of the program."""
-        return self.program.thread_parts.setdefault((warps.start, warps.stop, warps.step), {})
-
-    # What generated code and instructions ask
-
-    @staticmethod
-    def plain(batch: Look, place: Place) -> Storage:
-        """The bytes of a place themselves."""
-        return batch.wave.storage(place)
-
-    def ordered(self, batch: Batch, mask: Mask, what: Sync | Fence | ProxyFence, at: Span | None) -> None:
-        """A fence, or the lanes of whole warps meeting where none of them can be elsewhere."""
-        if not isinstance(what, Sync):
-            for check in self.checks:
-                check.fenced(batch, mask, what)
-            return
-        active = mask.full
-        if (
-            mask.array is not None
-            and not (active == (self.exists[:, batch.warps] & active.any(-1, keepdims=True))).all()
-        ):
-            raise SimulationError(
-                "divergence: a warp meets without all of its lanes",
-                given=f"{mask.lanes} of {mask.warps * 32} lanes active",
-                allowed="all lanes of the warp",
-                at=at,
-            )
-        for check in self.checks:
-            check.warps_met(batch, mask)
-
-    def assumed(self, batch: Batch, mask: Mask, holds: Value, text: str, at: Span | None) -> None:
-        """An assumption of the kernel, or of a layout about which thread it is."""
-        fails = mask.narrowed(~holds if isinstance(holds, np.ndarray | np.bool_) else not holds)
-        if fails is not None:
-            Facet(batch, mask, at, self.plain).fault(f"`{text}` does not hold", fails.full)
-
     def fingerprint(self, polling: list[Batch]) -> int:
         """A number that changes when anything does that a poll could see."""
         memories = [block.data for block in self.blocks.values()] + [batch.wave.shared.data for batch in polling]
@@ -241,17 +171,6 @@ class Execution:
         for array in (*memories, *values):
             total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
         return total
-
-    def moves(self, operation: Operation) -> None:
-        """Counts what an asynchronous operation is going to read and write."""
-        at, op = operation.instruction.at, operation.instruction.bound.instruction.name
-        for one in operation.touched:
-            if isinstance(one.effect, Access) and one.effect.computed and one.at.size:  # others are at their site
-                where = (self.places.holding(one.space, int(one.at.flat[0])).name, one.space, one.writes)
-                line = self.lines.setdefault((at, op, *where), Line(at, op, *where))
-                line.accesses += int(one.touches.sum())
-                line.nbytes += one.bytes_moved
-                line.warps += operation.mask.warps
 
     # Results
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from operator import length_hint
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from tilewright.errors import SimulationError
 from tilewright.host import Limits, available_bytes, bytes_text
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tilewright.sim.run.execution import Execution
 
 __all__ = ["Watch"]
+
+T = TypeVar("T")
 
 FIRST_TURNS = 16  # of a loop before anybody looks at the clock
 INTERVAL = 0.02  # seconds that may pass unseen
@@ -53,11 +55,11 @@ class Watch:
         """Something for each turn of a loop that ends when it breaks."""
         return chain.from_iterable(self._parts(None, lambda first, last: repeat(None, last - first)))
 
-    def _parts(self, turns: int | None, part: Callable[[int, int], Iterable[Any]]) -> Iterator[Iterable[Any]]:
+    def _parts(self, turns: int | None, part: Callable[[int, int], Iterable[T]]) -> Iterator[Iterable[T]]:
         """A loop's turns a part at a time, so that C goes through each; parts grow until one takes `INTERVAL`."""
         loop, size = _Loop(turns), FIRST_TURNS
         self.loops.append(loop)
-        under_way: Iterator[Any] = iter(())
+        under_way: Iterator[T] = iter(())
         try:
             while turns is None or loop.done < turns:
                 began = monotonic()

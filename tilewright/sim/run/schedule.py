@@ -8,12 +8,12 @@ nothing is left but polls and a full round of them changes nothing, nothing ever
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.sim.machine.batch import Batch, merged, numbers
-from tilewright.sim.machine.masks import Mask, Value
+from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
 from tilewright.sim.run.stuck import stuck
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.masks import Bools
+    from tilewright.sim.machine.arrays import Bools, Ints, Value
     from tilewright.sim.run.execution import Execution
 
 __all__ = ["Scheduler"]
@@ -48,8 +48,11 @@ class Scheduler:
         self.rounds = 0
         self.last_round = 0
         self.current: Batch | None = None  # that runs
+        first = (self._ask_again, self._gather, self._complete, self._split)
+        if run.precedence.patient:
+            first = (self._gather, self._split, self._complete, self._ask_again)
         self._ways = (
-            self._release, self._ask_again, self._gather, self._complete, self._split, self._split_asking, self._poll,
+            self._release, *first, self._split_asking, self._release_without_the_ended, self._poll,
             self._force_gathering,
         )  # fmt: skip
 
@@ -67,16 +70,19 @@ class Scheduler:
     def _next(self) -> Batch:
         if len(self.ready) == 1:
             return self.ready.pop()
-        first_of = max if self.run.backwards else min
-        lowest = first_of(batch.segment for batch in self.ready)
-        here = [batch for batch in self.ready if batch.segment == lowest]
-        first = here[0]
+        first = min(self.ready, key=self._rank)
         self.ready.remove(first)
-        for other in here[1:]:
+        lowest = first.segment
+        for other in [batch for batch in self.ready if batch.segment == lowest]:
             if other.wave is first.wave and (both := merged(first, other, self.live[lowest])) is not None:
                 self.ready.remove(other)
                 first = both
         return first
+
+    def _rank(self, batch: Batch) -> int:
+        run = self.run
+        agent = (batch.wave.first + batch.ctas.start) * run.warps + batch.warps.start
+        return run.precedence.key(agent, run.ctas * run.warps, batch.segment)
 
     def _step(self, batch: Batch) -> None:
         """Runs segments until the batch waits, parts, ends, or somebody else is further behind."""
@@ -95,7 +101,7 @@ class Scheduler:
 
     # What segments end with
 
-    def branch(self, batch: Batch, cond: Value, then: int, orelse: int) -> int | None:
+    def branch(self, batch: Batch, cond: Bools, then: int, orelse: int) -> int | None:
         """Each lane its way; the batch as a whole where all agree."""
         holds = batch.mask.narrowed(cond)
         if holds is None:
@@ -115,7 +121,7 @@ class Scheduler:
     def ask(
         self,
         batch: Batch,
-        passed: Value,
+        passed: bool | Bools,
         place: BarrierSite,
         mbarrier: Address | None,
         tally: int | None,
@@ -125,6 +131,9 @@ class Scheduler:
         """Each lane goes on with segment ``to`` once it gets the answer yes, the others ask again at ``again``; the
         batch stays whole for as long as that can be. See `Polling` for the rest.
         """
+        if not batch.again and self.run.precedence.patient:
+            passed = False
+        batch.again = False
         yes = batch.mask.narrowed(passed)
         if yes is not None and yes.lanes == batch.mask.lanes:
             self._count(tally, yes)
@@ -152,7 +161,7 @@ class Scheduler:
     def _whole(self, batch: Batch) -> Bools:
         """(CTAs, warps, 1): the warps of which all lanes are there, and all warps that they go on with."""
         whole = np.asarray((batch.mask.full == self.run.exists[:, batch.warps]).all(-1))
-        if (size := batch.meeting.place.warps) > 1:
+        if (size := batch.place.warps) > 1:
             every = np.zeros((len(whole), -(-self.run.warps // size) * size), np.bool_)
             every[:, batch.warps] = whole
             together = every.reshape(len(whole), -1, size).all(-1).repeat(size, axis=1)
@@ -160,16 +169,12 @@ class Scheduler:
         return whole[..., None]
 
     def _is_whole(self, batch: Batch) -> bool:
-        if batch.meeting.place.warps > 1:
+        if batch.place.warps > 1:
             return not (batch.mask.full & ~self._whole(batch)).any()
-        if batch.mask.has_whole_warps:
-            return True
-        there = batch.wave.run.exists[:, batch.warps]
-        active = batch.mask.full
-        return bool((active == (there & active.any(-1, keepdims=True))).all())
+        return batch.has_whole_warps(batch.mask)
 
     def _arrive(self, batch: Batch) -> int | None:
-        place: BarrierSite = batch.meeting.place
+        place = batch.place
         operands = [batch.env.pop(f"meeting.{k}", 0) for k in range(2)]
         batch.meeting = None
         if not place.is_barrier:
@@ -208,8 +213,9 @@ class Scheduler:
             return False
         self.asked_at = progress
         for batch in self.asking:
-            batch.meeting = None
-        self.ready, self.asking = self.asking, []
+            batch.meeting, batch.again = None, True
+        self.ready += self.asking
+        self.asking = []
         return True
 
     def _complete(self) -> bool:
@@ -228,7 +234,8 @@ class Scheduler:
     def _split_asking(self) -> bool:
         """The lanes that got a yes, without the others."""
         for batch in self.asking:
-            answer: Polling = batch.meeting
+            answer = batch.meeting
+            assert isinstance(answer, Polling)
             yes = batch.mask.narrowed(answer.passed)
             if yes is None:
                 continue
@@ -247,8 +254,8 @@ class Scheduler:
         """Lanes at one place that belong together; warps that are whole then go on."""
         for k, batch in enumerate(self.gathering):
             for other in self.gathering[k + 1 :]:
-                if other.wave is batch.wave and other.meeting.place is batch.meeting.place:
-                    axes = self.live[batch.segment] | batch.meeting.place.axes
+                if other.wave is batch.wave and other.place is batch.place:
+                    axes = self.live[batch.segment] | batch.place.axes
                     both = merged(batch, other, axes)
                     if both is not None:
                         self.gathering.remove(batch)
@@ -286,9 +293,21 @@ class Scheduler:
                 self.waiting.remove(batch)
                 self.ready.append(batch.narrowed(Mask(batch.shape, free), batch.segment))
                 rest = batch.narrowed(Mask(batch.shape, batch.mask.full & ~free), batch.segment)
-                old: Crossing = batch.meeting
-                rest.meeting = Crossing(old.place, *_rest_of(batch, rest, old))
+                assert isinstance(batch.meeting, Crossing)
+                rest.meeting = Crossing(batch.place, *_rest_of(batch, rest, batch.meeting))
                 self.waiting.append(rest)
+                return True
+        return False
+
+    def _release_without_the_ended(self) -> bool:
+        """Barriers without a count, for which nobody is missing but warps that have ended: PTX ISA, "exit"."""
+        for batch in self.waiting:
+            wave = batch.wave
+            alive = np.zeros((wave.ctas, self.run.warps), np.bool_)
+            for other in (*self.waiting, *self.gathering, *self.polling, *self.asking):
+                if other.wave is wave:
+                    alive[other.ctas, other.warps] |= other.mask.full.any(-1)
+            if wave.barriers.release_without(batch, ~alive):
                 return True
         return False
 
@@ -316,7 +335,7 @@ class Scheduler:
     def _force_gathering(self) -> bool:
         """Lanes whose warp never becomes whole: a collective by mask may still be right, and says so itself."""
         for batch in self.gathering:
-            if batch.meeting.place.sync is None:
+            if batch.place.sync is None:
                 self.gathering.remove(batch)
                 batch.meeting = None
                 self.ready.append(batch)
@@ -347,7 +366,7 @@ class Scheduler:
         raise stuck(self.run, what, batches, others)
 
 
-def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Any, Any]:
+def _rest_of(batch: Batch, rest: Batch, old: Crossing) -> tuple[Ints, Ints]:
     """The part of a crossing that belongs to a narrowed batch."""
     ctas = slice(*_index(batch.ctas, rest.ctas))
     warps = slice(*_index(batch.warps, rest.warps))

@@ -8,12 +8,14 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import phase_state
-from tilewright.sim.checks.coordinates import element_text
 from tilewright.sim.machine.batch import lanes_text, numbers
-from tilewright.sim.machine.sync import Polling
+from tilewright.sim.machine.coordinates import element_text
+from tilewright.sim.machine.sync import Crossing, Polling
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.run.execution import Execution
@@ -63,14 +65,14 @@ def _who(batch: Batch, cta: int, ctas: int) -> str:
 def _missing(batches: list[Batch]) -> str | None:
     """What the first that can say so waits for."""
     for batch in batches:
-        if batch.meeting and batch.meeting.has_arrived:
+        if isinstance(batch.meeting, Crossing) and batch.meeting.barrier is not None:
             number = int(batch.meeting.barrier[0, 0])
             row = batch.ctas.start
             state = batch.wave.barriers
             expected, arrived = int(state.expected[row, number]), int(state.arrived[row, number])
             return f"{expected} threads at barrier {number}; {arrived} have arrived"
         if isinstance(batch.meeting, Polling) and batch.meeting.mbarrier is not None:
-            return _phase_text(batch.wave, *_asked(batch))
+            return _phase_text(batch.wave, *_asked(batch, batch.meeting.passed, batch.meeting.mbarrier))
         if batch.wave.unmet:
             return _phase_text(batch.wave, *batch.wave.unmet[0])
     return None
@@ -83,10 +85,10 @@ def _tmem(batch: Batch) -> tuple[str, str] | None:
     return batch.wave.columns.waited_for()
 
 
-def _asked(batch: Batch) -> tuple[int, int]:
+def _asked(batch: Batch, passed: Bools, mbarrier: Address) -> tuple[int, int]:
     """Row and shared address of the m-barrier that the first lane waits for."""
-    cta, warp, lane = np.argwhere(batch.mask.full & ~batch.meeting.passed)[0]
-    address = np.broadcast_to(batch.meeting.mbarrier.full(), batch.shape)[cta, warp, lane]
+    cta, warp, lane = np.argwhere(batch.mask.full & ~passed)[0]
+    address = np.broadcast_to(mbarrier.full(), batch.shape)[cta, warp, lane]
     return numbers(batch.ctas)[cta], int(address)
 
 

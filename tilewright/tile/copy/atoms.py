@@ -15,7 +15,7 @@ from tilewright import isa
 from tilewright.errors import DispatchError
 from tilewright.isa import ATOMS, CopyAtom
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import constant_extents, one_place_each, whole_warps
+from tilewright.tile.conditions import bits_only, constant_extents, one_place_each, whole_warps
 from tilewright.tile.dispatch import Change, Decline, Plan, Variant, by_name, choose
 from tilewright.tile.hints import check_target
 from tilewright.tile.matrices import Kind, emit_matrices, fitting, plan_matrices
@@ -89,7 +89,7 @@ def _without_atoms(call: TileCall) -> Iterator[Change]:
         yield Change(f'dispatch="{found}"', replace(call, stmt=replace(call.stmt, dispatch=found)))
 
 
-CONDITIONS = (whole_warps, constant_extents, one_place_each)
+CONDITIONS = (whole_warps, bits_only, constant_extents, one_place_each)
 
 
 @by_name("copy")

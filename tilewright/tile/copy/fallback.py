@@ -9,29 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import warn
-from tilewright.ir import Expr, Load, Value, Var, as_expr, binary, const_value
-from tilewright.layout import THREADS_IN, Axis
+from tilewright.ir import Expr, Load, Value, Var, as_expr, binary, const_value, coordinate
+from tilewright.layout import Axis
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline, condition, variant
-from tilewright.tile.owners import (
-    COORDINATES,
-    SETTLES_LANE,
-    SETTLES_WARP,
-    all_hold,
-    axes_of,
-    check_own,
-    held_here,
-    owners,
-)
+from tilewright.tile.elements import computation
+from tilewright.tile.owners import all_hold, axes_of, check_own, gaps, held_here, owners
 from tilewright.tile.scope import INDEX
 
 if TYPE_CHECKING:
     from tilewright.layout import Iter
 
 __all__ = ["fallback"]
-
-WARP_OF = {"warpgroup": COORDINATES["wid_in_wg"], "cta": COORDINATES["warpid"]}
 
 
 @condition("no side is in tensor memory")
@@ -85,8 +75,7 @@ def _check_reach(call: TileCall, side: Side) -> None:
     """The threads that the layout names must exist."""
     for name in _axes(side):
         last = const_value(side.tile.cosize(name)) if side.tile is not None else None
-        each = THREADS_IN[Axis.get(name).subscope]
-        if last is not None and (int(last) - 1) * each >= call.scope.cta_threads:
+        if last is not None and (int(last) - 1) * Axis.get(name).each >= call.scope.cta_threads:
             raise Decline(f"{side.name} has {last} places on axis {name}; the CTA has {call.scope.cta_threads} threads")
 
 
@@ -106,14 +95,8 @@ def _guard(call: TileCall) -> Expr | None:
         return None
     if call["src"].space != "local":
         return binary("==", INDEX[call.scope.kind], 0)
-    axes = _axes(call["src"])
-    tests = [] if SETTLES_LANE & axes else [binary("==", COORDINATES["laneid"], 0)]
-    if not SETTLES_WARP & axes and call.scope.kind in WARP_OF:
-        warp = WARP_OF[call.scope.kind]
-        tests.append(binary("==", warp % 4 if "wgid" in axes else warp, 0))
-    elif "wgid" not in axes and axes & {"wid_in_wg", "tid_in_wg"} and call.scope.kind == "cta":
-        tests.append(binary("==", COORDINATES["wgid"], 0))
-    return all_hold(tests)
+    open_levels = gaps(_axes(call["src"]), call.scope.kind)
+    return all_hold([binary("==", coordinate(*level), 0) for level in open_levels])
 
 
 @fallback.emit
@@ -130,7 +113,9 @@ def _(plan: ElementPlan, call: TileCall, out: Builder) -> None:
         tests = [*held_here(call["dst"], dst), *held_here(call["src"], src)]
         inside.enter_context(out.when(all_hold(tests)))
         out.store(
-            call["dst"].buffer.flat(), dst.get("m", 0), Load(call["src"].buffer.flat(), (as_expr(src.get("m", 0)),))
+            call["dst"].buffer.flat(),
+            dst.get("m", 0),
+            computation(call).of({"src": Load(call["src"].buffer.flat(), (as_expr(src.get("m", 0)),))}, {}),
         )
 
 

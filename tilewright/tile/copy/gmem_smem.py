@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import between, constant_extents, one_place_each
+from tilewright.tile.conditions import between, bits_only, constant_extents, one_place_each
 from tilewright.tile.dispatch import variant
 from tilewright.tile.hints import wider
 from tilewright.tile.shares import Share, dealt_out, emit_copies, in_memory_order
@@ -14,7 +14,10 @@ __all__ = ["gmem_smem"]
 
 
 @variant(
-    "copy", priority=10, keywords=("vec_len",), when=[between("global", "shared"), constant_extents, one_place_each]
+    "copy",
+    priority=10,
+    keywords=("vec_len",),
+    when=[between("global", "shared"), bits_only, constant_extents, one_place_each],
 )
 def gmem_smem(call: TileCall) -> Share:
     """Neighbouring threads copy neighbouring runs of global memory, in accesses of up to 128 bits."""

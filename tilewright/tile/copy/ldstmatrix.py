@@ -10,6 +10,7 @@ from __future__ import annotations
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import (
     between,
+    bits_only,
     constant_extents,
     element_bits,
     one_place_each,
@@ -24,7 +25,7 @@ __all__ = ["ldstmatrix"]
 @variant(
     "copy",
     priority=10,
-    when=[between("local", "shared"), whole_warps, element_bits(16), constant_extents, one_place_each],
+    when=[between("local", "shared"), bits_only, whole_warps, element_bits(16), constant_extents, one_place_each],
 )
 def ldstmatrix(call: TileCall) -> MatrixPlan:
     """ldmatrix or stmatrix: one instruction moves up to four 8x8 matrices of 16-bit elements."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import (
     between,
+    bits_only,
     constant_extents,
     element_bits,
     one_place_each,
@@ -43,6 +44,7 @@ def narrow_accesses(call: TileCall) -> str | None:
     priority=10,
     when=[
         between("local", "shared"),
+        bits_only,
         whole_warps,
         element_bits(4, 8, 32),
         constant_extents,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import constant_extents, one_place_each, plain_registers
+from tilewright.tile.conditions import bits_only, constant_extents, one_place_each, plain_registers
 from tilewright.tile.dispatch import condition, variant
 from tilewright.tile.hints import wider
 from tilewright.tile.shares import Share, emit_copies, held_by
@@ -24,7 +24,7 @@ def one_side_in_registers(call: TileCall) -> str | None:
     "copy",
     priority=10,
     keywords=("vec_len",),
-    when=[one_side_in_registers, constant_extents, plain_registers, one_place_each],
+    when=[one_side_in_registers, bits_only, constant_extents, plain_registers, one_place_each],
 )
 def reg(call: TileCall) -> Share:
     """Each thread copies the elements it holds, in accesses of up to 128 bits."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright import isa
 from tilewright.errors import LayoutError
-from tilewright.ir import AddressOf, Expr, Region, Value, as_expr, const_value, special
+from tilewright.ir import AddressOf, Expr, Region, Value, as_expr, const_value, coordinate
 from tilewright.isa import TMEM_SHAPES, cells_of
 from tilewright.layout import THREADS_IN, tcgen05_atom_layout
 from tilewright.tile.builder import Builder
@@ -227,7 +227,7 @@ def _columns(call: TileCall, cells: Cells, lane: Ints, bit: Ints) -> tuple[Ints,
 def _quarter(call: TileCall) -> Value:
     """The first lane that the warp reaches: a number where all that get here reach the same."""
     quarters = np.unique(np.flatnonzero(call.scope.active) // 32 % 4)
-    return QUARTER * int(quarters[0]) if len(quarters) == 1 else special("warpid") % 4 * QUARTER
+    return QUARTER * int(quarters[0]) if len(quarters) == 1 else coordinate("warpgroup", "warp") * QUARTER
 
 
 # Shapes

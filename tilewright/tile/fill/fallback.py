@@ -40,7 +40,7 @@ class TurnsPlan:
         return f"element by element{turns}, those inside of the buffer"
 
 
-@variant("fill", "zero", priority=0, when=[only_in("local", "shared", "global")])
+@variant("fill", "memset", "zero", priority=0, when=[only_in("local", "shared", "global")])
 def fallback(call: TileCall) -> TurnsPlan:
     """Element by element, by threads in turns or by those that hold them."""
     dst, threads, guard = call["dst"], call.scope.threads, None

@@ -28,7 +28,9 @@ __all__ = ["memory"]
 MOST_LISTED = 1 << 17  # elements whose addresses are listed: more than shared memory has
 
 
-@variant("fill", "zero", priority=10, keywords=("vec_len",), when=[only_in("shared", "global"), constant_extents])
+@variant(
+    "fill", "memset", "zero", priority=10, keywords=("vec_len",), when=[only_in("shared", "global"), constant_extents]
+)
 def memory(call: TileCall) -> Share:
     """The threads store neighbouring runs, in accesses of up to 128 bits."""
     plan = _plan(call)

@@ -29,7 +29,9 @@ class SlotPlan:
         return f"{self.rounds} elements in registers per thread"
 
 
-@variant("fill", "zero", priority=10, keywords=("vec_len",), when=[only_in("local"), constant_extents, kept_inside])
+@variant(
+    "fill", "memset", "zero", priority=10, keywords=("vec_len",), when=[only_in("local"), constant_extents, kept_inside]
+)
 def registers(call: TileCall) -> SlotPlan:
     """Each thread stores to the registers that it holds."""
     dst = call["dst"]

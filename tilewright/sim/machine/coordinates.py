@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from tilewright.ir import Buffer
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.run.program import Program
+    from tilewright.sim.machine.subject import Subject
 
 __all__ = ["coordinate_text", "element_text"]
 
 MOST_ELEMENTS = 1 << 22
 
 
-def coordinate_text(program: Program, site: Site, address: int) -> str:
+def coordinate_text(program: Subject, site: Site, address: int) -> str:
     """What an access at an address of its window touches, see `element_text`."""
     assert site.place is not None
     return element_text(program, site.place, address)
 
 
-def element_text(program: Program, place: Place, address: int) -> str:
+def element_text(program: Subject, place: Place, address: int) -> str:
     """``A[3, 17]`` where the layout has that element, else ``element 40 of A``."""
     name = place.name
     buffer = program.authored.get(name)

@@ -1,0 +1,250 @@
+"""Kernels that people call, on NumPy arrays: against float64, over random shapes, dtypes and pitches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tilewright import kernels
+from tilewright.dtypes import dtype
+from tilewright.errors import ArgumentError
+from tilewright.kernels.rows import MOST_KEPT, Rows, chosen, dealt
+
+Array: TypeAlias = NDArray[Any]
+EPSILON = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}  # of results whose size is about one
+COLUMNS = (1, 2, 7, 31, 64, 100, 257, 1000, 1030, 2056, 4095)
+
+
+def wide(array: Array) -> Array:
+    return array.astype(np.float64)
+
+
+def softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
+def softmax_slope(y: Array, dy: Array) -> Array:
+    return np.asarray(y * (dy - (y * dy).sum(-1, keepdims=True)))
+
+
+def normed(x: Array, *, eps: float, centred: bool) -> tuple[Array, Array]:
+    """The rows with a mean square of 1, and what they were multiplied by."""
+    less = x - x.mean(-1, keepdims=True) if centred else x
+    scale = 1 / np.sqrt((less * less).mean(-1, keepdims=True) + eps)
+    return less * scale, scale
+
+
+def norm_slopes(x: Array, w: Array, dy: Array, *, centred: bool) -> tuple[Array, ...]:
+    z, scale = normed(x, eps=1e-6, centred=centred)
+    g = dy * w
+    mean = g.mean(-1, keepdims=True) if centred else 0
+    dx = scale * (g - (g * z).mean(-1, keepdims=True) * z - mean)
+    return (dx, (dy * z).sum(0), dy.sum(0)) if centred else (dx, (dy * z).sum(0))
+
+
+def loss_of(x: Array, target: Array) -> Array:
+    counts = (target >= 0) & (target < x.shape[-1])
+    mine = np.take_along_axis(x, np.where(counts, target, 0)[..., None], -1)[..., 0]
+    return np.asarray(np.where(counts, np.log(np.exp(x).sum(-1)) - mine, 0))
+
+
+def silu(x: Array) -> Array:
+    return np.asarray(x / (1 + np.exp(-x)))
+
+
+# By name: the call, and what it is to give, on the arrays x, y, z of one shape and v, w for the columns.
+CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "softmax": (lambda x, y, z, v, w: kernels.softmax(x), lambda x, y, z, v, w: softmax(x)),
+    "softmax_backward": (
+        lambda x, y, z, v, w: operator("softmax")(x, y),
+        lambda x, y, z, v, w: softmax_slope(x, y),
+    ),
+    "rms_norm": (
+        lambda x, y, z, v, w: kernels.rms_norm(x, v),
+        lambda x, y, z, v, w: normed(x, eps=1e-6, centred=False)[0] * v,
+    ),
+    "rms_norm_backward": (
+        lambda x, y, z, v, w: operator("rms_norm")(x, v, y, 1e-6),
+        lambda x, y, z, v, w: norm_slopes(x, v, y, centred=False),
+    ),
+    "layer_norm": (
+        lambda x, y, z, v, w: kernels.layer_norm(x, v, w, 1e-3),
+        lambda x, y, z, v, w: normed(x, eps=1e-3, centred=True)[0] * v + w,
+    ),
+    "layer_norm_backward": (
+        lambda x, y, z, v, w: operator("layer_norm")(x, v, y, 1e-6),
+        lambda x, y, z, v, w: norm_slopes(x, v, y, centred=True),
+    ),
+    "add_rms_norm": (
+        lambda x, y, z, v, w: kernels.add_rms_norm(x, y, v)[0],
+        lambda x, y, z, v, w: normed(x + y, eps=1e-6, centred=False)[0] * v,
+    ),
+    "silu_mul": (lambda x, y, z, v, w: kernels.silu_mul(x, y), lambda x, y, z, v, w: silu(x) * y),
+    "silu_mul_backward": (
+        lambda x, y, z, v, w: operator("silu_mul")(x, y, z),
+        lambda x, y, z, v, w: (z * y * (s := 1 / (1 + np.exp(-x))) * (1 + x * (1 - s)), z * silu(x)),
+    ),
+    "transpose": (lambda x, y, z, v, w: kernels.transpose(x), lambda x, y, z, v, w: x.T),
+    "column_sum": (lambda x, y, z, v, w: kernels.column_sum(x), lambda x, y, z, v, w: x.sum(0)),
+    "row_sum": (lambda x, y, z, v, w: kernels.row_sum(x), lambda x, y, z, v, w: x.sum(1)),
+}
+
+
+def operator(name: str) -> Any:
+    return import_module(f"tilewright.kernels.{name}").BACKWARD
+
+
+def spaced(rng: np.random.Generator, rows: int, columns: int, kind: str, gap: int, start: int) -> Array:
+    """Rows with a gap behind each, of an array that begins anywhere."""
+    flat = rng.uniform(-2, 2, start + rows * (columns + gap)).astype(dtype(kind).numpy)
+    return flat[start:].reshape(rows, columns + gap)[:, :columns]
+
+
+def close(found: Array, wanted: Array, kind: str) -> None:
+    assert found.shape == wanted.shape
+    size = max(1.0, float(np.abs(wanted).max(initial=0)))
+    assert np.abs(wide(found) - wanted).max(initial=0) <= EPSILON[kind] * size
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=8, deadline=None)
+@given(
+    rows=st.integers(1, 5), columns=st.sampled_from(COLUMNS), kind=st.sampled_from(sorted(EPSILON)),
+    gap=st.sampled_from((0, 0, 1, 8)), start=st.sampled_from((0, 0, 1, 4)), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_a_kernel_computes_what_numpy_does(
+    name: str, rows: int, columns: int, kind: str, gap: int, start: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    arrays = [spaced(rng, rows, columns, kind, gap, start) for _ in range(3)]
+    lines = [spaced(rng, 1, columns, kind, 0, start)[0] for _ in range(2)]
+    call, meaning = CASES[name]
+
+    found, wanted = call(*arrays, *lines), meaning(*map(wide, arrays), *map(wide, lines))
+
+    for mine, theirs in zip(*(each if isinstance(each, tuple) else (each,) for each in (found, wanted)), strict=True):
+        close(mine, theirs, kind)
+
+
+@pytest.mark.parametrize("columns", [MOST_KEPT + 5, MOST_KEPT + 8])
+@pytest.mark.parametrize("name", ["softmax", "rms_norm", "layer_norm"])
+def test_rows_that_no_registers_hold_are_gone_through_part_by_part(name: str, columns: int) -> None:
+    rng = np.random.default_rng(0)
+    x, (v, w) = spaced(rng, 1, columns, "float32", 0, 0), rng.uniform(-2, 2, (2, columns)).astype(np.float32)
+    call, meaning = CASES[name]
+
+    close(call(x, x, x, v, w), meaning(*map(wide, (x, x, x, v, w))), "float32")
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_cross_entropy_and_its_gradient(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    x, dy = spaced(rng, 6, 100, "float32", 4, 0), rng.uniform(-1, 1, 6).astype(np.float32)
+    target = np.array([0, 99, -100, 7, 100, 31], kind)
+    counts = ((target >= 0) & (target < 100))[:, None]
+
+    loss, dx = kernels.cross_entropy(x, target), operator("cross_entropy")(x, target, dy)
+
+    close(loss, loss_of(wide(x), target), "float32")
+    close(dx, (softmax(wide(x)) - (np.arange(100) == target[:, None])) * dy[:, None] * counts, "float32")
+
+
+@pytest.mark.parametrize(("kind", "largest", "step"), [("int8", 127, 0.501), ("float8_e4m3fn", 448, 16.1)])
+def test_quantized_rows_are_within_half_a_step(kind: str, largest: float, step: float) -> None:
+    x = spaced(np.random.default_rng(0), 5, 300, "float32", 0, 0)
+    x[3] = 0
+
+    q, scales = kernels.quantize(x, kind)
+
+    assert np.allclose(scales, np.abs(x).max(1) / largest)
+    assert (np.abs(wide(q) * scales[:, None] - x) <= step * scales[:, None]).all()
+    assert not wide(q)[3].any()
+
+
+def test_row_argmax_finds_the_first_of_equals() -> None:
+    x = np.tile(np.array([[1, 5, 2, 5]], np.float32), (3, 100))
+
+    assert kernels.row_argmax(x).tolist() == [1, 1, 1]
+
+
+def test_infinities_and_nans_come_out_as_in_numpy() -> None:
+    x = np.array([[0, -np.inf, 1], [0, np.nan, 1], [np.inf, 0, 1], [-np.inf] * 3], np.float32)
+
+    y = kernels.softmax(x)
+
+    assert np.allclose(y[0], softmax(wide(x[:1]))[0])
+    assert np.isnan(y[1:]).all()
+
+
+def test_leading_dimensions_are_rows_and_strange_strides_are_copied() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 10), np.float32)
+
+    close(kernels.softmax(x), softmax(wide(x)), "float32")
+    close(kernels.softmax(x.transpose(0, 2, 1)), softmax(wide(x.transpose(0, 2, 1))), "float32")
+    close(kernels.softmax(x[:, :, ::2]), softmax(wide(x[:, :, ::2])), "float32")
+    close(kernels.softmax(x[0, 0]), softmax(wide(x[0, 0])), "float32")
+    assert kernels.softmax(x[:0]).shape == (0, 3, 10)
+
+
+def test_accesses_are_as_wide_as_addresses_and_pitches_allow() -> None:
+    x = np.zeros(4 * 1000 + 8, np.float32)
+    begin = x.ctypes.data % 16 // 4
+    rows = x[(4 - begin) % 4 :][: 4 * 1000].reshape(4, 1000)
+
+    assert dealt(rows).vector == 4
+    assert dealt(rows[:, 2:]).vector == 2
+    assert dealt(rows[:, :999]).vector == 4
+    assert not dealt(rows[:, :999]).whole
+    assert dealt(rows.reshape(-1)[:3996].reshape(4, 999)).vector == 1
+
+
+def test_a_class_of_shapes_is_compiled_once() -> None:
+    assert chosen(1000, 4) == chosen(1024, 4)
+    assert chosen(1000, 4) != chosen(512, 4)
+    made = import_module("tilewright.kernels.softmax").forward
+    assert made(chosen(1000, 4), "float32") is made(chosen(1024, 4), "float32")
+
+
+@pytest.mark.parametrize("columns", [8, 100, 1024, 4096, 16384])
+def test_rows_are_checked_in_full_on_the_simulator(columns: int) -> None:
+    x = np.random.default_rng(0).standard_normal((3, columns), np.float32)
+    y = np.zeros_like(x)
+
+    import_module("tilewright.kernels.softmax").forward(dealt(x, y), "float32").simulate(x, y, check="all")
+
+    close(y, softmax(wide(x)), "float32")
+
+
+def test_accesses_of_whole_rows_are_vectors() -> None:
+    forward = import_module("tilewright.kernels.softmax").forward
+
+    text = forward(Rows(256, 2, 8, True), "bfloat16").source("cuda")
+
+    assert "*(uint4*)(&X_run" in text
+    assert "*(uint4*)(&Y[" in text
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    x = np.zeros((2, 8), np.float32)
+    with pytest.raises(ArgumentError, match="x has a dtype that this kernel does not take"):
+        kernels.softmax(x.astype(np.int32))
+    with pytest.raises(ArgumentError, match="x is no array"):
+        kernels.softmax([1.0, 2.0])
+    with pytest.raises(ArgumentError, match="the shape of weight does not fit"):
+        kernels.rms_norm(x, x[0, :4])
+    with pytest.raises(ArgumentError, match="up and gate have different dtypes"):
+        kernels.silu_mul(x, x.astype(np.float16))
+    with pytest.raises(ArgumentError, match="x has no dimension"):
+        kernels.softmax(np.array(1, np.float32))
+    with pytest.raises(ArgumentError, match="there is no quantisation to 'int4'"):
+        kernels.quantize(x, "int4")
+    with pytest.raises(ArgumentError, match="x is no matrix"):
+        kernels.transpose(x[0])

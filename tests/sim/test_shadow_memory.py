@@ -1,0 +1,46 @@
+"""What checks remember of each byte: at most what docs/simulator.md states."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tilewright.sim.machine.address import Address
+from tilewright.sim.order.places import Places
+from tilewright.sim.order.records import REMEMBERED, Log
+
+NBYTES = 1 << 20
+
+
+def taken(places: Places) -> int:
+    return sum(array.nbytes for array in (places.writers.data, places.readers.data, places.late))
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 16])
+@pytest.mark.parametrize(("is_global", "bytes_of_a_place"), [(False, 9), (True, 17)])
+def test_the_race_check_takes_two_tags_and_a_mark_for_each_place(
+    width: int, is_global: bool, bytes_of_a_place: int
+) -> None:
+    places = Places("memory", NBYTES, width, is_global=is_global)
+
+    assert taken(places) == bytes_of_a_place * NBYTES // width
+
+
+def test_tags_are_kept_for_each_cta_only_once_they_differ() -> None:
+    places = Places("memory", NBYTES, 4, is_global=False)
+
+    places.expand(8)
+
+    assert taken(places) == 8 * 9 * NBYTES // 4
+
+
+def test_the_last_records_are_kept_and_nothing_of_older_ones() -> None:
+    log = Log()
+    for time in range(2 * REMEMBERED):
+        log.add(cast(Any, SimpleNamespace(time=time, at=Address(0))))
+
+    assert [record.time for record in log.newest_first()] == list(range(2 * REMEMBERED - 1, REMEMBERED - 1, -1))
+    assert log.find(0, 0) is None
+    assert len(log._by_time) == REMEMBERED

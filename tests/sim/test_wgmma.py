@@ -1,0 +1,37 @@
+"""Products of a warpgroup: every mistake is told with its cause, the right twins are silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import tilewright as tw
+from tests.sim.wgmma_kernels import MISTAKES, product
+from tilewright.errors import SimulationError
+
+
+def run(kernel: Any) -> tuple[list[str], bool]:
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-2, 3, (64, 128)).astype(np.float32) for _ in range(2))
+    c: NDArray[np.float32] = np.zeros((64, 64), np.float32)
+    warnings = tw.simulate(kernel, a.astype("bfloat16"), b.astype("bfloat16"), c, check="all").warnings
+    return warnings, np.array_equal(c, a @ b.T)
+
+
+@pytest.mark.parametrize("in_registers", [False, True])
+def test_a_right_product_is_silent(in_registers: bool) -> None:
+    assert run(product(in_registers=in_registers)) == ([], True)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_with_its_cause(mistake: str) -> None:
+    what, keywords = MISTAKES[mistake]
+    try:
+        warnings, _ = run(product(mistake, **keywords))
+    except SimulationError as error:
+        warnings = [str(error)]
+
+    assert any(what in warning for warning in warnings)

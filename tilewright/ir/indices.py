@@ -1,0 +1,85 @@
+"""What stands in the brackets of a buffer: ``...``, None and steps, as regions of views have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.dtypes import INT32
+from tilewright.errors import KernelError
+from tilewright.ir.build import cast
+from tilewright.ir.expr import Expr, Value, const_value
+from tilewright.ir.sums import distance
+from tilewright.layout import TileLayout
+
+if TYPE_CHECKING:
+    from tilewright.ir.buffer import Buffer
+
+__all__ = ["as_index", "spread", "step_of", "whole_indices"]
+
+
+def whole_indices(indices: tuple[object, ...], rank: int) -> tuple[object, ...]:
+    """The indices with whole dimensions in the place of ``...``, or at the end."""
+    count = sum(part is not None and part is not Ellipsis for part in indices)
+    rest = [slice(None)] * (rank - count)
+    place = next((k for k, part in enumerate(indices) if part is Ellipsis), len(indices))
+    after = indices[place + 1 :]
+    if Ellipsis in [part for part in after if part is Ellipsis]:
+        raise KernelError("an index has one `...`", given="two", allowed="A[..., 0]")
+    return (*indices[:place], *rest, *after)
+
+
+def step_of(part: object) -> int:
+    """The step of an index. Raises KernelError for one that is no positive number."""
+    step = const_value(part.step) if isinstance(part, slice) and part.step is not None else 1
+    if not isinstance(step, int) or step < 1:
+        raise KernelError("the step of a region", given=str(part.step), allowed="a positive Python int")  # type: ignore[attr-defined]  # a slice
+    return step
+
+
+def spread(buffer: Buffer, indices: tuple[object, ...]) -> tuple[Buffer, tuple[object, ...]]:
+    """A view with a dimension of 1 for each None, and two for one with a step: the rest, in front, and the round."""
+    rests: list[tuple[int, object]] = []
+    shape: list[Value] = []
+    made: list[object] = []
+    order: list[int] = []
+    split: list[Value] = []
+    own = iter(buffer.shape)
+    for part in indices:
+        if part is None:
+            order.append(len(split))
+            split.append(1)
+            shape.append(1)
+            made.append(slice(None))
+            continue
+        extent, step = next(own), step_of(part)
+        order.append(len(split))
+        if step == 1:
+            split.append(extent)
+            shape.append(extent)
+            made.append(part)
+            continue
+        assert isinstance(part, slice), "numbers have no step"
+        if const_value(extent) is None or int(const_value(extent) or 0) % step:
+            raise KernelError(f"a region of {buffer.name} with step {step}", given=f"a dimension of {extent}",
+                              allowed=f"a number that is a multiple of {step}")  # fmt: skip
+        start: Value = 0 if part.start is None else part.start
+        stop: Value = extent if part.stop is None else part.stop
+        rests.append((len(split) + 1, start % step))
+        split += [extent // step, step]
+        shape.append(extent // step)
+        made.append(slice(start // step, start // step + (distance(start, stop) + (step - 1)) // step))
+    if not rests:
+        return buffer.view(*shape), tuple(made)
+    assert isinstance(buffer.layout, TileLayout), "asked"
+    grouped, separators = buffer.layout.group(split)
+    layout = grouped.permute_by_groups(separators, [*(place for place, _ in rests), *order])
+    fronts = [split[place] for place, _ in rests]
+    view = buffer._viewed(f"{buffer.name}_steps", (*fronts, *shape), layout)
+    return view, (*(rest for _, rest in rests), *made)
+
+
+def as_index(value: object) -> Value:
+    """An index, with at least the bits of an int32: what strides make of it must not wrap where it did not."""
+    if isinstance(value, Expr) and value.dtype.is_integer and value.dtype.bits < 32:
+        return cast(value, INT32)
+    return value  # type: ignore[return-value]  # as_expr refuses what is no value

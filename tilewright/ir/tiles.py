@@ -1,0 +1,133 @@
+"""What operators make of tiles: expressions over them, which a kernel assigns to a tile.
+
+A tile is a buffer or a region of one. An expression over tiles is no value of one thread: a tile call computes it.
+``==`` and ``!=`` of tiles mean elements in the text of a kernel only, where the parser sees them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import KernelError
+from tilewright.primitives.compute import OPERATORS
+
+__all__ = ["Computed", "Reduced", "Tiled"]
+
+_PRIMITIVES = {symbol: name for name, symbol in OPERATORS.items()}
+
+
+class Tiled:
+    """What has elements to compute with."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # NumPy's ufuncs refuse tiles instead of wrapping them in object arrays
+
+    def __add__(self, other: object) -> Computed:
+        return Computed.of("+", self, other)
+
+    def __radd__(self, other: object) -> Computed:
+        return Computed.of("+", other, self)
+
+    def __sub__(self, other: object) -> Computed:
+        return Computed.of("-", self, other)
+
+    def __rsub__(self, other: object) -> Computed:
+        return Computed.of("-", other, self)
+
+    def __mul__(self, other: object) -> Computed:
+        return Computed.of("*", self, other)
+
+    def __rmul__(self, other: object) -> Computed:
+        return Computed.of("*", other, self)
+
+    def __truediv__(self, other: object) -> Computed:
+        return Computed.of("/", self, other)
+
+    def __rtruediv__(self, other: object) -> Computed:
+        return Computed.of("/", other, self)
+
+    def __pow__(self, other: object) -> Computed:
+        return Computed.of("*", self, self) if other == 2 and type(other) is int else Computed.of("**", self, other)
+
+    def __rpow__(self, other: object) -> Computed:
+        return Computed.of("**", other, self)
+
+    def __lt__(self, other: object) -> Computed:
+        return Computed.of("<", self, other)
+
+    def __le__(self, other: object) -> Computed:
+        return Computed.of("<=", self, other)
+
+    def __gt__(self, other: object) -> Computed:
+        return Computed.of(">", self, other)
+
+    def __ge__(self, other: object) -> Computed:
+        return Computed.of(">=", self, other)
+
+    def __neg__(self) -> Computed:
+        return Computed("neg", (self,))
+
+    def __abs__(self) -> Computed:
+        return Computed("abs", (self,))
+
+
+class _NoTruth(Tiled):
+    """A tile that has no name."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        raise KernelError(
+            f"`{self}` has an answer for each element",
+            given="a condition on tiles",
+            allowed="one value",
+            hint="T.select(a < b, a, b); of a tile of one element t[0]",
+        )
+
+
+def _shown(value: object) -> str:
+    """A whole buffer by its name."""
+    return str(getattr(value, "name", value))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed(_NoTruth):
+    """A primitive of each element. sources: tiles, expressions over tiles, and values, in the primitive's order.
+
+    to: the dtype of a cast.
+    """
+
+    primitive: str
+    sources: tuple[Any, ...]
+    keywords: tuple[tuple[str, object], ...] = ()
+    to: str = ""
+
+    @staticmethod
+    def of(op: str, left: object, right: object) -> Computed:
+        """What an operator means. Raises KernelError for those that mean nothing for tiles."""
+        if op not in _PRIMITIVES:
+            raise KernelError(
+                f"tiles have no operator {op}", given=f"{left} {op} {right}", allowed=" ".join(_PRIMITIVES)
+            )
+        return Computed(_PRIMITIVES[op], (left, right))
+
+    def __str__(self) -> str:
+        shown = [_shown(source) for source in self.sources]
+        if self.primitive in OPERATORS:
+            return f"({shown[0]} {OPERATORS[self.primitive]} {shown[1]})"
+        return f"{self.primitive}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduced(_NoTruth):
+    """A reduction. axes: numbers of dimensions; none of them: all."""
+
+    primitive: str
+    source: Any
+    axes: tuple[int, ...] | None = None
+    keywords: tuple[tuple[str, object], ...] = ()
+    keepdims: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.primitive}({_shown(self.source)}{'' if self.axes is None else f', axis={self.axes}'})"

@@ -1,0 +1,159 @@
+"""Over what a value varies: the CTAs of a grid, the warps of a CTA, the lanes of a warp, or nothing.
+
+Known before a kernel runs, for every scalar variable; a variable that is assigned under a condition varies at least as
+that condition does. The dispatcher asks who goes on behind a condition, the simulator what shape an array has.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from tilewright.ir.expr import (
+    AddressOf,
+    Binary,
+    Call,
+    Cast,
+    Component,
+    Const,
+    Expr,
+    Load,
+    Reinterpret,
+    Select,
+    Special,
+    Unary,
+    Var,
+    Vector,
+)
+from tilewright.ir.special import ALL, CTA, SPECIALS, UNIFORM
+from tilewright.ir.stmt import Assign, Bind, Body, Break, Continue, For, If, Kernel, Stmt, While
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Uniformity"]
+
+
+class Uniformity:
+    """The axes of every variable of a kernel, found by going over it until nothing changes. Ask with `of`.
+
+    Rooms that know more override `of`, or a rule.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.variables: dict[str, int] = {}
+        self._depth: dict[str, int] = {}  # of the variable's declaration: how many conditions stood around it
+        self._conditions: list[int] = []
+        before: dict[str, int] | None = None
+        while before != self.variables:
+            before = dict(self.variables)
+            self._body(kernel.body)
+
+    def of(self, expr: Expr) -> int:
+        """The axes over which the value of ``expr`` may differ."""
+        return _RULES[type(expr)](self, expr)
+
+    def of_all(self, exprs: Iterable[Expr]) -> int:
+        """The axes over which any of the values may differ."""
+        return reduce(or_, map(self.of, exprs), UNIFORM)
+
+    # Expressions
+
+    def _const(self, expr: Const) -> int:
+        return UNIFORM
+
+    def _var(self, expr: Var) -> int:
+        return self.variables.get(expr.name, UNIFORM)
+
+    def _special(self, expr: Special) -> int:
+        return SPECIALS[expr.name].varies
+
+    def _of_one(self, expr: Unary | Cast | Reinterpret | Component) -> int:
+        return self.of(expr.a)
+
+    def _vector(self, expr: Vector) -> int:
+        return self.of_all(expr.parts)
+
+    def _of_two(self, expr: Binary) -> int:
+        return self.of_all((expr.a, expr.b))
+
+    def _select(self, expr: Select) -> int:
+        return self.of_all((expr.cond, expr.a, expr.b))
+
+    def _load(self, expr: Load) -> int:
+        if expr.buffer.space == "local":
+            return ALL
+        own = CTA if expr.buffer.is_shared else UNIFORM
+        return own | self._address(AddressOf(expr.buffer, expr.indices))
+
+    def _address(self, expr: AddressOf) -> int:
+        data = expr.buffer.data
+        return self.of_all(expr.indices) | (self.of(data) if data is not None else UNIFORM)
+
+    def _call(self, expr: Call) -> int:
+        """What an instruction gives is up to the room that knows instructions."""
+        return ALL
+
+    # Statements
+
+    def _body(self, body: Body) -> None:
+        for stmt in body:
+            self._statement(stmt)
+
+    def _statement(self, stmt: Stmt) -> None:
+        if isinstance(stmt, Bind):
+            self._depth[stmt.var.name] = len(self._conditions)
+            self._join(stmt.var, self.of(stmt.value))
+        elif isinstance(stmt, Assign):
+            around = self._conditions[self._depth.get(stmt.var.name, 0) :]
+            self._join(stmt.var, reduce(or_, around, self.of(stmt.value)))
+        elif isinstance(stmt, If):
+            self._under(self.of(stmt.cond), stmt.then)
+            self._under(self.of(stmt.cond), stmt.orelse)
+        elif isinstance(stmt, For):
+            self._depth[stmt.var.name] = len(self._conditions)
+            self._join(stmt.var, self.of(stmt.start))
+            self._under(self.divergence(stmt), stmt.body)
+        elif isinstance(stmt, While):
+            self._under(self.divergence(stmt), stmt.body)
+
+    def _under(self, axes: int, body: Body) -> None:
+        self._conditions.append(axes)
+        self._body(body)
+        self._conditions.pop()
+
+    def _join(self, var: Var, axes: int) -> None:
+        self.variables[var.name] = self.variables.get(var.name, UNIFORM) | axes
+
+    def divergence(self, loop: For | While) -> int:
+        """The axes over which the lanes of a loop part: by its bounds or condition, and by break and continue."""
+        entry = self.of_all((loop.start, loop.stop)) if isinstance(loop, For) else self.of(loop.cond)
+        return entry | self._leaving(loop.body, UNIFORM)
+
+    def _leaving(self, body: Body, around: int) -> int:
+        found = UNIFORM
+        for stmt in body:
+            if isinstance(stmt, (Break, Continue)):
+                found |= around
+            elif isinstance(stmt, If):
+                inner = around | self.of(stmt.cond)
+                found |= self._leaving(stmt.then, inner) | self._leaving(stmt.orelse, inner)
+        return found
+
+
+_RULES: dict[type[Expr], Callable[..., int]] = {
+    Const: Uniformity._const,
+    Var: Uniformity._var,
+    Special: Uniformity._special,
+    Unary: Uniformity._of_one,
+    Binary: Uniformity._of_two,
+    Select: Uniformity._select,
+    Cast: Uniformity._of_one,
+    Reinterpret: Uniformity._of_one,
+    Vector: Uniformity._vector,
+    Component: Uniformity._of_one,
+    Load: lambda self, expr: self._load(expr),
+    AddressOf: Uniformity._address,
+    Call: lambda self, expr: self._call(expr),
+}

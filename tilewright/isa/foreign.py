@@ -1,0 +1,44 @@
+"""Functions in CUDA C++ that a kernel brings along: the text goes into the CUDA text as it is.
+
+What such a function does, only a GPU tells; the simulator stops there.
+"""
+
+from __future__ import annotations
+
+from tilewright.isa.arch import since
+from tilewright.isa.machine import Lanes, Machine
+from tilewright.isa.table import REQUIRED, Form, instruction, reads
+
+__all__: list[str] = []
+
+RETURNED = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "bool")
+
+
+def unknown(machine: Machine, name: str, args: tuple[Lanes, ...], source_code: str) -> Lanes:
+    """Stops the kernel."""
+    machine.fault(f"`{name}` is CUDA C++, which the simulator cannot run", machine.active)
+    raise AssertionError("a fault stops the kernel")
+
+
+def _form(returned: tuple[str, ...], result: str) -> Form:
+    return Form(
+        "{name}({args})",
+        since("sm_75"),
+        'CUDA C++ Programming Guide, "Function Execution Space Specifiers"',
+        {"return_type": dict.fromkeys(returned, "")},
+        execute=unknown,
+        on="machine",
+        language="cuda",
+        helper="source_code",
+        **({"result": result} if result else {}),  # type: ignore[arg-type]  # one field
+    )
+
+
+instruction(
+    "cuda.func_call",
+    params=("name", "*args"),
+    keywords={"source_code": REQUIRED, "return_type": "void"},
+    operands=(reads("name", "symbol"), reads("*args", "value"), reads("source_code", "symbol")),
+    doc="Calls a function of CUDA C++ whose text is ``source_code``; float16 and its like come as their bits.",
+    forms=(_form(("void",), ""), _form(RETURNED, "return_type")),
+)

@@ -1,0 +1,115 @@
+"""Pairs of float32 in one 64-bit register, computed by one instruction, and the largest of three numbers.
+
+The rounding is the caller's: rn to nearest even, rz to zero, rm down, rp up; ``ftz`` makes zeros of subnormal numbers.
+Sources: PTX ISA, "Floating Point Instructions: add, sub, mul, fma", and "max".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.isa.arch import since
+from tilewright.isa.arith import larger, smaller
+from tilewright.isa.fma import sum_to_odd
+from tilewright.isa.machine import Lanes
+from tilewright.isa.table import Form, instruction, reads, writes
+
+__all__ = ["rounded"]
+
+SOURCE = 'PTX ISA, "Floating Point Instructions: {}"'
+ROUNDING = {mode: f".{mode}" for mode in ("rn", "rz", "rm", "rp")}
+FLUSH = {False: "", True: ".ftz"}
+TINY = np.float32(np.finfo(np.float32).tiny)
+
+
+def rounded(exact: Lanes, mode: str) -> Lanes:
+    """float64 values, themselves rounded to odd where they are not exact, as float32."""
+    near = exact.astype(np.float32)
+    if mode == "rn":
+        return near
+    back = near.astype(np.float64)
+    towards = {"rz": np.zeros_like(exact), "rm": np.full_like(exact, -np.inf), "rp": np.full_like(exact, np.inf)}[mode]
+    beyond = np.where(towards > exact, back < exact, back > exact)  # on the far side of the exact value
+    return np.where(beyond & np.isfinite(exact), np.nextafter(near, towards.astype(np.float32)), near)
+
+
+def _flushed(values: Lanes) -> Lanes:
+    return np.where(np.abs(values) < TINY, np.copysign(np.float32(0), values), values)
+
+
+def _sum(a: Lanes, b: Lanes, mode: str) -> Lanes:
+    """A sum that cancels out is +0, and rounded down -0; of two zeros of one sign it is that zero."""
+    exact = sum_to_odd(a, b)
+    cancels = (exact == 0) & (np.signbit(a) != np.signbit(b))
+    return np.where(cancels, np.float32(-0.0 if mode == "rm" else 0.0), rounded(exact, mode))
+
+
+OPERATIONS: dict[str, tuple[str, Callable[..., Lanes]]] = {
+    "add": ("a + b", _sum),
+    "sub": ("a - b", lambda a, b, mode: _sum(a, -b, mode)),
+    "mul": ("a * b", lambda a, b, mode: rounded(a * b, mode)),
+    "fma": ("a * b + c, rounded once", lambda a, b, c, mode: _sum(a * b, c, mode)),
+}
+
+
+def _on_pairs(compute: Callable[..., Lanes]) -> Callable[..., Lanes]:
+    def execute(*registers: Lanes, rounding: str, ftz: bool) -> Lanes:
+        pairs = [np.ascontiguousarray(one, np.uint64)[..., None].view(np.float32) for one in registers]
+        wide = [(_flushed(one) if ftz else one).astype(np.float64) for one in pairs]
+        result = compute(*wide, rounding).astype(np.float32)
+        result = np.where(np.isnan(result), np.uint32(0x7FFFFFFF).view(np.float32), result)
+        found: Lanes = np.ascontiguousarray(_flushed(result) if ftz else result).view(np.uint64)[..., 0]
+        return found
+
+    return execute
+
+
+for _name, (_formula, _compute) in OPERATIONS.items():
+    _operands = ("a", "b", "c") if _name == "fma" else ("a", "b")
+    instruction(
+        f"ptx.{_name}_f32x2",
+        params=("d", *_operands),
+        keywords={"rounding": "rn", "ftz": False},
+        operands=(writes("d", "b64"), *(reads(_operand, "b64") for _operand in _operands)),
+        pattern=", ".join(f"{{{_operand}}}" for _operand in ("d", *_operands)),
+        doc=f"Both float32 of a pair: {_formula}.",
+        forms=(
+            Form(
+                f"{_name}{{rounding}}{{ftz}}.f32x2",
+                since("sm_100"),
+                SOURCE.format(_name),
+                {"rounding": ROUNDING, "ftz": FLUSH},
+                _on_pairs(_compute),
+                passes=("rounding", "ftz"),
+            ),
+        ),
+    )
+
+
+def _of_three(extreme: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lanes, Lanes], Lanes]:
+    def execute(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+        return extreme(extreme(a, b), c)
+
+    return execute
+
+
+for _name, _word, _extreme in (("max", "largest", larger), ("min", "smallest", smaller)):
+    instruction(
+        f"ptx.reduce3_{_name}_f32",
+        params=("a", "b", "c"),
+        operands=(reads("a", "f32"), reads("b", "f32"), reads("c", "f32")),
+        pattern="{result}, {a}, {b}, {c}",
+        doc=f"The {_word} of three numbers; NaN only where all are.",
+        forms=(
+            Form(
+                f"{_name}.f32",
+                since("sm_100"),
+                SOURCE.format(_name),
+                execute=_of_three(_extreme),
+                result=dtype("float32"),
+            ),
+        ),
+    )

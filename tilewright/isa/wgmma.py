@@ -1,0 +1,292 @@
+"""wgmma: a warpgroup has the tensor cores multiply matrices of shared memory, and goes on meanwhile.
+
+``mma_async`` computes D = A * B + D, or A * B where ``scaleD`` is false: 64 rows, N columns, a K of 32 bytes. B is
+found by a matrix descriptor, A by another (``.ss``) or in four registers of each thread (``.rs``); D is in registers.
+The operation reads shared memory as the asynchronous units see it, and its registers until `wait_group`: nobody may
+touch them before, not even to read. `fence` stands between what the threads did to these registers and the first
+operation.
+
+K-major operands have K contiguous in shared memory; ``transA`` and ``transB`` say that an operand of 16-bit elements is
+MN-major. ``scaleA`` and ``scaleB`` of -1 negate.
+
+Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewright.isa.arch import only
+from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
+from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.table import (
+    REQUIRED,
+    WARPGROUP,
+    WHOLE_WARP,
+    Access,
+    Commit,
+    Form,
+    Issue,
+    Mods,
+    RegisterFence,
+    Spellings,
+    Wait,
+    counts,
+    instruction,
+    reads,
+    updates,
+)
+from tilewright.isa.wgmma_values import gathered, multiplied, rows_of_registers, spread_out
+
+__all__ = ["WGMMA_TYPES", "WgmmaType", "wgmma_widths"]
+
+SOURCE = 'PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: {}"'
+ARCH = only("sm_90a")
+ROWS = 64
+OPERAND_BYTES = 32  # of each row of A and each column of B
+
+
+class WgmmaType(NamedTuple):
+    """An element of A. k: how many of them an instruction takes. results: of D, and partners: of B, as PTX has them.
+
+    majors: may operands be MN-major? signs: may they be negated?
+    """
+
+    name: str
+    k: int
+    results: Mapping[str, str]
+    partners: Mapping[str, str]
+    majors: bool = False
+    signs: bool = True
+
+
+_F32, _HALVES = {"float32": "f32"}, {"float32": "f32", "float16": "f16"}
+_FLOAT8 = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+_BYTES = {"int8": "s8", "uint8": "u8"}
+WGMMA_TYPES: Mapping[str, WgmmaType] = {
+    "float16": WgmmaType("f16", 16, _HALVES, {"float16": "f16"}, majors=True),
+    "bfloat16": WgmmaType("bf16", 16, _F32, {"bfloat16": "bf16"}, majors=True),
+    "tf32": WgmmaType("tf32", 8, _F32, {"tf32": "tf32"}),
+    **{kind: WgmmaType(name, 32, _HALVES, _FLOAT8) for kind, name in _FLOAT8.items()},
+    **{kind: WgmmaType(name, 32, {"int32": "s32"}, _BYTES, signs=False) for kind, name in _BYTES.items()},
+    "b1": WgmmaType("b1", 256, {"int32": "s32"}, {"b1": "b1"}, signs=False),
+}
+
+
+def wgmma_widths(element: str) -> tuple[int, ...]:
+    """Every N that the instruction has for elements of A: multiples of 8 up to 256, of 16 from 32 on for integers."""
+    if WGMMA_TYPES[element].signs:
+        return tuple(range(8, 257, 8))
+    return (8, 16, 24, *range(32, 257, 16))
+
+
+def _kinds(mods: Mapping[str, object]) -> tuple[str, str]:
+    """The elements of A and of B."""
+    return str(mods["in_dtype"]), str(mods["b_dtype"] or mods["in_dtype"])
+
+
+# Operands
+
+
+def addresses(unit: Unit, dA: Lanes, dB: Lanes, scaleD: Lanes, **mods: int) -> Mapping[str, Addresses]:
+    """The 16-byte units of A, 64 rows, and of B, N columns."""
+    return {"dA": _matrix(unit, "dA", dA, ROWS, trans=bool(mods["transA"])), **addresses_of_b(unit, dB, **mods)}
+
+
+def addresses_of_b(unit: Unit, dB: Lanes, *others: Lanes, **mods: int) -> Mapping[str, Addresses]:
+    """Those of B alone, where A is in registers."""
+    return {"dB": _matrix(unit, "dB", dB, mods["N"], trans=bool(mods["transB"]))}
+
+
+def _matrix(unit: Unit, name: str, desc: Lanes, count: int, *, trans: bool) -> Addresses:
+    """Where a descriptor leads: ``count`` rows along K, or where they run along M or N, 16 rows as long as that."""
+    differs = (desc != desc[:, :1]).any(1)
+    if differs.any():
+        unit.fault(f"{name} is the same in all threads of the warpgroup", differs)
+    bits = desc[:, 0].astype(np.uint64)
+    shape = (16, 2 * count, "MN") if trans else (count, OPERAND_BYTES, "K")
+    for one in np.unique(bits):
+        if trouble := descriptor_trouble(int(one), *shape, "sm_90"):
+            unit.fault(f"{name}: {trouble}", bits == one)
+    return Addresses(descriptor_addresses(bits, *shape, "sm_90"))
+
+
+def _along_k(units: Lanes, *, trans: bool) -> Lanes:
+    """The 16-byte units of a matrix as rows along K, (n, rows, bytes)."""
+    rows = units.reshape(*units.shape[:2], -1)
+    if not trans:
+        return rows
+    return np.ascontiguousarray(rows.view(np.uint16).swapaxes(-1, -2)).view(np.uint8)
+
+
+# Meaning
+
+
+def product(a: Lanes, b: Lanes, scaled: Lanes, acc: Lanes, *, transA: bool = False, **mods: object) -> Lanes:
+    """D's registers after the operation, (n, registers, 128), from the bytes of A and B and the registers before."""
+    return _into_registers(_along_k(a, trans=transA), b, scaled, acc, mods)
+
+
+def product_of_registers(b: Lanes, *registers: Lanes, **mods: object) -> Lanes:
+    """The same with A in four registers, then the condition, then D's."""
+    *a, scaled, acc = registers
+    return _into_registers(rows_of_registers(np.stack(a, axis=1)), b, scaled, acc, mods)
+
+
+def _into_registers(a: Lanes, b: Lanes, scaled: Lanes, acc: Lanes, mods: Mapping[str, object]) -> Lanes:
+    before = gathered(acc, str(mods["out_dtype"]))
+    if not scaled.all():
+        before = np.where(scaled[:, :1, None], before, before.dtype.type(0))
+    sign = int(str(mods.get("scaleA", 1))) * int(str(mods.get("scaleB", 1)))
+    b = _along_k(b, trans=bool(mods.get("transB")))
+    return spread_out(multiplied(a, b, before, _kinds(mods), sign=sign, saturate=bool(mods["saturate"])))
+
+
+def joined(found: Sequence[Sequence[Lanes]], **mods: object) -> list[Lanes] | None:
+    """The matrices of products that follow each other, side by side along K; None where each of them rounds."""
+    if mods["out_dtype"] == "float16" or mods["saturate"] or "float8" in str(mods["in_dtype"]):
+        return None
+    along = [1 if mods[name] else 2 for name in ("transA", "transB")]
+    return [np.concatenate(parts, axis) for parts, axis in zip(zip(*found, strict=True), along, strict=True)]
+
+
+def registers_of_d(mods: Mods) -> int:
+    """Of each thread: 64 x N elements over 128 threads."""
+    n = int(mods["N"])  # type: ignore[arg-type]  # a number, see wgmma_widths
+    return n // 4 if mods["out_dtype"] == "float16" else n // 2
+
+
+# Rows
+
+OTHERS = ("N", "in_dtype", "b_dtype", "out_dtype", "saturate", "transB", "scaleA", "scaleB")
+SIGNS: Spellings = {1: "1", -1: "-1"}
+MAJORS: Spellings = {False: "0", True: "1"}
+SATURATE: Spellings = {False: "", True: ".satfinite"}
+CALL = "{mnemonic} {acc}"
+A_REGISTERS = ("a0", "a1", "a2", "a3")
+NAMES = ("ptx.wgmma.mma_async.ss", "ptx.wgmma.mma_async.rs")
+
+
+def _modifiers(element: str, row: WgmmaType, *, shared_a: bool) -> dict[str, Spellings]:
+    same = row.partners[element]
+    others = {kind: f".{name}" for kind, name in row.partners.items() if kind != element}
+    return {
+        "M": {ROWS: "m64"},
+        "N": {n: f"n{n}" for n in wgmma_widths(element)},
+        "K": {row.k: f"k{row.k}"},
+        "out_dtype": {kind: f".{name}" for kind, name in row.results.items()},
+        "in_dtype": {element: f".{row.name}"},
+        "b_dtype": {None: f".{same}", **others},
+        "saturate": SATURATE if same in _BYTES.values() else {False: ""},
+        **({"transA": MAJORS if row.majors else {False: "0"}} if shared_a else {}),
+        "transB": MAJORS if row.majors else {False: "0"},
+        "scaleA": SIGNS if row.signs else {1: "1"},
+        "scaleB": SIGNS if row.signs else {1: "1"},
+    }
+
+
+def _forms(operands: str, flags: Sequence[str]) -> Iterator[Form]:
+    shared_a = not flags
+    for element, row in WGMMA_TYPES.items():
+        immediates = ", {scaleA}, {scaleB}" if row.signs else ""
+        immediates += (", {transA}" if shared_a else "") + ", {transB}" if row.majors else ""
+        tail = ".and.popc" if element == "b1" else ""
+        read = [Access(name, "shared", 16, write=False, proxy="async", computed=True) for name in ("dA", "dB")]
+        yield Form(
+            f"wgmma.mma_async.sync.aligned.{{M}}{{N}}{{K}}{{out_dtype}}{{in_dtype}}{{b_dtype}}{tail}{{saturate}}",
+            ARCH,
+            SOURCE.format("wgmma.mma_async"),
+            _modifiers(element, row, shared_a=shared_a),
+            product if shared_a else product_of_registers,
+            passes=("transA", *OTHERS) if shared_a else OTHERS,
+            registers=registers_of_d,
+            addresses=addresses if shared_a else addresses_of_b,
+            joined=joined if shared_a else None,
+            takes=(*flags, "scaleD"),
+            effects=(
+                *(read if shared_a else read[1:]),
+                Issue(
+                    "wgmma",
+                    in_order_after=NAMES,
+                    holds=tuple(flags),
+                    alike=("N", "K"),
+                    accumulates="scaleD",
+                    fenced=True,
+                ),
+            ),
+            pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{scaleD}}, 0; {CALL}, {operands}, p{immediates}; }}}}",
+        )
+
+
+KEYWORDS = {
+    **{"M": ROWS, "N": REQUIRED, "K": REQUIRED, "in_dtype": REQUIRED, "out_dtype": "float32", "b_dtype": None},
+    **{"transA": False, "transB": False, "scaleA": 1, "scaleB": 1, "scaleD": True, "saturate": False},
+}
+D_AND_CONDITION = (reads("scaleD", "pred"), updates("*acc", "b32"))
+
+instruction(
+    NAMES[0],
+    params=("dA", "dB", "*acc"),
+    keywords=KEYWORDS,
+    operands=(counts("dA", "b64"), counts("dB", "b64"), *D_AND_CONDITION),
+    lanes=WARPGROUP,
+    doc="A warpgroup has D += A * B computed, A and B in shared memory; `wait_group` tells when D is there.",
+    forms=tuple(_forms("{dA}, {dB}", ())),
+)
+instruction(
+    NAMES[1],
+    params=("dB", *A_REGISTERS, "*acc"),
+    keywords={name: value for name, value in KEYWORDS.items() if name != "transA"},
+    operands=(counts("dB", "b64"), *(reads(name, "b32") for name in A_REGISTERS), *D_AND_CONDITION),
+    lanes=WARPGROUP,
+    doc="A warpgroup has D += A * B computed, A in registers, B in shared memory; `wait_group` tells when D is there.",
+    forms=tuple(_forms("{{{a0}, {a1}, {a2}, {a3}}}, {dB}", A_REGISTERS)),
+)
+instruction(
+    "ptx.wgmma.fence",
+    params=(),
+    operands=(),
+    lanes=WHOLE_WARP,
+    doc="Orders what the warp did to the registers of A and D before the products that it issues next.",
+    forms=(Form("wgmma.fence.sync.aligned", ARCH, SOURCE.format("wgmma.fence"), effects=(RegisterFence("wgmma"),)),),
+)
+instruction(
+    "ptx.wgmma.commit_group",
+    params=(),
+    operands=(),
+    lanes=WHOLE_WARP,
+    doc="Closes a group of the products that the warpgroup has issued.",
+    forms=(
+        Form("wgmma.commit_group.sync.aligned", ARCH, SOURCE.format("wgmma.commit_group"), effects=(Commit("wgmma"),)),
+    ),
+)
+instruction(
+    "ptx.wgmma.wait_group",
+    params=("n",),
+    operands=(reads("n", "imm"),),
+    pattern="{n}",
+    lanes=WHOLE_WARP,
+    doc="Waits until at most the newest ``n`` groups of products are under way.",
+    forms=(
+        Form("wgmma.wait_group.sync.aligned", ARCH, SOURCE.format("wgmma.wait_group"), effects=(Wait("wgmma", "n"),)),
+    ),
+)
+instruction(
+    "ptx.wgmma.noop_barrier",
+    params=("reg",),
+    operands=(reads("reg", "b32"),),
+    doc="Nothing: a wait keeps uses of accumulators behind it by itself. For kernels that were written elsewhere.",
+    forms=(
+        Form(
+            "((void){reg})",
+            ARCH,
+            SOURCE.format("wgmma.wait_group"),
+            execute=lambda reg: None,
+            moves=True,
+            language="cuda",
+        ),
+    ),
+)

@@ -1,0 +1,33 @@
+"""Kernels that people call: each a function on arrays of torch, CuPy or NumPy, each a file that is read as an example.
+
+    from tilewright import kernels
+
+    y = kernels.softmax(x)  # on the GPU of x; of NumPy on the simulator
+
+Read `rows` (how rows are dealt out to threads), `softmax` (the smallest kernel with a gradient), then any other;
+`operators` makes a kernel known to torch, `arrays` knows the arrays of the libraries.
+"""
+
+from tilewright.kernels.add_rms_norm import add_rms_norm
+from tilewright.kernels.cross_entropy import cross_entropy
+from tilewright.kernels.layer_norm import layer_norm
+from tilewright.kernels.quantize import quantize
+from tilewright.kernels.rms_norm import rms_norm
+from tilewright.kernels.silu_mul import silu_mul
+from tilewright.kernels.softmax import softmax
+from tilewright.kernels.sums import column_sum, row_argmax, row_sum
+from tilewright.kernels.transpose import transpose
+
+__all__ = [
+    "add_rms_norm",
+    "column_sum",
+    "cross_entropy",
+    "layer_norm",
+    "quantize",
+    "rms_norm",
+    "row_argmax",
+    "row_sum",
+    "silu_mul",
+    "softmax",
+    "transpose",
+]

@@ -1,0 +1,90 @@
+"""The arrays that are passed to kernels, of torch, CuPy or NumPy: as matrices of rows, and new ones like them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tilewright import host
+from tilewright.dtypes import dtype
+from tilewright.errors import ArgumentError, described
+from tilewright.ir.arguments import ArrayInfo
+
+__all__ = ["FLOATS", "Array", "contiguous", "expect", "info_of", "kind_of", "like", "matrix", "same_shape"]
+
+Array: TypeAlias = Any
+"""`Any`: a tensor of torch, an array of CuPy or NumPy."""
+
+FLOATS = ("float32", "float16", "bfloat16")
+INTEGERS = ("int32", "int64")
+
+
+def kind_of(array: Array) -> str:
+    """ "float32", whatever the library calls it."""
+    name = str(array.dtype)
+    return name.removeprefix("torch.")
+
+
+def info_of(array: Array) -> ArrayInfo:
+    """Strides, address and the rest of an array anywhere."""
+    if hasattr(array, "data_ptr") or isinstance(array, np.ndarray):
+        return host.array_info(array)
+    from tilewright.cuda.tensors import inspected
+
+    found = inspected(array, 0).descriptor
+    assert isinstance(found, ArrayInfo)
+    return found
+
+
+def like(array: Array, shape: Sequence[int] | None = None, kind: str | None = None) -> Array:
+    """A new array on the same device, of the same library; of the same shape and dtype where nothing else is said."""
+    shape, kind = tuple(array.shape if shape is None else shape), kind or kind_of(array)
+    if host.is_torch(array):
+        return array.new_empty(shape, dtype=getattr(sys.modules["torch"], kind))
+    library = sys.modules[type(array).__module__.partition(".")[0]]
+    return library.empty(shape, dtype(kind).numpy)
+
+
+def matrix(array: Array) -> Array:
+    """The array with its last dimension as rows: where it is, or a copy if neighbours in a row are apart."""
+    columns = array.shape[-1]
+    found = array.reshape(prod(array.shape[:-1]), columns)
+    pitch, step = info_of(found).steps
+    return found if (step == 1 or columns == 1) and pitch >= columns else contiguous(found)
+
+
+def contiguous(array: Array) -> Array:
+    """A copy, row major and without gaps; the array itself if it is so already."""
+    if info_of(array).is_contiguous:
+        return array
+    if not host.is_torch(array):
+        return array.copy(order="C")
+    return array.clone(memory_format=sys.modules["torch"].contiguous_format)
+
+
+def expect(name: str, array: Array, kinds: Sequence[str] = FLOATS, shape: Sequence[int] | None = None) -> None:
+    """Raises ArgumentError for what is no array, or one of another dtype or shape."""
+    if not host.is_array(array):
+        raise ArgumentError(f"{name} is no array", given=described(array), allowed="an array of torch, CuPy or NumPy")
+    if kind_of(array) not in kinds:
+        raise ArgumentError(f"{name} has a dtype that this kernel does not take", given=kind_of(array),
+                            allowed=", ".join(kinds))  # fmt: skip
+    if len(array.shape) == 0:
+        raise ArgumentError(f"{name} has no dimension", given="shape ()", allowed="one dimension at least")
+    if shape is not None and tuple(array.shape) != tuple(shape):
+        given = f"shape {tuple(array.shape)}"
+        raise ArgumentError(f"the shape of {name} does not fit", given=given, allowed=f"shape {tuple(shape)}")
+
+
+def same_shape(**arrays: Array) -> None:
+    """Raises ArgumentError unless all are arrays of floats, of one dtype and one shape."""
+    (first, wanted), *_ = arrays.items()
+    for name, array in arrays.items():
+        expect(name, array, shape=getattr(wanted, "shape", None) if name != first else None)
+        if kind_of(array) != kind_of(wanted):
+            raise ArgumentError(f"{name} and {first} have different dtypes", given=kind_of(array),
+                                allowed=kind_of(wanted))  # fmt: skip

@@ -1,0 +1,80 @@
+"""A kernel as a function on arrays: of NumPy on the simulator, of CuPy and torch on the GPU, there also as an operator.
+
+An `Operator` says which arrays it makes and how they are filled; torch gets it with fake tensors (shapes without data)
+and with its gradient, so that torch.compile and autograd know it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tilewright import host
+from tilewright.kernels.arrays import Array
+
+__all__ = ["Operator"]
+
+Arrays = tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """schema: the arguments and results as torch spells them. outputs: new arrays for the results, from the arguments;
+    raises ArgumentError where these do not fit. run: fills them. gradient: from the arguments, the results and their
+    gradients those of the arguments; None where there is none.
+    """
+
+    name: str
+    schema: str
+    outputs: Callable[..., Arrays]
+    run: Callable[[Arrays, Arrays], None]
+    gradient: Callable[[Arrays, Arrays, Arrays], Arrays] | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        torch = sys.modules.get("torch")
+        if torch is not None and any(isinstance(value, torch.Tensor) for value in args):
+            return self.in_torch(*args)
+        return self.direct(*args)
+
+    def direct(self, *args: Any) -> Any:
+        """What the operator does, whatever the library."""
+        made = self.outputs(*args)
+        devices = {host.device_of(value) for value in args if host.is_array(value)}
+        if len(devices) > 1:
+            raise host.different_devices(self.name, devices)
+        if all(value.shape and 0 not in value.shape for value in args if host.is_array(value)):
+            self.run(made, args)
+        return made if len(made) > 1 else made[0]
+
+    @cached_property
+    def in_torch(self) -> Any:
+        """The operator of torch, registered once. `Any`: torch's own type."""
+        import torch
+
+        found = torch.library.custom_op(f"tilewright::{self.name}", self.direct, mutates_args=(), schema=self.schema)
+        found.register_fake(self.shapes)
+        if self.gradient is not None:
+            found.register_autograd(self.backward, setup_context=keep)
+        return found
+
+    def shapes(self, *args: Any) -> Any:
+        """The results without their data."""
+        made = self.outputs(*args)
+        return made if len(made) > 1 else made[0]
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        """What torch calls. `Any`: torch's types."""
+        assert self.gradient is not None
+        saved = iter(ctx.saved_tensors)
+        args = tuple(next(saved) if value is ctx else value for value in ctx.args)
+        return self.gradient(args, tuple(saved), gradients)
+
+
+def keep(ctx: Any, inputs: Arrays, output: Any) -> None:
+    """Keep the arguments and the results for the gradient. `Any`: torch's types."""
+    tensors = tuple(value for value in inputs if hasattr(value, "data_ptr"))
+    ctx.args = tuple(ctx if hasattr(value, "data_ptr") else value for value in inputs)  # ctx: its place among the saved
+    ctx.save_for_backward(*tensors, *(output if isinstance(output, tuple) else (output,)))

@@ -1,0 +1,88 @@
+"""RMS norm: each row over the root of the mean of its squares, times a weight for each column.
+
+The squares are summed while the row is read; `norm_gradient` has the way back.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import tilewright as tw
+from tilewright.kernels import norm_gradient
+from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
+from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.rows import Rows, dealt
+from tilewright.lang import T, Tx
+
+__all__ = ["rms_norm"]
+
+
+@cache
+def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
+    """y = x / sqrt(mean(x * x) + eps) * w"""
+    scope = rows.scope
+
+    @T.prim_func
+    def rms_norm(x: T.handle, w: T.handle, y: T.handle, eps: T.float32):
+        m, n, x_pitch, y_pitch = T.int32(), T.int32(), T.int32(), T.int32()
+        X = rows.matrix(x, (m, n), kind, x_pitch)
+        Y = rows.matrix(y, (m, n), kind, y_pitch)
+        W = rows.line(w, n, weight_kind)
+        row = rows.first(rows.ctas(m), n)
+        read, tile = rows.tile(kind), rows.tile()
+        total, row_total = rows.own(), rows.each()
+        if row < m:
+            total.local()[0] = 0.0
+            for p in rows.parts(n):
+                scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
+                scope.mul(tile, read, read)
+                Tx.sum(total.local(), tile.local(), accum=True)
+            scope.sum(row_total, total)
+            scale: T.let = T.rsqrt(row_total.local()[0] / T.cast(n, "float32") + eps)
+            for p in rows.parts(n):
+                if rows.long:
+                    scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
+                scope.mul(tile, read, scale)
+                scope.mul(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)])
+
+    return tw.compile(rms_norm, fast_math=True)
+
+
+def outputs(x: Array, weight: Array, eps: float) -> Arrays:
+    expect("x", x)
+    expect("weight", weight, shape=x.shape[-1:])
+    return (like(x),)
+
+
+def run(results: Arrays, args: Arrays) -> None:
+    x, y, weight = matrix(args[0]), matrix(results[0]), contiguous(args[1])
+    forward(dealt(x, y, weight), kind_of(x), kind_of(weight))(x, weight, y, args[2])
+
+
+def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
+    return (*BACKWARD(args[0], args[1], gradients[0], args[2]), None)
+
+
+def outputs_backward(x: Array, weight: Array, dy: Array, eps: float) -> Arrays:
+    return like(x), like(weight)
+
+
+def run_backward(results: Arrays, args: Arrays) -> None:
+    results[1][:] = norm_gradient.run(*args, results[0], centred=False)[0]
+
+
+BACKWARD = Operator(
+    "rms_norm_backward",
+    "(Tensor x, Tensor weight, Tensor dy, float eps) -> (Tensor, Tensor)",
+    outputs_backward,
+    run_backward,
+)
+FORWARD = Operator("rms_norm", "(Tensor x, Tensor weight, float eps) -> Tensor", outputs, run, gradient)
+
+
+def rms_norm(x: Array, weight: Array, eps: float = 1e-6) -> Array:
+    """x / sqrt(mean(x * x) + eps) * weight along the last dimension, computed in float32; differentiable in torch.
+
+    x: float32, float16 or bfloat16, of any shape and strides. weight: one for each column, of any of these dtypes.
+    """
+    return FORWARD(x, weight, eps)

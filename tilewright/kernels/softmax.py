@@ -1,0 +1,121 @@
+"""softmax: each row to positive numbers that sum to one.
+
+Each thread takes the largest of the elements that it holds and sums their exponentials; the row's threads then agree on
+the maximum and the sum. A row that stays in registers is read once, a longer one twice.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+import tilewright as tw
+from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
+from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.rows import Rows, dealt
+from tilewright.lang import T, Tx
+
+__all__ = ["softmax"]
+
+LOWEST = float(np.finfo(np.float32).min)
+
+
+@cache
+def forward(rows: Rows, kind: str) -> tw.Executable:
+    """y = exp(x - max(x)) / sum(exp(x - max(x)))"""
+    scope, nothing = rows.scope, -T.infinity(kind)
+
+    @T.prim_func
+    def softmax(x: T.handle, y: T.handle):
+        m, n, x_pitch, y_pitch = T.int32(), T.int32(), T.int32(), T.int32()
+        X = rows.matrix(x, (m, n), kind, x_pitch)
+        Y = rows.matrix(y, (m, n), kind, y_pitch)
+        row = rows.first(rows.ctas(m), n)
+        read, tile = rows.tile(kind), rows.tile()
+        most, total = rows.own(), rows.own()
+        row_most, row_total = rows.each(), rows.each()
+        own_most, own_total = most.local(), total.local()
+        if row < m:
+            own_most[0], own_total[0] = LOWEST, 0.0
+            for p in rows.parts(n):
+                scope.copy(read, X[rows.at(row), rows.columns(p)], fill=nothing)
+                before: T.let = own_most[0]
+                Tx.max(own_most, read.local(), nan="number", accum=True)  # a NaN comes back in the sum
+                scope.exp(tile, read, bias=-own_most[0])
+                own_total[0] = own_total[0] * T.exp(before - own_most[0])
+                Tx.sum(own_total, tile.local(), accum=True)
+            scope.max(row_most, most)
+            own_total[0] = own_total[0] * T.exp(own_most[0] - row_most.local()[0])
+            scope.sum(row_total, total)
+            scale: T.let = T.exp(own_most[0] - row_most.local()[0]) / row_total.local()[0]
+            for p in rows.parts(n):
+                if rows.long:
+                    scope.copy(read, X[rows.at(row), rows.columns(p)], fill=nothing)
+                scope.exp(tile, read, bias=-own_most[0])  # again: elements take fewer registers than powers
+                scope.mul(Y[rows.at(row), rows.columns(p)], tile, scale)
+
+    return tw.compile(softmax, fast_math=True)
+
+
+@cache
+def backward(rows: Rows, kind: str) -> tw.Executable:
+    """dx = y * (dy - sum(y * dy))"""
+    scope = rows.scope
+
+    @T.prim_func
+    def softmax_backward(y: T.handle, dy: T.handle, dx: T.handle):
+        m, n, y_pitch, dy_pitch, dx_pitch = T.int32(), T.int32(), T.int32(), T.int32(), T.int32()
+        Y = rows.matrix(y, (m, n), kind, y_pitch)
+        DY = rows.matrix(dy, (m, n), kind, dy_pitch)
+        DX = rows.matrix(dx, (m, n), kind, dx_pitch)
+        row = rows.first(rows.ctas(m), n)
+        result, arrived, tile = rows.tile(kind), rows.tile(kind), rows.tile()
+        total, row_total = rows.own(), rows.each()
+        if row < m:
+            total.local()[0] = 0.0
+            for p in rows.parts(n):
+                scope.copy(result, Y[rows.at(row), rows.columns(p)], fill=0)
+                scope.copy(arrived, DY[rows.at(row), rows.columns(p)], fill=0)
+                scope.mul(tile, result, arrived)
+                Tx.sum(total.local(), tile.local(), accum=True)
+            scope.sum(row_total, total)
+            for p in rows.parts(n):
+                if rows.long:
+                    scope.copy(result, Y[rows.at(row), rows.columns(p)], fill=0)
+                    scope.copy(arrived, DY[rows.at(row), rows.columns(p)], fill=0)
+                scope.sub(tile, arrived, row_total.local()[0])
+                scope.mul(DX[rows.at(row), rows.columns(p)], tile, result)
+
+    return tw.compile(softmax_backward, fast_math=True)
+
+
+def outputs(x: Array) -> Arrays:
+    expect("x", x)
+    return (like(x),)
+
+
+def run(results: Arrays, args: Arrays) -> None:
+    x, y = matrix(args[0]), matrix(results[0])
+    forward(dealt(x, y), kind_of(x))(x, y)
+
+
+def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
+    return (BACKWARD(results[0], gradients[0]),)
+
+
+def run_backward(results: Arrays, args: Arrays) -> None:
+    y, dy, dx = matrix(args[0]), matrix(args[1]), matrix(results[0])
+    backward(dealt(y, dy, dx), kind_of(y))(y, dy, dx)
+
+
+BACKWARD = Operator("softmax_backward", "(Tensor y, Tensor dy) -> Tensor", lambda y, dy: (like(y),), run_backward)
+FORWARD = Operator("softmax", "(Tensor x) -> Tensor", outputs, run, gradient)
+
+
+def softmax(x: Array) -> Array:
+    """exp(x) over its sum along the last dimension, computed in float32; differentiable in torch.
+
+    x: float32, float16 or bfloat16, of any shape and strides. Returns an array of its shape and dtype.
+    """
+    return FORWARD(x)

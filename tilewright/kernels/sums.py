@@ -1,0 +1,117 @@
+"""Sums of columns and of rows, and where the largest element of each row is.
+
+Columns are summed in two steps: CTAs that have some columns of some rows each write a row of sums, whose columns are
+then summed likewise.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import tilewright as tw
+from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
+from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.rows import Rows, common_vector
+from tilewright.lang import T, Tx
+
+__all__ = ["column_sum", "row_argmax", "row_sum"]
+
+THREADS = 256
+RUNS = 32  # accesses of a CTA to a row, where columns are summed
+TALL = 512  # rows that a CTA sums
+
+
+@cache
+def columns(vector: int, kind: str, to: str, whole: bool) -> tw.Executable:
+    """Each CTA sums some columns of some rows."""
+    rows = Rows(RUNS, 1, vector, whole, long=True)
+
+    @T.prim_func
+    def column_sums(x: T.handle, y: T.handle):
+        m, n, k, x_pitch = T.int32(), T.int32(), T.int32(), T.int32()
+        X = rows.matrix(x, (m, n), kind, x_pitch)
+        Y = T.match_buffer(y, (k, n), to)
+        if whole:
+            T.assume(n % vector == 0)
+        strip, part = T.cta_id([T.ceildiv(n, rows.part), k])
+        T.thread_id([THREADS])
+        each: T.let = T.ceildiv(m, k)
+        begin: T.let = part * each
+        end: T.let = T.min(begin + each, m)
+        Tx.cta.sum(Y[part, rows.columns(strip)], X[begin:end, rows.columns(strip)], axes=0)
+
+    return tw.compile(column_sums)
+
+
+@cache
+def lines(vector: int, kind: str, to: str, whole: bool, find: bool) -> tw.Executable:
+    """Each CTA has a row."""
+    rows = Rows(THREADS, 1, vector, whole, long=True)
+    reduce = Tx.cta.argmax if find else Tx.cta.sum
+
+    @T.prim_func
+    def row_reduction(x: T.handle, y: T.handle):
+        m, n, x_pitch = T.int32(), T.int32(), T.int32()
+        X = rows.matrix(x, (m, n), kind, x_pitch)
+        Y = rows.numbers(y, m, to)
+        if whole:
+            T.assume(n % vector == 0)
+        row = T.cta_id([m])
+        T.thread_id([THREADS])
+        reduce(Y[row : row + 1], X[row : row + 1, 0:n])
+
+    return tw.compile(row_reduction)
+
+
+def run_columns(results: Arrays, args: Arrays) -> None:
+    (x, kind), (y,) = args, results
+    m, n = x.shape
+    found, k = x, -(-m // TALL)
+    if k > 1:
+        found = like(x, (k, n), "float32")
+        columns(common_vector([x]), kind_of(x), "float32", n % common_vector([x]) == 0)(x, found)
+    vector = common_vector([found])
+    columns(vector, kind_of(found), kind, n % vector == 0)(found, y.reshape(1, n))
+
+
+def run_lines(results: Arrays, args: Arrays, *, find: bool) -> None:
+    x, y = matrix(args[0]), results[0].reshape(-1)
+    vector = common_vector([x])
+    lines(vector, kind_of(x), kind_of(y), x.shape[-1] % vector == 0, find)(x, y)
+
+
+def column_outputs(x: Array, kind: str) -> Arrays:
+    expect("x", x)
+    return (like(x, x.shape[1:], kind),)
+
+
+def row_outputs(x: Array) -> Arrays:
+    expect("x", x)
+    return (like(x, x.shape[:-1]),)
+
+
+def place_outputs(x: Array) -> Arrays:
+    expect("x", x)
+    return (like(x, x.shape[:-1], "int32"),)
+
+
+COLUMNS = Operator("column_sum", "(Tensor x, str dtype) -> Tensor", column_outputs, run_columns)
+ROWS = Operator("row_sum", "(Tensor x) -> Tensor", row_outputs, lambda made, args: run_lines(made, args, find=False))
+PLACES = Operator(
+    "row_argmax", "(Tensor x) -> Tensor", place_outputs, lambda made, args: run_lines(made, args, find=True)
+)
+
+
+def column_sum(x: Array, dtype: str | None = None) -> Array:
+    """The sum of each column of a matrix, added up in float32, as an array of ``dtype``; left out, that of x."""
+    return COLUMNS(matrix(x), dtype or kind_of(x))
+
+
+def row_sum(x: Array) -> Array:
+    """The sums along the last dimension, added up in float32."""
+    return ROWS(x)
+
+
+def row_argmax(x: Array) -> Array:
+    """Where the first largest element along the last dimension is, int32."""
+    return PLACES(x)

@@ -1,0 +1,265 @@
+"""Instructions in the argument forms of kernels that others wrote, each as calls of rows of the instruction table.
+
+Where a row has another order of arguments under the same name, the form here is what a kernel means; keywords are those
+of the row. `tilewright.lang.reductions` has what is more than one instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.dtypes import BOOL, DType, dtype
+from tilewright.errors import InstructionError, choices
+from tilewright.ir import AddressOf, Buffer, Expr, If, Value, as_expr, cast, const_value, vector
+from tilewright.isa.mma import DTYPES as MMA_TYPES
+from tilewright.lang.builder import current
+from tilewright.lang.instructions import call_form, form, row_call
+from tilewright.lang.public import public
+from tilewright.lang.values import reinterpret
+
+__all__ = ["EXPORTS", "where"]
+
+REMOTE = "shared::cluster"
+PTX_TYPES = {f"{letter}{bits}": f"{word}{bits}" for letter, word in (("s", "int"), ("u", "uint"), ("b", "uint"))
+             for bits in (8, 16, 32, 64)}  # fmt: skip
+PTX_TYPES |= {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16"}
+SHORT = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "e4m3": "float8_e4m3fn"}
+SYNC = {"shared": "cuda.cta_sync", "shared.dyn": "cuda.cta_sync", "warp": "cuda.warp_sync"}
+
+
+def where(cond: Value, action: Callable[[], object]) -> None:
+    """Do what ``action`` does where the condition holds."""
+    builder = current("a predicate")
+    at, test = builder.at, builder.settled(cast(cond, BOOL))
+    known = const_value(test)
+    if known is not None:
+        if known:
+            action()
+        return
+    with builder.block() as then:
+        action()
+    builder.emit(If(test, tuple(then), (), at=at))
+
+
+def ptx_type(kind: str | None, what: str) -> DType | None:
+    """The dtype that PTX calls "u32", "f32", "b64"."""
+    if kind is None:
+        return None
+    if kind.lstrip(".") not in PTX_TYPES:
+        raise InstructionError(f"the type of {what}", given=repr(kind), allowed=choices(kind, PTX_TYPES))
+    return dtype(PTX_TYPES[kind.lstrip(".")])
+
+
+# Matrix products.
+
+
+@form("ptx.mma")
+def mma(shape: str, layout: str, *rest: object, **keywords: object) -> Expr | None:
+    """A warp computes D = A * B + C: ``mma("m16n8k16", "row", "col", d_type, a_type, b_type, c_type, d, a, b, c)`` with
+    a pointer for each 32-bit register; without ``c`` it is 0. With PTX's types in one word it is the row itself.
+    """
+    if layout not in ("row", "col"):
+        return row_call("ptx.mma", shape, layout, *rest, **keywords)
+    return call_form("ptx.mma", _typed_mma, shape, layout, *rest, **keywords)
+
+
+@public
+def _typed_mma(
+    shape: str, a_layout: str, b_layout: str, d_type: str, a_type: str, b_type: str, c_type: str,
+    d_ptrs: Sequence[object], a_ptrs: Sequence[object], b_ptrs: Sequence[object],
+    c_ptrs: Sequence[object] | None = None, saturate: bool = False,
+) -> Expr:  # fmt: skip
+    if (a_layout, b_layout) != ("row", "col"):
+        raise InstructionError(
+            "the matrices of T.ptx.mma", given=f"A {a_layout}, B {b_layout}", allowed='A "row", B "col"',
+            hint="a B that is row major is loaded by ldmatrix with trans",
+        )  # fmt: skip
+    names = {ours: ptx for ptx, ours in MMA_TYPES.items()}
+    types = [names.get(SHORT.get(str(kind), str(kind)), str(kind)) for kind in (d_type, a_type, b_type, c_type)]
+    zeros = c_ptrs is None or (isinstance(c_ptrs, (list, tuple)) and not c_ptrs)
+    c = [cast(0, dtype("uint32")) for _ in d_ptrs] if zeros else c_ptrs
+    return row_call("ptx.mma", shape, ".".join(types), d_ptrs, a_ptrs, b_ptrs, c, saturate=saturate)
+
+
+# M-barriers, and where clusters meet.
+
+
+def _arrived(name: str, bar: object, more: tuple[object, ...], cta_id: Value | None, pred: Value | None,
+             **order: object) -> Expr | None:  # fmt: skip
+    """Arrive at a barrier, at the one in the CTA of a rank, where a condition holds."""
+
+    def arrive() -> Expr:
+        if cta_id is None:
+            return row_call(name, bar, *more, **order)
+        return row_call(name, row_call("ptx.mapa", bar, cta_id), *more, **{**order, "space": REMOTE})
+
+    if pred is None:
+        return arrive()
+    where(pred, arrive)
+    return None
+
+
+@form("ptx.mbarrier.arrive")
+def arrive(bar: object, cta_id: Value | None = None, pred: Value | None = None, count: Value | None = None,
+           **order: object) -> Expr | None:  # fmt: skip
+    """Arrives at an m-barrier; at that of another CTA of the cluster, only where ``pred`` holds, ``count`` times."""
+    return _arrived(
+        "ptx.mbarrier.arrive", bar, (), cta_id, pred, **({} if count is None else {"count": count}), **order
+    )
+
+
+@form("ptx.mbarrier.arrive.expect_tx")
+def expect_tx(bar: object, bytes: Value, cta_id: Value | None = None, pred: Value | None = None,
+              **order: object) -> Expr | None:  # fmt: skip
+    """Announces bytes to an m-barrier and arrives; at that of another CTA, only where ``pred`` holds."""
+    return _arrived("ptx.mbarrier.arrive.expect_tx", bar, (bytes,), cta_id, pred, **order)
+
+
+@form("ptx.mbarrier.arrive.cluster_count")
+def cluster_count(bar: object, cta_id: Value, n: Value, **order: object) -> Expr | None:
+    """Arrives ``n`` times at the m-barrier of another CTA of the cluster."""
+    return _arrived("ptx.mbarrier.arrive", bar, (), cta_id, None, count=n, **order)
+
+
+@form("ptx.mbarrier.try_wait_acquire_cluster")
+def try_wait_acquire_cluster(bar: object, phase: Value) -> Expr:
+    """Waits until a phase is over, and sees what other CTAs of the cluster did before they arrived."""
+    return row_call("ptx.mbarrier.try_wait", bar, phase, sem="acquire", scope="cluster")
+
+
+@form("ptx.barrier.cluster.arrive")
+def cluster_arrive(sem: str = "", aligned: bool = True) -> Expr:
+    """Counts at the cluster's barrier without waiting; ``relaxed`` publishes nothing of what the thread has done."""
+    return row_call("ptx.barrier.cluster.arrive", sem=sem.lstrip(".") or "release", aligned=aligned)
+
+
+@form("ptx.barrier.cluster.wait")
+def cluster_wait(acquire: bool = False, aligned: bool = True) -> Expr:
+    """Waits until every thread of the cluster has arrived; it acquires, be that written out or not."""
+    return row_call("ptx.barrier.cluster.wait", aligned=aligned)
+
+
+# Memory.
+
+
+@form("ptx.ld")
+def load(ptr: object, *how: object, **keywords: object) -> Expr | None:
+    """The element that ``ptr`` points to: ``ld(p, "float32", "f32", space="global")`` or, strong, with ``sem=``."""
+    if len(how) < 2 and not {"ret", "type"} & keywords.keys():
+        return row_call("ptx.ld", ptr, *how, **keywords)
+    return call_form("ptx.ld", _typed_load, ptr, *how, **keywords)
+
+
+@public
+def _typed_load(ptr: object, ret: str, type: str, space: str = "global", **keywords: object) -> Expr:
+    kind = ptx_type(type, "T.ptx.ld")
+    wanted = dtype(SHORT.get(str(ret), str(ret)))
+    if kind is not None and kind.bits != wanted.bits:
+        raise InstructionError("T.ptx.ld of two sizes", given=f"{ret} by {type}", allowed="as many bits in both")
+    return row_call("ptx.ld", ptr, space=space, dtype=wanted, **keywords)
+
+
+@form("ptx.st")
+def store(ptr: object, *values: object, space: str | None = None, vec: str = "", ptx_type: str | None = None,
+          **keywords: object) -> Expr:  # fmt: skip
+    """Stores an element, or with ``vec="v2"`` or "v4" several of 32 bits: ``st(p, a, b, vec="v2", ptx_type="f32")``."""
+    kind = _ptx_type(ptx_type, "T.ptx.st")
+    if kind is None and not vec:
+        return row_call("ptx.st", ptr, *values, space=space, **keywords)
+    place = "shared" if space is None else space
+    if vec:
+        words = [_bits(value, kind) for value in values]
+        return row_call(f"ptx.st.{vec.lstrip('.')}", ptr, *words, space=place, **keywords)
+    if len(values) != 1:
+        raise InstructionError("T.ptx.st without vec=", given=f"{len(values)} values", allowed="one")
+    (value,) = values
+    return row_call("ptx.st", _pointer(ptr, kind), _as(value, kind), space=place, **keywords)
+
+
+_ptx_type = ptx_type
+
+
+def _bits(value: object, kind: DType | None) -> Expr:
+    made = _as(value, kind)
+    if made.dtype.bits != 32:
+        raise InstructionError("a vector of T.ptx.st has elements of 32 bits", given=str(made.dtype),
+                               hint="T.uint32x4(...) as an element of a buffer of vectors")  # fmt: skip
+    return made
+
+
+def _as(value: object, kind: DType | None) -> Expr:
+    """A value as the instruction's type: the same bits where it has as many of another kind."""
+    made = as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
+    if kind is None or made.dtype == kind:
+        return made
+    same_bits = made.dtype.bits == kind.bits and made.dtype.is_float != kind.is_float and const_value(made) is None
+    return reinterpret(kind, made) if same_bits else cast(made, kind)
+
+
+def _pointer(ptr: object, kind: DType | None) -> object:
+    """A pointer that says nothing of what it points to, where that is not what the instruction takes."""
+    pointer = ptr.pointer if isinstance(ptr, Buffer) else ptr
+    other = isinstance(pointer, AddressOf) and kind is not None and pointer.buffer.dtype != kind
+    return reinterpret("uint64", pointer) if other else ptr  # type: ignore[arg-type]  # an expression
+
+
+def _atomic(name: str, ptr: object, value: object, sem: str, scope: str, space: str, op: str, kind: str | None) -> Expr:
+    wanted = ptx_type(kind, f"T.ptx.{name}_scalar")
+    return row_call(
+        f"ptx.{name}.{op.lstrip('.')}", _pointer(ptr, wanted), value if wanted is None else _as(value, wanted),
+        sem=sem.lstrip(".") or "relaxed", scope=scope.lstrip(".") or "gpu", space=space.lstrip(".") or None,
+    )  # fmt: skip
+
+
+@form("ptx.atom_scalar")
+def atom_scalar(ptr: object, value: object, sem: str = "", scope: str = "", space: str = "global", *, op: str,
+                ptx_type: str | None = None) -> Expr:  # fmt: skip
+    """`T.ptx.atom.*` with the operation as an argument: what stood there before."""
+    return _atomic("atom", ptr, value, sem, scope, space, op, ptx_type)
+
+
+@form("ptx.red_scalar")
+def red_scalar(ptr: object, value: object, sem: str = "", scope: str = "", space: str = "global", *, op: str,
+               ptx_type: str | None = None) -> Expr:  # fmt: skip
+    """`T.ptx.red.*` with the operation as an argument: no value."""
+    return _atomic("red", ptr, value, sem, scope, space, op, ptx_type)
+
+
+@form("cuda.make_float2")
+def make_float2(x: Value, y: Value) -> Expr:
+    """Two float32 as the 64 bits of a register pair, ``x`` in the low half."""
+    return reinterpret("uint64", vector((x, y), dtype("float32x2")))
+
+
+# Names of `T` itself.
+
+
+def tvm_storage_sync(scope: str) -> Expr:
+    """The barrier that orders accesses to a memory: of the CTA for "shared", of the warp for "warp"."""
+    if scope not in SYNC:
+        raise InstructionError("T.tvm_storage_sync of this memory", given=repr(scope), allowed=choices(scope, SYNC))
+    return row_call(SYNC[scope])
+
+
+def _shuffle(name: str) -> Callable[..., Expr]:
+    def shuffle(mask: Value, value: Value, lane: Value, width: Value = 32, warp_size: int = 32) -> Expr:
+        return row_call(f"cuda.{name}", mask, value, lane, width)
+
+    shuffle.__doc__ = f"`T.cuda.{name}`; the size of a warp is 32."
+    return shuffle
+
+
+def tvm_warp_activemask() -> Expr:
+    """`T.cuda.activemask`."""
+    return row_call("cuda.activemask")
+
+
+EXPORTS: dict[str, object] = {
+    "tvm_storage_sync": tvm_storage_sync,
+    "tvm_warp_activemask": tvm_warp_activemask,
+    "tvm_warp_shuffle": _shuffle("shfl_sync"),
+    "tvm_warp_shuffle_up": _shuffle("shfl_up_sync"),
+    "tvm_warp_shuffle_down": _shuffle("shfl_down_sync"),
+    "tvm_warp_shuffle_xor": _shuffle("shfl_xor_sync"),
+}
+"""What ``T`` has of this file, by its name there."""

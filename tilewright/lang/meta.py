@@ -1,0 +1,106 @@
+"""``@T.meta_class``: classes whose instances are values of parse time, and whose fields may be scalars of the kernel.
+
+Reading a field that is a scalar reads it there and then; assigning to it stores. Methods are Python, run while the
+kernel is parsed, or ``@T.inline``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import wraps
+from typing import Any, TypeVar
+
+from tilewright.errors import KernelError
+from tilewright.ir import AddressOf, Buffer, Expr, Load
+from tilewright.lang.builder import building, current
+
+__all__ = ["EXPORTS", "is_meta", "meta_class"]
+
+C = TypeVar("C", bound=type)
+_DEEPEST = 4  # objects in objects in which a field may hold a buffer
+
+
+def is_meta(value: object) -> bool:
+    """Is it a meta class, or an instance of one?"""
+    return hasattr(value if isinstance(value, type) else type(value), "__meta_fields__")
+
+
+def meta_class(cls: C) -> C:
+    """A class of parse-time values whose fields hold buffers, scalars of the kernel and Python values."""
+    cls.__meta_fields__ = True  # type: ignore[attr-defined]  # the mark of it
+    cls.__getattribute__ = _read  # type: ignore[assignment]
+    cls.__setattr__ = _assign  # type: ignore[assignment]
+    cls.__init_subclass__ = classmethod(_watch)  # type: ignore[assignment, arg-type]
+    _watch(cls)
+    return cls
+
+
+def _watch(cls: type, **_: object) -> None:
+    if "__init__" in vars(cls):
+        cls.__init__ = _keeping(cls.__init__)  # type: ignore[misc]
+
+
+def _read(self: Any, name: str) -> Any:
+    value = object.__getattribute__(self, name)
+    builder = building()
+    return builder.read(replace(value)) if builder is not None and isinstance(value, Load) else value
+
+
+def _assign(self: Any, name: str, value: object) -> None:
+    old = vars(self).get(name)
+    builder = building()
+    if builder is None or not isinstance(old, Load) or (isinstance(value, Load) and value.buffer is old.buffer):
+        if isinstance(value, Expr) and not isinstance(value, Load) and old is not None:
+            raise KernelError(
+                f"the field {name} is no scalar of the kernel",
+                given=f"{name} = {value}, a value of run time",
+                allowed="a scalar, made where the object is",
+                hint=f'self.{name} = T.local_scalar("{value.dtype}") in __init__',
+            )
+        object.__setattr__(self, name, value)
+        return
+    builder.write(replace(old), value)  # type: ignore[arg-type]  # it refuses what is no value
+
+
+def _keeping(init: Callable[..., None]) -> Callable[..., None]:
+    """An ``__init__`` after which every buffer that it made is in a field."""
+
+    @wraps(init)
+    def kept(self: Any, *args: object, **kwargs: object) -> None:
+        builder = current(f"{type(self).__name__}(...)")
+        before = dict(builder.known)
+        init(self, *args, **kwargs)
+        made = [buffer for name, buffer in builder.known.items() if name not in before]
+        fields = {buffer.name for buffer in _buffers(vars(self), _DEEPEST)}
+        lost = next((buffer for buffer in made if buffer.name not in fields), None)
+        if lost is not None:
+            raise KernelError(
+                f"{type(self).__name__} makes a buffer and keeps it in no field",
+                given=f"{lost.name}, {lost.dtype} of ({', '.join(map(str, lost.shape))})",
+                allowed="self.name = the buffer",
+            )
+
+    return kept
+
+
+def _buffers(value: object, depth: int) -> Iterator[Buffer]:
+    """The buffers that a field leads to, and what they are views of."""
+    if isinstance(value, (Load, AddressOf)):
+        value = value.buffer
+    if isinstance(value, Buffer):
+        yield value
+        if value.data is not None:
+            yield from _buffers(value.data, depth)
+    elif depth and isinstance(value, Mapping):
+        for part in value.values():
+            yield from _buffers(part, depth - 1)
+    elif depth and isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _buffers(part, depth - 1)
+    elif depth and not isinstance(value, Expr) and hasattr(value, "__dict__"):
+        yield from _buffers(vars(value), depth)
+
+
+EXPORTS: dict[str, object] = {"meta_class": meta_class}
+"""What ``T`` has of this file, by its name there."""

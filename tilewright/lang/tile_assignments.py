@@ -1,0 +1,312 @@
+"""``x[:] = T.exp(a - m)``: the tile calls that assignments to tiles are.
+
+A copy, a fill, a reduction and a single operation are the calls of those names; several operations are one `compute`,
+which loads each element once. Who computes is said by ``with Tx.cta:``, or by the layouts of the tiles in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+from typing import cast
+
+from tilewright.dtypes import BOOL, INT32, DType
+from tilewright.errors import KernelError
+from tilewright.ir import Buffer, Computed, Const, Expr, Load, Reduced, Region, Tiled, Value, as_expr, const_value, same
+from tilewright.lang.builder import current
+from tilewright.lang.memory import new_buffer
+from tilewright.lang.tiles import SCOPES, tile_function
+from tilewright.layout import Iter, Layout, TileLayout
+from tilewright.primitives.compute import CAST, COMPUTE, FORMULA, NAMES, Step
+from tilewright.primitives.copy import copy
+from tilewright.primitives.elements import FLOAT32
+from tilewright.primitives.fill import fill
+from tilewright.primitives.reduce import ACCUMULATES
+from tilewright.records import replace
+
+__all__ = ["assign_tile", "hold", "is_single", "region_of"]
+
+POSITIONS, TRUTHS = ("argmax", "argmin"), ("any", "all")
+WIDER = ("warp", "warpgroup", "cta")
+"""The scopes of thread axes, the widest last."""
+
+
+def region_of(place: object) -> Region | None:
+    """A tile as a region; of an element the region that is only it. None for anything else."""
+    if isinstance(place, Region):
+        return place
+    if isinstance(place, Buffer):
+        return place.region()
+    if isinstance(place, Load):
+        return Region.of(place.buffer, tuple(slice(index, index + 1) for index in place.indices))
+    return None
+
+
+def is_single(value: object) -> bool:
+    """May an element get it: an expression over tiles, or a tile of one element?"""
+    if isinstance(value, (Computed, Reduced)):
+        return True
+    tile = region_of(value) if isinstance(value, Tiled) else None
+    return tile is not None and all(const_value(extent) == 1 for extent in tile.extents)
+
+
+def assign_tile(place: Region, value: object) -> None:
+    """Make the call that gives ``value`` to a tile."""
+    joined = _accumulated(place, value)
+    if joined is not None:
+        _reduce(place, joined, accum=True)
+    elif isinstance(value, Reduced):
+        _reduce(place, value)
+    elif isinstance(value, Computed):
+        _compute(place, value)
+    elif (source := region_of(value) if isinstance(value, Tiled) else None) is not None:
+        _copy(place, source)
+    elif callable(value) and not isinstance(value, Expr):
+        raise KernelError(f"{place} gets a function of places", given=repr(value), allowed="a tile or a value",
+                          hint="T.select(lambda i, j: j <= i, x, 0)")  # fmt: skip
+    else:
+        _call(fill.name, [place], place, value)
+
+
+# The calls
+
+
+def _call(name: str, tiles: Sequence[Region], *args: object, **config: object) -> None:
+    """A call at the scope that holds here."""
+    scope, prefix = _scope(tiles)
+    tile_function(name, scope, prefix)(*args, **config)
+
+
+def _scope(tiles: Sequence[Region]) -> tuple[str, str]:
+    """The scope of the ``with Tx.cta:`` around the statement; without one that over which the registers are spread.
+
+    Raises KernelError where all tiles are in memory, which any threads may compute.
+    """
+    builder = current("an assignment to a tile")
+    if builder.tile_scopes:
+        return builder.tile_scopes[-1]
+    held = [tile for tile in tiles if tile.buffer.space == "local"]
+    if not held:
+        raise KernelError(
+            "it is not said which threads compute",
+            given=", ".join(f"{tile.buffer.name} in {tile.buffer.space} memory" for tile in _distinct(tiles)),
+            allowed="a tile in registers, whose layout says it, or a scope around the statement",
+            hint=f"with Tx.cta: {tiles[0].buffer.name}[...] = ...",
+        )
+    axes = (axis for tile in held if tile.buffer.layout is not None for axis in tile.buffer.layout.axes)
+    found = max((WIDER.index(axis.scope) for axis in axes if axis.is_thread()), default=-1)
+    scope = WIDER[found] if found >= 0 else "thread"
+    return scope, f"Tx.{next(word for word, meant in SCOPES.items() if meant == scope)}"
+
+
+def _distinct(tiles: Sequence[Region]) -> list[Region]:
+    return list({tile.buffer.name: tile for tile in tiles}.values())
+
+
+def _copy(dst: Region, src: Region) -> None:
+    """A copy, between global memory and others of what is inside of the buffers; else a cast, which broadcasts."""
+    long = [[extent for extent in tile.extents if const_value(extent) != 1] for tile in (dst, src)]
+    if dst.dtype != src.dtype or not same(*map(tuple, long)):
+        _call(CAST, [dst, src], dst, src)
+        return
+    leaves = any(tile.buffer.space == "global" and not _is_inside(tile) for tile in (dst, src))
+    _call(copy.name, [dst, src], dst, src, clip=leaves)
+
+
+def _is_inside(tile: Region) -> bool:
+    """Is the region inside of its buffer, as it is written?"""
+    for (start, extent), total in zip(tile.box, tile.buffer.shape, strict=True):
+        begin, count, end = (const_value(value) for value in (start, extent, total))
+        known = None not in (begin, count, end) and 0 <= int(begin or 0) <= int(end or 0) - int(count or 0)
+        if not known and not (begin == 0 and same(extent, total)):
+            return False
+    return True
+
+
+def _compute(dst: Region, value: Computed) -> None:
+    sources = Sources()
+    step = sources.step(_with_held(value))
+    tiles = [dst, *sources.tiles]
+    if not all(map(_is_private, sources.tiles)):
+        sources.operands = [_as_value(each) for each in sources.operands]
+    if any(isinstance(source, Step) for source in step.sources) or (step.to and step.to != dst.dtype):
+        _call(COMPUTE, tiles, dst, *sources.operands, **{FORMULA: str(step)})
+        return
+    plain = [sources.operands[NAMES.index(each)] if isinstance(each, str) else each for each in step.sources]
+    _call(step.name, tiles, dst, *plain, **dict(step.keywords))
+
+
+def _is_private(tile: Region) -> bool:
+    """Is it one element that each thread has for itself?"""
+    one = all(const_value(extent) == 1 for extent in tile.extents) and tile.buffer.space == "local"
+    return one and tile.buffer.layout is not None and not any(axis.is_thread() for axis in tile.buffer.layout.axes)
+
+
+def _as_value(operand: object) -> object:
+    """A private element as a value, which is read once, before the tiles."""
+    if isinstance(operand, Region) and _is_private(operand):
+        return Load(operand.buffer, tuple(as_expr(start) for start, _ in operand.box))
+    return operand
+
+
+def _reduce(dst: Region, value: Reduced, *, accum: bool = False) -> None:
+    src = region_of(value.source) or hold(value.source)
+    _call(value.primitive, [dst, src], dst, src, axes=_reduced_axes(value, len(src.extents)), accum=accum,
+          **dict(value.keywords))  # fmt: skip
+
+
+def _accumulated(place: Region, value: object) -> Reduced | None:
+    """The reduction of ``s += T.sum(x)`` and ``m = T.maximum(m, T.max(x))``, which counts what the tile has."""
+    if not isinstance(value, Computed) or value.primitive not in ACCUMULATES or value.keywords:
+        return None
+    for old, new in (value.sources, value.sources[::-1]):
+        mine = region_of(old) if isinstance(old, Tiled) else None
+        fits = isinstance(new, Reduced) and new.primitive == ACCUMULATES[value.primitive]
+        if fits and mine is not None and _is_same(mine, place):
+            return cast(Reduced, new)
+    return None
+
+
+def _is_same(a: Region, b: Region) -> bool:
+    return a.buffer is b.buffer and same(a.box, b.box)
+
+
+class Sources:
+    """The operands of a formula, each once. (Mutable: collects them.)"""
+
+    def __init__(self) -> None:
+        self.operands: list[object] = []
+
+    @property
+    def tiles(self) -> list[Region]:
+        """Those that are tiles."""
+        return [each for each in self.operands if isinstance(each, Region)]
+
+    def step(self, value: Computed) -> Step:
+        """The steps of an expression over tiles."""
+        return Step(value.primitive, tuple(map(self.source, value.sources)), value.keywords, value.to)
+
+    def source(self, value: object) -> Step | str | int | float:
+        """A step, the name of an operand, or a number."""
+        if isinstance(value, Computed):
+            return self.step(value)
+        if isinstance(value, Const):
+            value = value.value
+        if isinstance(value, (bool, int)):
+            return int(value)
+        if isinstance(value, float):
+            return value
+        return self.named(region_of(value) if isinstance(value, Tiled) else value)
+
+    def named(self, operand: object) -> str:
+        """The name of an operand."""
+        for name, known in zip(NAMES, self.operands, strict=False):
+            both = isinstance(known, Region) and isinstance(operand, Region)
+            if known is operand or (both and _is_same(known, operand)):  # type: ignore[arg-type]  # asked
+                return name
+        if len(self.operands) == len(NAMES):
+            raise KernelError("an expression over tiles has too many sources", given=f"more than {len(NAMES)}",
+                              allowed=f"{len(NAMES)} tiles and scalars, each counted once")  # fmt: skip
+        self.operands.append(operand)
+        return NAMES[len(self.operands) - 1]
+
+    def dtypes(self) -> dict[str, DType]:
+        """Of the operands, by name."""
+        return {name: each.dtype if isinstance(each, (Region, Expr)) else INT32
+                for name, each in zip(NAMES, self.operands, strict=False)}  # fmt: skip
+
+
+# Results that get a tile of their own
+
+
+def hold(value: Computed | Reduced, name: str = "tile") -> Region:
+    """A new tile in registers that has the value: each element where the sources have theirs.
+
+    Raises KernelError where no source of its extents is in registers.
+    """
+    builder = current("an expression over tiles")
+    if isinstance(value, Reduced):
+        source = region_of(value.source) or hold(value.source)
+        shape, kind, layout = _reduced(value, source)
+    else:
+        value, sources = _with_held(value), Sources()
+        step = sources.step(value)
+        shape, layout = _place(value, sources.tiles)
+        kind = step.kinds(sources.dtypes(), BOOL)[1]
+    made = new_buffer(builder, builder.unique(name), shape, str(kind), "local", layout)
+    place = builder.allocate(made).region()
+    assign_tile(place, replace(value, source=source) if isinstance(value, Reduced) else value)
+    return place
+
+
+def _with_held(value: Computed) -> Computed:
+    """An expression in which reductions have tiles of their own."""
+    if not any(isinstance(source, (Computed, Reduced)) for source in value.sources):
+        return value
+    sources = (hold(source) if isinstance(source, Reduced) else
+               _with_held(source) if isinstance(source, Computed) else source for source in value.sources)  # fmt: skip
+    return replace(value, sources=tuple(sources))
+
+
+def _place(value: Computed, tiles: Sequence[Region]) -> tuple[tuple[Value, ...], Layout | None]:
+    """The shape of an expression and the layout of a source that has it."""
+    shape = _broadcast([tile.extents for tile in tiles])
+    for tile in tiles:
+        if tile.buffer.space == "local" and tile.buffer.shape == shape and same(tile.extents, shape):
+            return shape, tile.buffer.layout
+    shown = ", ".join(map(str, tiles))
+    raise KernelError(
+        f"{value} has no place",
+        given=f"no whole tile of ({', '.join(map(str, shape))}) in registers among {shown}",
+        allowed="a tile that gets it",
+        hint="t = T.alloc_buffer(..., layout=...); t[:] = ...",
+    )
+
+
+def _broadcast(shapes: Sequence[Sequence[Value]]) -> tuple[Value, ...]:
+    rank = max(map(len, shapes))
+    columns = zip(*([1] * (rank - len(shape)) + list(shape) for shape in shapes), strict=True)
+    return tuple(next((extent for extent in column if const_value(extent) != 1), 1) for column in columns)
+
+
+def _reduced_axes(value: Reduced, rank: int) -> tuple[int, ...]:
+    """The dimensions that are reduced, from 0 on; those that do not exist as they are, for the call to refuse."""
+    axes = tuple(range(rank)) if value.axes is None else value.axes
+    return tuple(axis + rank if -rank <= axis < 0 else axis for axis in axes)
+
+
+def _reduced(value: Reduced, source: Region) -> tuple[tuple[Value, ...], DType, Layout | None]:
+    """Shape, dtype and layout of a reduction's own tile: each result in all threads that have elements of it."""
+    axes = _reduced_axes(value, len(source.extents))
+    kept = [dim for dim in range(len(source.extents)) if dim not in axes]
+    shape = tuple(1 if dim in axes else extent for dim, extent in enumerate(source.extents)
+                  if dim in kept or value.keepdims) or (1,)  # fmt: skip
+    if value.primitive in POSITIONS:
+        kind = INT32
+    elif value.primitive in TRUTHS:
+        kind = BOOL
+    else:
+        least = FLOAT32 if source.dtype.is_float else INT32
+        kind = source.dtype if source.dtype.bits >= least.bits else least
+    if all(const_value(source.extents[dim]) == 1 for dim in kept):
+        return shape, kind, None
+    buffer = source.buffer
+    if buffer.space != "local" or not isinstance(buffer.layout, TileLayout) or not same(source.extents, buffer.shape):
+        raise KernelError(f"{value} has no place", given=f"{source} in {buffer.space} memory",
+                          allowed="a tile that gets it, or a source that is a whole tile in registers",
+                          hint="m = T.alloc_buffer(..., layout=...); m[:] = ...")  # fmt: skip
+    return shape, kind, _without(buffer.layout, [int(const_value(extent) or 0) for extent in buffer.shape], axes)
+
+
+def _without(layout: TileLayout, shape: Sequence[int], axes: Sequence[int]) -> TileLayout:
+    """The layout of what is left of a tile when these dimensions are reduced."""
+    grouped, cuts = layout.group(shape)
+    groups = [grouped.shard[begin:end] for begin, end in pairwise(cuts)]
+    alike = [Iter(it.extent, it.stride, it.axis) for dim in axes for it in groups[dim] if it.axis.is_thread()]
+    left = [it for dim, group in enumerate(groups) if dim not in axes for it in group]
+    slots = [it for it in left if it.axis.is_memory()]
+    strides = {id(it): prod(o.extent for o in slots if o.stride < it.stride) for it in slots}
+    shard = [Iter(it.extent, strides.get(id(it), it.stride), it.axis) for it in left]
+    threads = [it for it in grouped.replica if it.axis.is_thread()]
+    return TileLayout(shard, [*threads, *alike], [each for each in grouped.offset if each.axis.is_thread()])

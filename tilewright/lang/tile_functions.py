@@ -1,0 +1,118 @@
+"""The functions of ``T`` on tiles: ``T.exp(x)``, ``T.select(x < 0, a, b)``, ``T.max(x, axis=1)``.
+
+They make expressions over tiles, of the primitives of the same names; of values they are what they are without tiles.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+from tilewright.dtypes import dtype
+from tilewright.errors import KernelError, choices
+from tilewright.ir import Computed, Reduced, Tiled
+from tilewright.isa import INSTRUCTIONS
+from tilewright.lang.instructions import form, row_call
+from tilewright.lang.public import public
+from tilewright.lang.values import EXPORTS as OF_VALUES
+from tilewright.primitives import PRIMITIVES
+from tilewright.primitives.compute import CAST, COMPUTE, OPERATORS, SELECT
+
+__all__ = ["EXPORTS"]
+
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
+LARGER = {"max": "maximum", "min": "minimum"}
+
+
+def _elementwise(name: str) -> Callable[..., object]:
+    """A primitive of the same name as a function of values, if it is one."""
+    row = PRIMITIVES[name]
+    names = [each.name for each in row.operands[1:]]
+    parameters = [
+        inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                          default=None if row.operands[1:][place].optional and place else inspect.Parameter.empty)
+        for place, each in enumerate(names)
+    ]  # fmt: skip
+    settings = [inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default)
+                for each in row.keywords if each.name != "vec_len"]  # fmt: skip
+    signature = inspect.Signature([*parameters, *settings])
+
+    def apply(*args: object, **keywords: object) -> object:
+        if not any(isinstance(value, Tiled) for value in (*args, *keywords.values())):
+            if name in INSTRUCTIONS:
+                return row_call(name, *args, **keywords)
+            raise KernelError(f"T.{name} is of tiles", given=", ".join(map(str, args)), allowed="a buffer or a region")
+        try:
+            given = signature.bind(*args, **keywords).arguments
+        except TypeError as error:
+            raise KernelError(f"T.{name}: {error}", allowed=", ".join(signature.parameters)) from None
+        sources = [given.get(each) for each in names]
+        sources = [row.operands[1:][place].default if each is None else each for place, each in enumerate(sources)]
+        while len(sources) > 1 and names[len(sources) - 1] not in given:
+            sources.pop()
+        config = tuple((each.name, given[each.name]) for each in row.keywords if each.name in given)
+        return Computed(name, tuple(sources), config)
+
+    apply.__name__, apply.__doc__ = name, row.doc
+    return apply
+
+
+def select(cond: object, a: object, b: object) -> object:
+    """``a`` where ``cond`` holds, else ``b``; of tiles, for each element."""
+    if any(isinstance(value, Tiled) for value in (cond, a, b)):
+        return Computed(SELECT, (a, b, cond))
+    return _OF_VALUES["select"](cond, a, b)
+
+
+def cast(value: object, kind: object) -> object:
+    """``value`` converted as C does; float to int truncates and saturates, NaN becomes 0."""
+    if isinstance(value, Tiled):
+        return Computed(CAST, (value,), (), str(dtype(str(kind))))
+    return _OF_VALUES["cast"](value, kind)
+
+
+def _reduction(name: str) -> Callable[..., object]:
+    row = PRIMITIVES[name]
+    allowed = [each.name for each in row.keywords if each.name not in ("axes", "accum")]
+
+    def reduce(*values: object, axis: object = None, keepdims: bool = False, **keywords: object) -> object:
+        if name in LARGER and not (any(isinstance(value, Tiled) for value in values) and len(values) == 1):
+            return _larger(name, *values)
+        if len(values) != 1 or not isinstance(values[0], Tiled):
+            raise KernelError(f"T.{name} is of one tile", given=", ".join(map(str, values)) or "nothing",
+                              allowed=f"a buffer or a region: T.{name}(x, axis=1)")  # fmt: skip
+        for key in keywords:
+            if key not in allowed:
+                raise KernelError(f"T.{name} has no keyword {key!r}", given=f"{key}={keywords[key]}",
+                                  allowed=choices(key, ["axis", "keepdims", *allowed]))  # fmt: skip
+        axes = axis if axis is None or isinstance(axis, tuple) else (axis,)
+        if axes is not None and not all(isinstance(each, int) for each in axes):
+            raise KernelError(f"the axis of T.{name}", given=str(axis), allowed="an int, or a tuple of ints")
+        return Reduced(name, values[0], axes, tuple(keywords.items()), keepdims)
+
+    reduce.__name__, reduce.__doc__ = name, row.doc
+    return reduce
+
+
+def _larger(name: str, *values: object) -> object:
+    """``T.max(a, b)``: of values, or of each element."""
+    if not any(isinstance(value, Tiled) for value in values):
+        return _OF_VALUES[name](*values)
+    first, *rest = values
+    for value in rest:
+        first = Computed(LARGER[name], (first, value))
+    return first
+
+
+for _name, _row in PRIMITIVES.items():
+    if _row.formula is not None and _name not in (*OPERATORS, CAST, SELECT, COMPUTE):
+        form(_name)(_elementwise(_name))  # type: ignore[type-var]  # of tiles it is no Expr
+
+_OF_VALUES: dict[str, Callable[..., object]] = {name: public(OF_VALUES[name]) for name in ("select", "cast", *LARGER)}  # type: ignore[type-var, misc]  # functions
+EXPORTS: dict[str, object] = {
+    "select": select,
+    "if_then_else": select,
+    "cast": cast,
+    **{name: _reduction(name) for name in REDUCTIONS},
+}
+"""What ``T`` has of this file, by its name there."""

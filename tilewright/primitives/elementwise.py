@@ -1,0 +1,200 @@
+"""The elementwise primitives: a row each, whose formula is the meaning in NumPy and the code in a kernel.
+
+Of every element the formula is computed in the *type of arithmetic* (`elements.arithmetic_dtype`) and converted to the
+dtype of `dst` once, at the end. Python numbers take the type of arithmetic. A source is a tile or a value; tiles
+broadcast to `dst` as in NumPy. An element that is outside of its buffer in any of the tiles is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.dtypes import dtype
+from tilewright.primitives.elements import arithmetic_dtype, computable
+from tilewright.primitives.shapes import broadcasting
+from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Operand, Primitive, Role
+
+__all__ = ["ELEMENTWISE", "Formula"]
+
+DST = Role("out, clipped", written=True, clipped=True)
+SOURCE = Role("in, clipped, or a value", clipped=True, value=True)
+NOTHING_ADDED, NOTHING_SCALED = -0.0, 1.0  # with these an operand leaves every number as it is, and is skipped
+VEC_LEN = Keyword("vec_len", int | None, None)
+ROUNDING = Keyword("rounding_mode", Literal["rn", "rz", "rm", "rp"], "rn")
+NAN = Keyword("nan", Literal["propagate", "number"], "propagate")
+APPROXIMATE = Keyword("approximate", Literal["none", "tanh"], "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The value of an element. text: over the names of the sources, as Python. takes: the types that it is computed in:
+    "float", "number" (a bool counts as 0 or 1) or "any". chosen: other texts, by the value of a keyword. rounds: the
+    function that rounds its one operation by ``rounding_mode``, of the same sources.
+    """
+
+    text: str
+    takes: str = "float"
+    chosen: Mapping[object, str] | None = None
+    rounds: str | None = None
+
+    def by(self, keywords: Mapping[str, object]) -> str:
+        """The text for a call's keywords."""
+        if (mode := keywords.get("rounding_mode", "rn")) != "rn":
+            return f'{self.rounds}, "{mode}")'
+        return next((text for key, text in (self.chosen or {}).items() if key in keywords.values()), self.text)
+
+    def of(
+        self, names: Mapping[str, Callable[..., Any]], values: Mapping[str, Any], keywords: Mapping[str, object]
+    ) -> Any:
+        """The value for these sources, on whatever has operators. names: the functions that formulas use."""
+        known = {"__builtins__": {}, "affine": _affine, **names}
+        return eval(self.by(keywords), known, dict(values))  # a text of the table below
+
+
+def _affine(x: Any, scale: Any, bias: Any) -> Any:
+    """x * scale + bias, rounded twice, without what changes nothing."""
+    scaled = x if _is(scale, NOTHING_SCALED) else x * scale
+    return scaled if _is(bias, NOTHING_ADDED) else scaled + bias
+
+
+def _is(value: object, number: float) -> bool:
+    known = getattr(value, "value", value)
+    return isinstance(known, float) and known.hex() == number.hex()
+
+
+# NumPy's side. Functions of float32 are computed in float64 and rounded once, as the simulator has them.
+
+Array = NDArray[Any]
+_ERF = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _once(function: Callable[..., Array]) -> Callable[..., Array]:
+    def rounded(*values: Array) -> Array:
+        return np.asarray(function(*(np.asarray(value, np.float64) for value in values))).astype(values[0].dtype)
+
+    return rounded
+
+
+def _nearest(name: str) -> Callable[..., Array]:
+    def rounded(*values: Any) -> Array:
+        raise NotImplementedError(f"NumPy rounds to nearest only: {name}")
+
+    return rounded
+
+
+NUMPY: dict[str, Callable[..., Any]] = {
+    **{name: _once(getattr(np, name)) for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh")},
+    "erf": _once(_ERF),
+    "pow": _once(np.power),
+    "rsqrt": _once(lambda x: 1 / np.sqrt(x)),
+    **{name: getattr(np, name) for name in ("sqrt", "rint", "floor", "ceil", "trunc")},
+    "abs": np.abs,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "where": np.where,
+    "fma": lambda a, b, c: (a.astype(np.float64) * b + c).astype(a.dtype) if a.dtype == np.float32 else a * b + c,
+    **{name: _nearest(name) for name in ("rounded_add", "rounded_sub", "rounded_mul", "rounded_div", "rounded_fma")},
+}
+"""The functions that formulas use, on arrays."""
+
+
+def _meaning(name: str, formula: Formula, operands: tuple[Operand, ...]) -> Callable[..., None]:
+    def meaning(dst: Array, *given: Any, **keywords: object) -> None:
+        padded = [*given, *([None] * (len(operands) - 1 - len(given)))]
+        named = {each.name: value for each, value in zip(operands[1:], padded, strict=True)}
+        sources = {key: dst if value is None and key == "src" else value for key, value in named.items()}
+        sources |= {each.name: each.default for each in operands[1:] if sources[each.name] is None}
+        arrays = [value.dtype for value in sources.values() if isinstance(value, (np.ndarray, np.generic))]
+        made = arithmetic_dtype([dtype(str(kind)) for kind in arrays], dtype(str(dst.dtype)), formula.takes,
+                                has_float=any(type(value) is float for value in sources.values()))  # fmt: skip
+        values = {
+            key: value if value is operand.default and operand.default is not None
+            else np.asarray(value, bool) if key == "pred" else np.asarray(value).astype(made.numpy)
+            for (key, value), operand in zip(sources.items(), operands[1:], strict=True)
+        }  # fmt: skip
+        with np.errstate(all="ignore"):
+            dst[...] = np.asarray(formula.of(NUMPY, values, keywords)).astype(dst.dtype)
+
+    meaning.__name__ = name
+    return meaning
+
+
+def _row(name: str, doc: str, formula: Formula, sources: str, *keywords: Keyword) -> None:
+    """A primitive. sources: the names of its operands behind dst, those in brackets may be left out."""
+    operands = [Operand("dst", DST)]
+    for source in sources.split():
+        bare = source.strip("[]")
+        default = {"bias": NOTHING_ADDED, "scale": NOTHING_SCALED}.get(bare) if bare != source else None
+        operands.append(Operand(bare, SOURCE, optional=bare != source, default=default))
+    made = tuple(operands)
+    PRIMITIVES[name] = Primitive(
+        name, doc, made, (VEC_LEN, *keywords), WITHIN_A_CTA, _meaning(name, formula, made), broadcasting, computable,
+        formula,
+    )  # fmt: skip
+
+
+ONE = "[src]"
+SCALED = "[src] [bias] [scale]"
+TWO = "src1 src2"
+_ROWS: dict[str, tuple[str, Formula, str, tuple[Keyword, ...]]] = {
+    "cast": ("`src` in the dtype of `dst`: floats to nearest even, floats to integers as C does, saturating.",
+             Formula("src", "any"), "src", ()),
+    "abs": ("The magnitude of `src`.", Formula("abs(src)", "number"), ONE, ()),
+    "neg": ("`src` with the other sign.", Formula("-src", "number"), ONE, ()),
+    "relu": ("`src` where it is positive, else 0; NaN stays.", Formula("maximum(src, 0)", "number"), ONE, ()),
+    "sqrt": ("The square root of `src * scale + bias`.", Formula("sqrt(affine(src, scale, bias))"), SCALED, ()),
+    "rsqrt": ("1 / sqrt(src).", Formula("rsqrt(src)"), ONE, ()),
+    "reciprocal": ("1 / src, correctly rounded.", Formula("1 / src"), ONE, ()),
+    "exp": ("e to the power `src * scale + bias`.", Formula("exp(affine(src, scale, bias))"), SCALED, ()),
+    "exp2": ("2 to the power `src * scale + bias`.", Formula("exp2(affine(src, scale, bias))"), SCALED, ()),
+    "log": ("The natural logarithm.", Formula("log(src)"), ONE, ()),
+    "log2": ("The logarithm to base 2.", Formula("log2(src)"), ONE, ()),
+    "rint": ("The nearest integer, halves to even.", Formula("rint(src)"), ONE, ()),
+    "floor": ("The largest integer not above `src`.", Formula("floor(src)"), ONE, ()),
+    "ceil": ("The smallest integer not below `src`.", Formula("ceil(src)"), ONE, ()),
+    "trunc": ("`src` without its fraction.", Formula("trunc(src)"), ONE, ()),
+    "sin": ("The sine of radians.", Formula("sin(src)"), ONE, ()),
+    "cos": ("The cosine of radians.", Formula("cos(src)"), ONE, ()),
+    "tanh": ("The hyperbolic tangent.", Formula("tanh(src)"), ONE, ()),
+    "erf": ("The error function.", Formula("erf(src)"), ONE, ()),
+    "sigmoid": ("1 / (1 + exp(-src)).", Formula("1 / (1 + exp(-src))"), ONE, ()),
+    "silu": ("src / (1 + exp(-src)).", Formula("src / (1 + exp(-src))"), ONE, ()),
+    "gelu": (
+        "src by the normal distribution below it.",
+        Formula("0.5 * src * (1 + erf(src * 0.7071067811865476))", chosen={
+            "tanh": "0.5 * src * (1 + tanh(0.7978845608028654 * (src + 0.044715 * (src * src * src))))",
+        }), ONE, (APPROXIMATE,)),
+    "add": ("The sum.", Formula("src1 + src2", "number", rounds="rounded_add(src1, src2"), TWO, (ROUNDING,)),
+    "sub": ("The difference.", Formula("src1 - src2", "number", rounds="rounded_sub(src1, src2"), TWO, (ROUNDING,)),
+    "mul": ("The product.", Formula("src1 * src2", "number", rounds="rounded_mul(src1, src2"), TWO, (ROUNDING,)),
+    "fdiv": ("The quotient of floats.", Formula("src1 / src2", rounds="rounded_div(src1, src2"), TWO, (ROUNDING,)),
+    "pow": ("`src1` to the power `src2`.", Formula("pow(src1, src2)"), TWO, ()),
+    "maximum": ("The larger one.", Formula("maximum(src1, src2)", "any", chosen={"number": "fmax(src1, src2)"}),
+                TWO, (NAN,)),
+    "minimum": ("The smaller one.", Formula("minimum(src1, src2)", "any", chosen={"number": "fmin(src1, src2)"}),
+                TWO, (NAN,)),
+    "fma": ("src * scale + bias, of floats rounded once.",
+            Formula("fma(src, scale, bias)", "number", rounds="rounded_fma(src, scale, bias"),
+            "src scale bias", (ROUNDING,)),
+    "select": ("`true` where `pred` is not 0, else `false`.", Formula("where(pred, true, false)", "any"),
+               "true false pred", ()),
+    "eq": ("Whether the sides are equal.", Formula("src1 == src2", "any"), TWO, ()),
+    "ne": ("Whether the sides differ.", Formula("src1 != src2", "any"), TWO, ()),
+    "lt": ("Whether `src1` is less.", Formula("src1 < src2", "any"), TWO, ()),
+    "le": ("Whether `src1` is less or equal.", Formula("src1 <= src2", "any"), TWO, ()),
+    "gt": ("Whether `src1` is greater.", Formula("src1 > src2", "any"), TWO, ()),
+    "ge": ("Whether `src1` is greater or equal.", Formula("src1 >= src2", "any"), TWO, ()),
+}  # fmt: skip
+for _name, (_doc, _formula, _sources, _keywords) in _ROWS.items():
+    _row(_name, _doc, _formula, _sources, *_keywords)
+
+ELEMENTWISE = tuple(_ROWS)
+"""The names of all of them."""

@@ -1,0 +1,189 @@
+"""sum, prod, max, min, any, all, argmax, argmin: what the elements of a tile come to along some of its dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from tilewright.layout.facts import Facts, as_int
+from tilewright.primitives.shapes import equal, shown
+from tilewright.primitives.table import Array, Clipped, Mismatch, Seen, Shape, Tile, primitive
+
+__all__ = ["ACCUMULATES", "all", "any", "argmax", "argmin", "axes_of", "max", "min", "prod", "sum"]
+
+ACCUMULATES = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
+"""The reductions that join two elements by an elementwise primitive, by its name."""
+
+
+def axes_of(keywords: Mapping[str, object], rank: int) -> tuple[int, ...] | None:
+    """The dimensions that ``axes=`` names, ascending, from 0 on; None where it names none or one twice."""
+    asked = keywords.get("axes", -1)
+    listed = asked if isinstance(asked, tuple) else (asked,)
+    numbers = [axis for axis in listed if isinstance(axis, int) and -rank <= axis < rank]
+    found = tuple(sorted({axis % rank for axis in numbers}))
+    return found if len(found) == len(listed) and found else None
+
+
+def reduced(tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]) -> Mapping[str, Shape] | Mismatch:
+    """`dst` has the dimensions of `src` that are kept, in their order; dimensions of 1 may be there or not."""
+    dst, src = tiles["dst"], tiles["src"]
+    rank = len(src.extents)
+    axes = axes_of(keywords, rank)
+    if axes is None:
+        given, allowed = f"axes={keywords.get('axes')!r}", f"numbers from {-rank} to {rank - 1}, each dimension once"
+        return Mismatch(f"{shown(src)} has {rank} dimensions", given, allowed)
+    kept = [extent for dim, extent in enumerate(src.extents) if dim not in axes and as_int(extent) != 1]
+    shared = keywords.get("thread_reduce") and len(dst.extents) == rank
+    own = [extent for dim, extent in enumerate(dst.extents) if not (shared and dim in axes)]
+    into = [extent for extent in own if as_int(extent) != 1]
+    if len(kept) == len(into) and np.all([equal(a, b, facts) for a, b in zip(kept, into, strict=True)]):
+        return {"dst": dst.extents, "src": src.extents}
+    wanted = f"({', '.join(map(str, kept)) or 1}), the dimensions that are kept; those of 1 may be there or not"
+    return Mismatch("the extents differ", f"{shown(dst)}, {shown(src)} over axes {_spoken(axes)}", wanted)
+
+
+def _spoken(axes: tuple[int, ...]) -> str:
+    return " and ".join(map(str, axes))
+
+
+def of_one_kind(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
+    """Both floats, or both integers."""
+    dst, src = tiles["dst"], tiles["src"]
+    if dst.dtype.is_float == src.dtype.is_float and "bool" not in (dst.dtype, src.dtype):
+        return None
+    given = f"{dst.name} is {dst.dtype}, {src.name} is {src.dtype}"
+    return Mismatch("the dtypes differ", given, "two float types or two integer types", None)
+
+
+def truths(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
+    """The result is a bool."""
+    dst = tiles["dst"]
+    return None if dst.dtype == "bool" else Mismatch("the result is a bool", f"{dst.name} is {dst.dtype}", "bool")
+
+
+def positions(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
+    """The result is an index."""
+    dst = tiles["dst"]
+    if dst.dtype.kind in ("int", "uint") and dst.dtype.bits >= 32:
+        return None
+    return Mismatch("the result is an index", f"{dst.name} is {dst.dtype}", "int32, uint32, int64, uint64")
+
+
+def _reduce(meaning: Any, dst: Array, src: Array, axes: object, accum: bool = False, spread: bool = False) -> None:
+    """``meaning`` over the axes, in float32 at least, rounded once into ``dst``; joined with what is there."""
+    wide = src.astype(np.float64) if src.dtype.kind not in "iub" else src
+    numbers = axes_of({"axes": axes}, src.ndim) or ()
+    result = meaning.reduce(wide, axis=numbers, keepdims=spread and dst.ndim == src.ndim)
+    result = np.broadcast_to(result, dst.shape) if spread and dst.ndim == src.ndim else result.reshape(dst.shape)
+    if accum:
+        result = meaning(dst.astype(result.dtype), result)
+    dst[...] = result.astype(dst.dtype)
+
+
+def _find(meaning: Any, dst: Array, src: Array, axes: object) -> None:
+    numbers = axes_of({"axes": axes}, src.ndim) or ()
+    kept = [dim for dim in range(src.ndim) if dim not in numbers]
+    rows = src.transpose(*kept, *numbers).reshape(dst.size, -1)
+    dst[...] = meaning(rows, axis=1).reshape(dst.shape)
+
+
+@primitive(shapes=reduced, elements=of_one_kind)
+def sum(
+    dst: Clipped,
+    src: Seen,
+    *,
+    axes: int | tuple[int, ...] = -1,
+    accum: bool = False,
+    thread_reduce: bool = False,
+) -> None:
+    """`dst` gets the sums of `src` along `axes`; what is outside of its buffer counts nothing.
+
+    axes: one dimension or several, also counted from the end. accum: the sum is added to what `dst` has. thread_reduce:
+    `dst` may have several elements along `axes`, and all of them get the sum.
+    """
+    _reduce(np.add, dst, src, axes, accum, thread_reduce)
+
+
+@primitive(shapes=reduced, elements=of_one_kind)
+def prod(dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1, accum: bool = False) -> None:
+    """`dst` gets the products of `src` along `axes`; what is outside of its buffer counts nothing.
+
+    axes: one dimension or several, also counted from the end. accum: the product is multiplied by what `dst` has.
+    """
+    _reduce(np.multiply, dst, src, axes, accum)
+
+
+@primitive(shapes=reduced, elements=of_one_kind)
+def max(
+    dst: Clipped,
+    src: Seen,
+    *,
+    axes: int | tuple[int, ...] = -1,
+    accum: bool = False,
+    nan: Literal["propagate", "number"] = "propagate",
+    thread_reduce: bool = False,
+) -> None:
+    """`dst` gets the largest elements of `src` along `axes`; what is outside of its buffer counts nothing.
+
+    axes: one dimension or several, also counted from the end. accum: what `dst` has counts, too. nan: what wins where
+    there is a NaN, it or the number. thread_reduce: `dst` may have several elements along
+    `axes`, and all of them get the result.
+    """
+    _reduce(np.maximum if nan == "propagate" else np.fmax, dst, src, axes, accum, thread_reduce)
+
+
+@primitive(shapes=reduced, elements=of_one_kind)
+def min(
+    dst: Clipped,
+    src: Seen,
+    *,
+    axes: int | tuple[int, ...] = -1,
+    accum: bool = False,
+    nan: Literal["propagate", "number"] = "propagate",
+    thread_reduce: bool = False,
+) -> None:
+    """`dst` gets the smallest elements of `src` along `axes`; what is outside of its buffer counts nothing.
+
+    axes: one dimension or several, also counted from the end. accum: what `dst` has counts, too. nan: what wins where
+    there is a NaN, it or the number. thread_reduce: `dst` may have several elements along
+    `axes`, and all of them get the result.
+    """
+    _reduce(np.minimum if nan == "propagate" else np.fmin, dst, src, axes, accum, thread_reduce)
+
+
+@primitive(shapes=reduced, elements=truths)
+def any(dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1, accum: bool = False) -> None:
+    """`dst` becomes true where some element of `src` along `axes` is not 0.
+
+    axes: one dimension or several, also counted from the end. accum: what `dst` has counts, too.
+    """
+    _reduce(np.logical_or, dst, src != 0, axes, accum)
+
+
+@primitive(shapes=reduced, elements=truths)
+def all(dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1, accum: bool = False) -> None:
+    """`dst` becomes true where no element of `src` along `axes` is 0.
+
+    axes: one dimension or several, also counted from the end. accum: what `dst` has counts, too.
+    """
+    _reduce(np.logical_and, dst, src != 0, axes, accum)
+
+
+@primitive(shapes=reduced, elements=positions)
+def argmax(dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1) -> None:
+    """`dst` gets the position of the first largest element of `src` along `axes`; a NaN is the largest.
+
+    axes: one dimension or several, also counted from the end; of several, elements are counted in row-major order.
+    """
+    _find(np.argmax, dst, src, axes)
+
+
+@primitive(shapes=reduced, elements=positions)
+def argmin(dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1) -> None:
+    """`dst` gets the position of the first smallest element of `src` along `axes`; a NaN is the smallest.
+
+    axes: one dimension or several, also counted from the end; of several, elements are counted in row-major order.
+    """
+    _find(np.argmin, dst, src, axes)

@@ -1,0 +1,59 @@
+"""scan: each element comes to what it and all before it come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from tilewright.layout.facts import Facts
+from tilewright.primitives.reduce import of_one_kind
+from tilewright.primitives.shapes import equal_extents, shown
+from tilewright.primitives.table import Clipped, Mismatch, Seen, Shape, Tile, primitive
+
+__all__ = ["scan"]
+
+_MEANINGS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def equal_with_axis(
+    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
+) -> Mapping[str, Shape] | Mismatch:
+    """Equal extents, one of which ``axis=`` names."""
+    src, axis = tiles["src"], keywords.get("axis", -1)
+    rank = len(src.extents)
+    if not isinstance(axis, int) or not -rank <= axis < rank:
+        return Mismatch(f"{shown(src)} has {rank} dimensions", f"axis={axis}", f"a number from {-rank} to {rank - 1}")
+    return equal_extents(tiles, facts)
+
+
+@primitive(shapes=equal_with_axis, elements=of_one_kind)
+def scan(
+    dst: Clipped,
+    src: Seen,
+    *,
+    axis: int = -1,
+    op: Literal["sum", "prod", "max", "min"] = "sum",
+    exclusive: bool = False,
+) -> None:
+    """Each element of `dst` gets what the elements of `src` along `axis` come to, up to its own.
+
+    axis: a dimension of `src`, also counted from the end. op: what they come to. exclusive: without its own; the first
+    is 0, 1, or the lowest or highest value of the dtype.
+    """
+    wide = src.astype(np.float64) if src.dtype.kind not in "iub" else src.astype(np.int64)
+    result = _MEANINGS[op].accumulate(wide, axis=axis)
+    if exclusive:
+        result = np.roll(result, 1, axis)
+        np.moveaxis(result, axis, 0)[0] = _nothing(op, src.dtype)
+    dst[...] = result.astype(dst.dtype).reshape(dst.shape)
+
+
+def _nothing(op: str, kind: np.dtype[Any]) -> float:
+    """What no elements come to."""
+    if op in ("sum", "prod"):
+        return float(op == "prod")
+    if kind.kind not in "iu":
+        return -np.inf if op == "max" else np.inf
+    return int(np.iinfo(kind).min if op == "max" else np.iinfo(kind).max)

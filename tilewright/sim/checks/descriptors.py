@@ -1,0 +1,86 @@
+"""Matrix descriptors against the tiles that they lead into: is a matrix read in the order that the layout gives it?"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.ir import const_value
+from tilewright.layout import ComposeLayout
+from tilewright.sim.checks.base import Check, register
+
+if TYPE_CHECKING:
+    from tilewright.ir import Buffer
+    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.units import Touched
+
+__all__ = ["Descriptors"]
+
+
+class Descriptors(Check):
+    """Of buffers with a swizzled layout; what the elements of others mean, their kernel knows alone."""
+
+    def __init__(self, program: Subject) -> None:
+        super().__init__(program)
+        self.warned: set[tuple[str, str]] = set()
+
+    def issued(self, operation: Operation) -> None:
+        issue = operation.form.issue
+        for one in operation.reads if issue is not None and issue.fenced else ():
+            place = self.program.places.shared_at(int(one.at.min()))
+            buffer = self.program.authored.get(place.name)
+            key = (str(operation.instruction.at), place.name)
+            if buffer is None or key in self.warned or not isinstance(buffer.layout, ComposeLayout):
+                continue
+            numbers = _numbers(buffer)
+            if numbers is not None and (what := _disorder(one, buffer, numbers, place.start)):
+                self.warned.add(key)
+                operation.batch.wave.run.warnings.append(f"{operation.instruction.at}: {operation.name} {what}")
+
+
+def _disorder(one: Touched, buffer: Buffer, numbers: Ints, start: int) -> str:
+    """Which unit of 16 bytes is not where the first ones let it be expected; empty where all are."""
+    place = (one.at - start) * 8 // buffer.dtype.bits
+    found = numbers[np.clip(place, 0, len(numbers) - 1)]  # (n, rows, units): the elements' numbers
+    down, along = np.arange(found.shape[1])[:, None], np.arange(found.shape[2])
+    first = found[:, :1, :1]
+    wanted = first + down * (found[:, 1:2, :1] - first) + along * (found[:, :1, 1:2] - first)
+    wrong = (found != wanted) | (place < 0) | (place >= len(numbers))
+    if not wrong.any():
+        return ""
+    issuer, row, unit = map(int, np.argwhere(wrong)[0])
+    given, meant = (
+        _element(buffer, int(each[issuer, row, unit])) for each in (found, np.broadcast_to(wanted, found.shape))
+    )
+    return (
+        f"reads {buffer.name} in another order than its layout: {given} where {meant} should be, at unit {unit} of row "
+        f"{row}; swizzle, offsets or start of its descriptor are not those of {buffer.layout}"
+    )
+
+
+def _element(buffer: Buffer, number: int) -> str:
+    shape = tuple(int(const_value(extent) or 1) for extent in buffer.shape)
+    inside = 0 <= number < int(np.prod(shape))
+    place = np.unravel_index(number, shape) if inside else (number,)
+    return f"{buffer.name}[{', '.join(map(str, map(int, place)))}]"
+
+
+@lru_cache(maxsize=64)
+def _numbers(buffer: Buffer) -> Ints | None:
+    """The number, in row-major order, of the element at each place of a buffer; None where its shape is not known."""
+    shape = [const_value(extent) for extent in buffer.shape]
+    if None in shape or buffer.layout is None:
+        return None
+    at = buffer.layout.table([int(extent or 0) for extent in shape])["m"].reshape(-1)
+    numbers = np.full(int(at.max()) + 1, -1, np.int64)
+    numbers[at] = np.arange(len(at))
+    return numbers
+
+
+register(
+    "descriptors", "matrix descriptors that read a swizzled tile in another order than its layout has", Descriptors
+)

@@ -1,0 +1,121 @@
+"""Registers that an operation goes on using: a fence follows what their warp did to them before it was issued."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.isa import INSTRUCTIONS, RegisterFence
+from tilewright.sim.checks.base import Check, register
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.wave import Wave
+
+__all__ = ["Unfenced"]
+
+WORD = 4
+
+
+class Uses:
+    """What the warps of a wave did to their registers since their last fence.
+
+    last: by buffer, (CTAs, warps, words), the number of the site that touched a word last, 0 for none. fenced: (CTAs,
+    warps) that have passed a fence at all.
+    """
+
+    def __init__(self, wave: Wave) -> None:
+        self.last: dict[str, Ints] = {}
+        self.fenced: Bools = np.zeros((wave.ctas, wave.run.warps), np.bool_)
+        self.sites: list[Site] = []
+        self._numbers: dict[int, int] = {}
+
+    def number(self, site: Site) -> int:
+        """That of a site, from 1."""
+        if id(site) not in self._numbers:
+            self.sites.append(site)
+            self._numbers[id(site)] = len(self.sites)
+        return self._numbers[id(site)]
+
+    def of(self, place: Place) -> Ints:
+        """Those of the words of a buffer."""
+        if place.name not in self.last:
+            self.last[place.name] = np.zeros((*self.fenced.shape, -(-place.nbytes // WORD)), np.int64)
+        return self.last[place.name]
+
+
+class Unfenced(Check):
+    def __init__(self, program: Subject) -> None:
+        super().__init__(program)
+        self.uses: dict[Wave, Uses] = {}  # of the waves that run
+        self.is_needed = any(bound.form.issue and bound.form.issue.fenced for bound in program.operations)
+
+    def start(self, wave: Wave) -> None:
+        self.uses[wave] = Uses(wave)
+        wave.pending.watched = self.is_needed
+
+    def ended(self, wave: Wave) -> None:
+        del self.uses[wave]
+
+    def watch(self, site: Site) -> Hook | None:
+        place = site.place
+        if place is None or place.space != "local" or not self.is_needed:
+            return None
+
+        def hook(batch: Batch, mask: Mask, at: Address) -> None:
+            issuing, uses = batch.wave.pending.issuing, self.uses[batch.wave]
+            issue = issuing.bound.form.issue if issuing is not None else None
+            if issue is not None and issue.fenced:
+                return
+            words = slice((at.lo - place.start) // WORD, -(-(at.hi + site.width - place.start) // WORD))
+            last = uses.of(place)[batch.ctas, batch.warps, words]
+            np.copyto(last, uses.number(site), where=np.asarray(mask.full.any(-1))[..., None])
+
+        return hook
+
+    def fenced_registers(self, batch: Batch, mask: Mask, fence: RegisterFence) -> None:
+        uses = self.uses[batch.wave]
+        warps = np.asarray(mask.full.any(-1))
+        uses.fenced[batch.ctas, batch.warps] |= warps
+        for last in uses.last.values():
+            np.copyto(last[batch.ctas, batch.warps], 0, where=warps[..., None])
+
+    def issued(self, operation: Operation) -> None:
+        uses, issue = self.uses[operation.batch.wave], operation.form.issue
+        if issue is None or not issue.fenced:
+            return
+        rows, warps = (each[:, ::32] // unit for each, unit in zip(operation.issuers.each(), (1, 32), strict=True))
+        fence = next(f"T.{name}()" for name, row in INSTRUCTIONS.items()
+                     if any(form.fence == RegisterFence(issue.group) for form in row.forms))  # fmt: skip
+        never = ~uses.fenced[rows, warps]
+        if never.any():
+            raise _lacks(operation, never, f"before the first {operation.name} of a warp", f"{fence} before it")
+        for place, address, nbytes, _ in operation.registers():
+            first, end = address.lo - place.start, address.hi - place.start + nbytes
+            found = uses.of(place)[rows, warps, first // WORD : -(-end // WORD)].max(-1)
+            if found.any():
+                at = uses.sites[int(found.max()) - 1].at
+                raise _lacks(operation, found > 0, f"after {place.name} was used at {at}", f"{fence} in between")
+
+
+def _lacks(operation: Operation, where: Bools, what: str, hint: str) -> SimulationError:
+    who = operation.issuers.name(int(np.flatnonzero(where.any(1))[0]))
+    return SimulationError(
+        f"{operation.name} lacks a fence {what}",
+        given=f"{operation.instruction.at}: {who}",
+        allowed="a fence by each of the four warps between other uses of these registers and the operation",
+        hint=hint,
+        at=operation.instruction.at,
+    )
+
+
+register("registers", "registers that operations go on using, without a fence after their last use", Unfenced)

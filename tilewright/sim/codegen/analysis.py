@@ -1,0 +1,203 @@
+"""What is known of a lowered kernel before it is written: where it is cut, what is alive there, what may be poison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tilewright.dtypes import HANDLE, dtype
+from tilewright.ir import (
+    AllocBuffer,
+    Assign,
+    Bind,
+    Buffer,
+    Call,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Reinterpret,
+    Select,
+    Var,
+    expressions,
+    statements,
+    walk,
+)
+from tilewright.ir.evaluate import evaluate
+from tilewright.ir.tensor_map import mapped
+from tilewright.isa import bind
+from tilewright.sim.checks import checks_of
+from tilewright.sim.checks.bounds import Bounds
+from tilewright.sim.codegen.axes import ALL, UNIFORM, Axes
+from tilewright.sim.codegen.prepare import prepared
+from tilewright.sim.codegen.segments import Branch, Poll, Segment, Synchronise, cut
+from tilewright.sim.machine.subject import Subject
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.ir import Number
+    from tilewright.sim.machine.arrays import Shape
+    from tilewright.sim.machine.overlaps import Group
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.sites import Hook, Site
+
+__all__ = ["Analysed"]
+
+
+class Analysed(Subject):
+    """A kernel that is cut into segments. Emitters add sites and instructions that are counted."""
+
+    def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
+        arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
+        hidden = (Buffer(name, dtype("uint8"), (1,), "global", None, data=Var(name, HANDLE)) for name in arrays)
+        buffers = (*kernel.buffers, *hidden)
+        super().__init__(replace(kernel, body=prepared(kernel.body), buffers=buffers), checks, groups)
+        self.axes = Axes(self.kernel)
+        self.parameters = frozenset(
+            [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
+        )
+        self.part_ids: dict[str, int] = {}
+        self.own_checks = checks_of(checks, self)
+        self.shadowed = self._shadowed()
+        self.cut = cut(self.kernel, self.axes, apart="races" in checks)
+        self.spans = {segment.index: segment.end.at for segment in self.cut}
+        self._reads: dict[int, frozenset[str]] = {}
+        self.live_in = self._liveness()
+        self.live = [self._axes_of(names) for names in self.live_in]
+
+    # Arguments
+
+    def handles(self) -> Iterator[tuple[Buffer, Var]]:
+        """The global buffers and their parameters."""
+        for buffer in self.kernel.buffers:
+            assert isinstance(buffer.data, Var)
+            yield buffer, buffer.data
+
+    def bound_scalars(self, scalars: Mapping[str, Number]) -> dict[str, Number]:
+        """Parameters as the generated code wants them: Python integers, NumPy floats, pointers as addresses."""
+        found: dict[str, Number] = {}
+        for buffer, handle in self.handles():
+            found[handle.name] = self.places.by_name[buffer.name].base
+        for var in (*self.kernel.params, *self.kernel.symbols):
+            if var.name in found:
+                continue
+            value = scalars[var.name]
+            if var.dtype.is_float:
+                found[var.name] = var.dtype.numpy.type(value)  # type: ignore[assignment]  # a number of NumPy
+            else:
+                found[var.name] = bool(value) if var.dtype.kind == "bool" else int(value)
+        return found
+
+    def grid(self, scalars: Mapping[str, Number]) -> Shape:
+        """How many CTAs, which may be expressions over the scalars."""
+        x, y, z = (int(evaluate(extent, scalars)) for extent in self.launch.grid)
+        return x, y, z
+
+    # What emitters add
+
+    def add_site(self, site: Site) -> Site:
+        """Registers a site and gives it the hooks of the checks."""
+        site.watch = self._hooks
+        bounds = next((check for check in self.own_checks if isinstance(check, Bounds)), None)
+        site.escapes = bounds.escapes if bounds else None
+        site.hooks = self._hooks(site) if site.place else ()
+        self.sites.append(site)
+        return site
+
+    def _hooks(self, site: Site) -> tuple[Hook, ...]:
+        hooks = [check.watch(site) for check in self.own_checks]
+        return tuple(hook for hook in hooks if hook is not None)
+
+    def add_tally(self, name: str) -> int:
+        """The place in `Execution.tally` where an instruction is counted."""
+        if name not in self.tallies:
+            self.tallies.append(name)
+        return self.tallies.index(name)
+
+    # Lines of the kernel
+
+    def place_of(self, segment: int) -> Span | None:
+        """The line that a segment ends at; where nothing stands there, the last before."""
+        spans = (self.spans[segment], *(stmt.at for stmt in reversed(self.cut[segment].body)))
+        return next((span for span in spans if span is not None), None)
+
+    def line_of(self, place: Place | None) -> Span | None:
+        """The line that declares a buffer; the kernel's for none."""
+        stmts = (stmt for stmt in statements(self.kernel.body) if isinstance(stmt, AllocBuffer))
+        found = (stmt.at for stmt in stmts if place is not None and stmt.buffer.name == place.name)
+        return next(found, self.kernel.at)
+
+    # Which variables matter where
+
+    def reads(self, segment: Segment) -> frozenset[str]:
+        """Variables that a segment takes from outside: parameters and live values, with their flags."""
+        if segment.index not in self._reads:
+            self._reads[segment.index] = self._with_flags(self._mentioned(segment) - self._bound(segment))
+        return self._reads[segment.index]
+
+    def writes(self, segment: Segment) -> frozenset[str]:
+        """Variables that a segment leaves changed."""
+        assigned = {s.var.name for s in statements(segment.body) if isinstance(s, (Bind, Assign))}
+        return self._with_flags(frozenset(assigned))
+
+    def _mentioned(self, segment: Segment) -> frozenset[str]:
+        names = {s.var.name for s in statements(segment.body) if isinstance(s, Assign)}
+        exprs = [expr for stmt in statements(segment.body) for expr in expressions(stmt)]
+        if isinstance(segment.end, Branch):
+            exprs += walk(segment.end.cond)
+        elif isinstance(segment.end, (Synchronise, Poll)):
+            exprs += walk(segment.end.call)
+        return frozenset(names | {expr.name for expr in exprs if isinstance(expr, Var)})
+
+    def _bound(self, segment: Segment) -> frozenset[str]:
+        return frozenset(s.var.name for s in statements(segment.body) if isinstance(s, (Bind, For)))
+
+    def _with_flags(self, names: frozenset[str]) -> frozenset[str]:
+        return names | {f"{name}_s" for name in names if name in self.shadowed}
+
+    def _liveness(self) -> list[frozenset[str]]:
+        """For each segment the variables whose values it, or what follows it, may read."""
+        live: list[frozenset[str]] = [frozenset() for _ in self.cut]
+        changed = True
+        while changed:
+            changed = False
+            for segment in reversed(self.cut):
+                after = frozenset().union(*(live[k] for k in segment.successors()))
+                own = self.reads(segment) | (after - self._with_flags(self._bound(segment)))
+                now = frozenset(own - self.parameters)
+                changed |= now != live[segment.index]
+                live[segment.index] = now
+        return live
+
+    def _axes_of(self, names: frozenset[str]) -> dict[str, int]:
+        unknown = {name: ALL if name.endswith("_s") else UNIFORM for name in sorted(names)}
+        return unknown | {name: axes for name, axes in self.axes.variables.items() if name in names}
+
+    # Which values may be uninitialised
+
+    def may_be_poison(self, expr: Expr) -> bool:
+        """Could this value hold bits that nobody wrote? A computed one cannot: computing with such bits is an error."""
+        if not self.with_shadows:
+            return False
+        if isinstance(expr, Load):
+            return not (expr.buffer.space == "global" and self.places.of(expr.buffer) is not None)
+        if isinstance(expr, Var):
+            return expr.name in self.shadowed
+        if isinstance(expr, Select):
+            return self.may_be_poison(expr.a) or self.may_be_poison(expr.b)
+        if isinstance(expr, Reinterpret):
+            return self.may_be_poison(expr.a)
+        return isinstance(expr, Call) and bind(expr).form.moves and expr.dtype.bits > 0
+
+    def _shadowed(self) -> frozenset[str]:
+        self.shadowed = frozenset()
+        while True:
+            found = {
+                s.var.name
+                for s in statements(self.kernel.body)
+                if isinstance(s, (Bind, Assign)) and self.may_be_poison(s.value)
+            }
+            if found <= self.shadowed:
+                return self.shadowed
+            self.shadowed = frozenset(found | self.shadowed)

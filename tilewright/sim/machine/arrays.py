@@ -1,0 +1,20 @@
+"""The kinds of arrays that the simulator works on, by name."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Array", "Bits", "Bools", "Flags", "Ints", "Shape", "Value"]
+
+Array: TypeAlias = NDArray[Any]  # of a dtype that only the kernel knows
+Bits: TypeAlias = NDArray[Any]  # items of one of `tilewright.sim.machine.memory.UNITS`
+Bools: TypeAlias = NDArray[np.bool_]
+Flags: TypeAlias = "NDArray[Any] | None"  # of bits: 1 in each byte that is initialised; None where all are
+Ints: TypeAlias = NDArray[np.int64]
+Shape: TypeAlias = tuple[int, int, int]  # (CTAs, warps, lanes)
+Value: TypeAlias = "int | NDArray[Any]"
+"""Of a kernel's expression: Python's number where it is uniform, else an array that broadcasts to the batch. NumPy's
+numbers do what arrays do. The components of a vector are in a last axis of their own."""

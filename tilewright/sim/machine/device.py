@@ -1,0 +1,122 @@
+"""The device on which a kernel runs: its memory, what it counts and prints, and what generated code asks of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.isa import Access, RegisterFence, Sync
+from tilewright.sim.machine.counts import Line
+from tilewright.sim.machine.facets import Facet
+from tilewright.sim.machine.overlaps import blocks_of
+from tilewright.sim.machine.precedence import FORWARDS
+from tilewright.sim.machine.printed import Printed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tilewright.errors import Span
+    from tilewright.isa import Fence, ProxyFence
+    from tilewright.sim.machine.address import Part
+    from tilewright.sim.machine.arrays import Array, Shape, Value
+    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.events import Events
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.precedence import Precedence
+    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.wave import Storage
+
+__all__ = ["Device"]
+
+
+class Device:
+    """For one run of a program. checks: who is told of its events. steps: what was done so far, counted.
+
+    exists: (1, warps, 32), the threads of a CTA. lines: what asynchronous operations move.
+    """
+
+    def __init__(
+        self,
+        program: Subject,
+        arrays: Mapping[str, Array],
+        grid: Shape,
+        checks: Sequence[Events],
+        precedence: Precedence = FORWARDS,
+    ) -> None:
+        """arrays: by the name of the buffer."""
+        self.program = program
+        self.precedence = precedence
+        self.places = program.places
+        self.blocks = blocks_of(arrays, program.groups)
+        self.sizes = {name: block.nbytes for name, block in self.blocks.items()} | {
+            name: array.nbytes for name, array in arrays.items()
+        }
+        self.checks = checks
+        self.grid = grid
+        self.cluster = program.launch.cluster
+        self.cluster_ctas = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        self.threads = program.launch.threads
+        self.warps = program.launch.warps
+        self.shared_bytes = program.launch.shared_bytes
+        self.exists = (np.arange(self.warps * 32) < self.threads).reshape(1, self.warps, 32)
+        self.warnings: list[str] = []
+        self.printed = Printed()
+        self.steps = 0
+        self.tally = [0] * len(program.tallies)
+        self.lines: dict[tuple[object, ...], Line] = {}
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    def thread_parts(self, warps: slice) -> dict[int, Part]:
+        """Address parts that depend on thread numbers only, kept for all runs of the program."""
+        return self.program.thread_parts.setdefault((warps.start, warps.stop, warps.step), {})
+
+    @staticmethod
+    def plain(batch: Look, place: Place) -> Storage:
+        """The bytes of a place themselves."""
+        return batch.wave.storage(place)
+
+    def ordered(
+        self, batch: Batch, mask: Mask, what: Sync | Fence | ProxyFence | RegisterFence, at: Span | None
+    ) -> None:
+        """A fence, or the lanes of whole warps meeting where none of them can be elsewhere."""
+        if not isinstance(what, Sync):
+            for check in self.checks:
+                if isinstance(what, RegisterFence):
+                    check.fenced_registers(batch, mask, what)
+                else:
+                    check.fenced(batch, mask, what)
+            return
+        if not batch.has_whole_warps(mask):
+            raise SimulationError(
+                "divergence: a warp meets without all of its lanes",
+                given=f"{mask.lanes} of {mask.warps * 32} lanes active",
+                allowed="all lanes of the warp",
+                at=at,
+            )
+        for check in self.checks:
+            check.warps_met(batch, mask)
+
+    def assumed(self, batch: Batch, mask: Mask, holds: Value, text: str, at: Span | None) -> None:
+        """An assumption of the kernel, or of a layout about which thread it is."""
+        fails = mask.narrowed(~holds if isinstance(holds, np.ndarray | np.bool_) else not holds)
+        if fails is not None:
+            Facet(batch, mask, at, self.plain).fault(f"`{text}` does not hold", fails.full)
+
+    def moves(self, operation: Operation) -> None:
+        """Counts what an asynchronous operation is going to read and write."""
+        at, op = operation.instruction.at, operation.instruction.bound.instruction.name
+        for one in operation.touched:
+            if isinstance(one.effect, Access) and one.effect.computed and one.at.size:  # others are at their site
+                where = (self.places.holding(one.space, int(one.at.flat[0])).name, one.space, one.writes)
+                line = self.lines.setdefault((at, op, *where), Line(at, op, *where))
+                line.accesses += int(one.touches.sum())
+                line.nbytes += one.bytes_moved
+                line.warps += operation.mask.warps

@@ -1,0 +1,52 @@
+"""Who goes first where several may. What a right kernel leaves behind does not depend on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Ints
+
+__all__ = ["FORWARDS", "OTHERS", "PATIENT", "Precedence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Precedence:
+    """halved: those from the middle on go before the others. backwards: the last of that order goes first. patient: who
+    waits for an m-barrier looks at it only when nobody else can go on, and no operation can complete.
+    """
+
+    halved: bool = False
+    backwards: bool = False
+    patient: bool = False
+
+    def taken(self, agents: Ints) -> Ints:
+        """Agents, given in the order of their numbers, as they come."""
+        if self.halved:
+            agents = np.roll(agents, -(len(agents) // 2))
+        return agents[::-1] if self.backwards else agents
+
+    def key(self, agent: int, agents: int, segment: int) -> int:
+        """The lowest goes first. agent: the first of a batch, of so many in the grid."""
+        rank = (agent - agents // 2) % agents << 32 if self.halved else 0
+        return -(rank + segment) if self.backwards else rank + segment
+
+    def next_ctas(self, done: int, size: int, ctas: int, cluster_ctas: int) -> tuple[int, int]:
+        """The first of the next ``size`` CTAs of a grid, where so many have begun, and how many there are in a row."""
+        shift = ctas // cluster_ctas // 2 * cluster_ctas if self.halved and size < ctas else 0
+        wrap = ctas - shift  # from here on those of the first half follow
+        if self.backwards:
+            end = ctas - done
+            start = max(end - size, wrap if end > wrap else 0)
+        else:
+            start = done
+            end = min(start + size, wrap if start < wrap else ctas)
+        return (start + shift) % ctas, end - start
+
+
+FORWARDS = Precedence()
+OTHERS = (Precedence(backwards=True), Precedence(halved=True), Precedence(halved=True, backwards=True))
+PATIENT = Precedence(patient=True)

@@ -1,0 +1,70 @@
+"""What runs: a kernel, and what the machine and the checks know of it before any run."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+from tilewright.ir import Call, Kernel, Launch, expressions, statements
+from tilewright.isa import Fence, ProxyFence, bind
+from tilewright.sim.machine.places import Place, Places
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.address import Part
+    from tilewright.sim.machine.overlaps import Group
+    from tilewright.sim.machine.sites import Site
+
+__all__ = ["Subject"]
+
+
+class Subject:
+    """kernel: of stage "lowered". checks: names out of `CHECKS`. groups: buffers whose arguments share memory.
+
+    sites: the places of the kernel that touch memory. tallies: the instructions that are counted. thread_parts: address
+    parts that depend on thread numbers only, by the warps, kept for all runs. fences_shared: is there any fence of
+    shared memory alone?
+    """
+
+    def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
+        assert kernel.stage == "lowered", "the simulator runs lowered kernels"
+        assert kernel.launch is not None, "a lowered kernel has a launch"
+        self.launch: Launch = kernel.launch
+        self.kernel = kernel
+        self.checks = checks
+        self.groups = groups
+        self.places = Places(kernel, groups)
+        self.with_shadows = "poison" in checks
+        self.sites: list[Site] = []
+        self.tallies: list[str] = []
+        self.thread_parts: dict[tuple[int, int, int], dict[int, Part]] = {}
+        self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
+        calls = (expr for stmt in statements(kernel.body) for expr in expressions(stmt) if isinstance(expr, Call))
+        bounds = list(map(bind, calls))
+        self.operations = [bound for bound in bounds if bound.form.asynchronous]
+        fences = (bound.form.fence for bound in bounds)
+        self.fences_shared = any(isinstance(one, Fence | ProxyFence) and one.is_of_shared for one in fences)
+
+    @property
+    def has_asynchronous(self) -> bool:
+        """Does any instruction go on after it was issued?"""
+        return bool(self.operations)
+
+    @property
+    def asynchronous_unit(self) -> int:
+        """Bytes of shared memory that operations touch all of, or none: 16 at most."""
+        touched = ((bound, access) for bound in self.operations for access in bound.form.touched)
+        return gcd(16, *(b.form.count(a.nbytes, b.mods) for b, a in touched if a.space == "shared"))
+
+    # What reports say
+
+    def extent_text(self, place: Place, size: int) -> str:
+        """How large a buffer is, in the words of its author."""
+        buffer = self.authored.get(place.name)
+        if buffer is None:
+            return f"{size} bytes"
+        return f"{self.shape_text(place.name)}, {size * 8 // buffer.dtype.bits} elements of storage"
+
+    def shape_text(self, name: str) -> str:
+        """The shape of a buffer or view as its author has it; empty of one that nobody declared."""
+        buffer = self.authored.get(name)
+        return f"shape {' x '.join(map(str, buffer.shape))} of {buffer.dtype}" if buffer is not None else ""

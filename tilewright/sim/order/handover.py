@@ -1,0 +1,198 @@
+"""What a handover lacks: where threads tell each other by flags, m-barriers or the cluster's barrier, and yet race.
+
+The one that tells comes after the earlier access, the one that listens before the later one, both at one place. Each
+needs its order, or a fence beside it, and a scope that holds the other thread. Only what the kernel's text shows is
+looked at, so that a step that is named can stand where it is put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING, TypeAlias
+
+from tilewright.ir import AddressOf, If, Stmt, While, statements, walk
+from tilewright.isa import Fence, bind
+from tilewright.sim.codegen.axes import LANE, WARP
+from tilewright.sim.codegen.prepare import calls_of
+from tilewright.sim.order.missing import fence_name
+
+if TYPE_CHECKING:
+    from tilewright.isa import Bound
+    from tilewright.sim.codegen.axes import Axes
+    from tilewright.sim.order.advice import Step
+
+    Way: TypeAlias = "tuple[Step, ...]"
+
+__all__ = ["SCOPES", "handover_advice"]
+
+SCOPES = ("cta", "cluster", "gpu", "sys")
+SIDES = {True: ("release", "before"), False: ("acquire", "after")}
+FULL = ("acq_rel", "sc")
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A statement by which threads tell or listen. place: the name of a buffer, or of a barrier. has_order: may it be
+    given one? alone: does a condition choose lanes for it? warps: the conditions that choose warps for it.
+    """
+
+    line: int
+    place: str
+    tells: bool
+    sem: str
+    scope: str
+    has_order: bool
+    alone: bool
+    warps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fenced:
+    """A fence between the two."""
+
+    line: int
+    sem: str
+    scope: str
+    warps: tuple[int, ...]
+
+
+class _Met:
+    """A barrier of warps between the two."""
+
+
+_Item: TypeAlias = "_Word | _Fenced | _Met"
+
+
+def handover_advice(axes: Axes, before: Way, after: Way, scope: str) -> str | None:
+    """What to change so that the first access comes before the other by what they tell each other; None where they tell
+    nothing, or where nothing is missing. scope: the narrowest that holds both threads.
+    """
+    tells = list(_words(axes, _following(before)))
+    listens = list(_words(axes, _preceding(after)))[::-1]
+    for k, heard in enumerate(listens):
+        for i, told in enumerate(tells):
+            if isinstance(told, _Word) and isinstance(heard, _Word) and _meet(told, heard):
+                if not (_may(told, tells[:i]) and _may(heard, listens[:k])):
+                    continue
+                ends = _lacks(told, tells[:i], scope), _lacks(heard, listens[:k], scope)
+                lanes = _apart(told, _line_of(before)), _apart(heard, _line_of(after))
+                return "; ".join(filter(None, (*ends, *lanes))) or None
+    return None
+
+
+def _meet(told: _Word, heard: _Word) -> bool:
+    return told.tells and not heard.tells and told.place == heard.place
+
+
+def _may(word: _Word, between: list[_Item]) -> bool:
+    """Do others tell or listen for a thread? Then they have met."""
+    return not word.warps or any(isinstance(one, _Met) for one in between)
+
+
+def _lacks(word: _Word, between: list[_Item], scope: str) -> str:
+    """What one end lacks: an order, a fence by the same warp, or a scope; empty for nothing."""
+    near = takewhile(lambda one: not (word.warps and isinstance(one, _Met)), reversed(between))
+    fences = [one for one in near if isinstance(one, _Fenced) and one.warps == word.warps]
+    side, where = SIDES[word.tells]
+    if _narrow(word.scope, scope):
+        missing = f"scope={scope!r} at line {word.line}"
+        has_order = word.sem in (side, "acq_rel") or fences or not word.has_order
+        return missing if has_order else f"sem={side!r} at line {word.line}; {missing}"
+    if word.sem in (side, "acq_rel"):
+        return ""
+    fitting = [fence for fence in fences if fence.sem in (*FULL, side)]
+    if any(not _narrow(fence.scope, scope) for fence in fitting):
+        return ""
+    if fitting:
+        return f"scope {scope!r} of the fence at line {fitting[0].line}"
+    if word.has_order and word.sem != "volatile":
+        return f"sem={side!r} at line {word.line}"
+    return f"{fence_name(Fence('acq_rel', scope))}('acq_rel', {scope!r}) {where} line {word.line}"
+
+
+def _narrow(scope: str, wanted: str) -> bool:
+    return scope in SCOPES and SCOPES.index(scope) < SCOPES.index(wanted)
+
+
+def _apart(word: _Word, line: int) -> str:
+    """The lanes of a warp tell and listen each for itself."""
+    first, then = sorted((line, word.line))
+    return f"T.cuda.warp_sync() between line {first} and line {then}" if word.alone and not word.warps else ""
+
+
+def _line_of(way: Way) -> int:
+    at = way[-1].stmt.at
+    return at.line if at else 0
+
+
+# The statements around an access
+
+
+def _following(way: Way) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
+    """What comes after, with the conditions around it that are not around the access; nearest first."""
+    for step in reversed(way):
+        for stmt in step.body[step.index + 1 :]:
+            yield from _inside(stmt, ())
+
+
+def _preceding(way: Way) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
+    """What comes before; farthest first."""
+    for step in way:
+        for stmt in step.body[: step.index]:
+            yield from _inside(stmt, ())
+        if isinstance(step.stmt, (If, While)):
+            yield step.stmt, ()
+
+
+def _inside(stmt: Stmt, around: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
+    yield stmt, around
+    if isinstance(stmt, If):
+        for body in (stmt.then, stmt.orelse):
+            for inner in body:
+                yield from _inside(inner, (*around, stmt))
+        return
+    for inner in statements((stmt,)):
+        if inner is not stmt:
+            yield inner, around
+
+
+def _words(axes: Axes, stmts: Iterator[tuple[Stmt, tuple[Stmt, ...]]]) -> Iterator[_Item]:
+    for stmt, around in stmts:
+        line = stmt.at.line if stmt.at else 0
+        alone = any(isinstance(outer, If) and axes.of(outer.cond) & LANE for outer in around)
+        warps = tuple(id(outer) for outer in around if isinstance(outer, If) and axes.of(outer.cond) & WARP)
+        for call in calls_of(stmt):
+            bound = bind(call)
+            if bound.form.sync is not None and bound.form.sync.scope not in ("warp", "poll"):
+                yield _Met()
+            fence = bound.form.fence_of(bound.mods)
+            if isinstance(fence, Fence) and not fence.only:
+                yield _Fenced(line, str(fence.sem), str(fence.scope), warps)
+            for place, tells, sem, scope in _said(bound):
+                yield _Word(line, place, tells, sem, scope, "sem" in bound.mods, alone, warps)
+
+
+def _said(bound: Bound) -> Iterator[tuple[str, bool, str, str]]:
+    """Place, whether it tells, order and scope of all that a call says or hears."""
+    form, mods = bound.form, bound.mods
+    word: Callable[..., str] = form.word
+    if form.signal is not None and form.signal.kind in ("arrive", "wait"):
+        place = _buffer(bound, form.signal.barrier)
+        yield place, form.signal.kind == "arrive", form.signal.sem, word(form.signal.scope, mods)
+    elif form.sync is not None and form.sync.scope == "cluster":
+        if not form.sync.wait_only:
+            yield "cluster", True, "release" if form.sync.orders else "relaxed", "cluster"
+        if not form.sync.arrive_only:
+            yield "cluster", False, "acquire", "cluster"
+    else:
+        for access in form.accesses:
+            sem = word(access.sem, mods)
+            if sem != "weak" and (access.write or form.result):
+                yield _buffer(bound, access.operand), access.write, sem, word(access.scope, mods)
+
+
+def _buffer(bound: Bound, operand: str) -> str:
+    found = (each.buffer.name for each in walk(bound.operands[operand][0]) if isinstance(each, AddressOf))
+    return next(found, "")

@@ -1,0 +1,252 @@
+"""How threads share out a reduction of memory: some along the results, some along the elements of each.
+
+Both are numbers over dimensions of the source, those with larger strides outside. Neighbouring threads go along the
+dimension whose elements are neighbours, in vectors: it is one that is reduced, as in sums of rows, or one that is kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from tilewright.errors import LayoutError
+from tilewright.ir import Expr, Value, binary, const_value
+from tilewright.layout import Iter
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.hints import stated
+from tilewright.tile.inside import open_dimensions
+from tilewright.tile.partials import Lanes
+from tilewright.tile.partition import missing_fact, storage_start
+from tilewright.tile.walks import digits_of, times
+
+__all__ = ["Along", "Deal", "below", "ceiling", "dealt_along", "wider_runs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """Dimensions of the source, numbered together. vector: neighbours of the last one that a thread takes at a time."""
+
+    dims: tuple[int, ...]
+    extents: tuple[Value, ...]
+    vector: int = 1
+
+    @property
+    def count(self) -> Value:
+        """How many vectors there are."""
+        total: Value = 1
+        for extent in self.extents[:-1]:
+            total = total * extent
+        last = self.extents[-1] if self.extents else 1
+        return total * (last // self.vector if self.vector > 1 else last)
+
+    def digits(self, number: Value) -> dict[int, Value]:
+        """The coordinate of a vector's first element, by dimension."""
+        if not self.dims:
+            return {}
+        last = self.extents[-1] // self.vector if self.vector > 1 else self.extents[-1]
+        *outer, inner = digits_of(number, (*self.extents[:-1], last))
+        return dict(zip(self.dims, (*outer, times(inner, self.vector)), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """kept, reduced: the dimensions. across: threads along the results; along: threads along the elements of each.
+    by_rows: neighbouring threads go along the elements. workers: threads that take part.
+    """
+
+    kept: Along
+    reduced: Along
+    across: int
+    along: int
+    by_rows: bool
+    workers: int
+
+    @property
+    def parts(self) -> int:
+        """Partial results of a thread at a time."""
+        return self.kept.vector
+
+    @property
+    def vector(self) -> int:
+        """Elements of an access."""
+        return self.kept.vector * self.reduced.vector
+
+    def column(self, thread: Value) -> Value:
+        """Where a thread is along the results."""
+        return thread // self.along if self.by_rows else thread % self.across
+
+    def row(self, thread: Value) -> Value:
+        """Where a thread is along the elements."""
+        return thread % self.along if self.by_rows else thread // self.across
+
+    @property
+    def together(self) -> int:
+        """Lanes of a warp with pieces of the same results."""
+        lanes = min(self.workers, 32)
+        return min(self.along, lanes) if self.by_rows else max(1, lanes // self.across)
+
+    @property
+    def lanes(self) -> Lanes:
+        """The shuffles that join them."""
+        step = 1 if self.by_rows else self.across
+        masks = [step << bit for bit in range(self.together.bit_length() - 1)]
+        return Lanes(tuple(reversed(masks)), min(self.workers, 32))
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of each result that are left then."""
+        return self.along // self.together
+
+
+def dealt_along(call: TileCall, axes: Collection[int], *, in_order: bool = False) -> Deal:
+    """How the threads of the call share out its source, reduced over these axes.
+
+    in_order: each of a line's threads takes elements before those of the next one, so that no column is split.
+    """
+    src = call["src"]
+    strides = _strides(call, src)
+    order = sorted(range(len(strides)), key=lambda dim: (strides[dim] is not None, -abs(strides[dim] or 0)))
+    long = [dim for dim in order if const_value(src.extents[dim]) != 1]
+    inner = _inner(call, src)
+    vector = 1 if inner is None or (in_order and inner not in axes) else _vector(call, src, inner)
+    kept, reduced = (
+        Along(tuple(dims), tuple(src.extents[dim] for dim in dims), vector if inner in dims else 1)
+        for dims in ([dim for dim in long if dim not in axes], [dim for dim in long if dim in axes])
+    )
+    threads = call.scope.threads
+    workers = threads // 32 * 32 if threads >= 32 else 1 << (threads.bit_length() - 1)
+    columns, rows = _known(kept.count), _known(reduced.count)
+    by_rows = inner in reduced.dims or not kept.dims
+    if in_order and not by_rows and columns >= workers:
+        return Deal(kept, reduced, workers, 1, False, workers)
+    by_rows = by_rows or in_order
+    across, along = (_by_rows if by_rows else _by_columns)(workers, columns, rows)
+    return Deal(kept, reduced, across, along, by_rows, workers)
+
+
+def _known(count: Value) -> int:
+    """The number, or a large one."""
+    known = const_value(count)
+    return 1 << 30 if known is None else int(known)
+
+
+def _power(count: int) -> int:
+    """The smallest power of two that is not below."""
+    return 1 << (count - 1).bit_length()
+
+
+def _by_rows(workers: int, columns: int, rows: int) -> tuple[int, int]:
+    """Threads along the results and along the elements: a warp takes one result, all warps if there is one alone."""
+    lanes, warps = min(workers, 32), max(1, workers // 32)
+    along = min(_power(rows), lanes)
+    if along == 32 and columns < warps:
+        most = max(1, -(-rows // 32))
+        fitting = [each for each in range(1, warps + 1) if warps % each == 0 and each >= columns]
+        along = 32 * max(1, min(warps // fitting[0], _power(most)))
+        along = max(size for size in range(32, along + 1, 32) if workers % size == 0)
+    return workers // along, along
+
+
+def _by_columns(workers: int, columns: int, rows: int) -> tuple[int, int]:
+    """Neighbouring threads take neighbouring results; what is left of the threads shares out the elements."""
+    lanes, warps = min(workers, 32), max(1, workers // 32)
+    if columns < lanes:
+        across = _power(columns)
+    else:
+        wanted = -(-columns // 32)
+        across = lanes * next((each for each in range(1, warps + 1) if warps % each == 0 and each >= wanted), warps)
+    return across, workers // across
+
+
+def _groups(call: TileCall, side: Side) -> list[tuple[Iter, ...]] | None:
+    """The iters of each dimension, those of 1 aside; None where the layout does not part so."""
+    if side.tile is None:
+        return None
+    try:
+        grouped, starts = side.tile.group(side.extents, call.facts)
+    except LayoutError:
+        return None
+    cut = itertools.pairwise(starts)
+    return [tuple(it for it in grouped.shard[a:b] if const_value(it.extent) != 1) for a, b in cut]
+
+
+def _strides(call: TileCall, side: Side) -> list[int | None]:
+    """How far neighbours along each dimension are from each other; None where that is not known."""
+    groups = _groups(call, side)
+    if groups is None:
+        return [None] * len(side.extents)
+    strides = [const_value(group[-1].stride) if group else 0 for group in groups]
+    return [None if stride is None else int(stride) for stride in strides]
+
+
+def _inner(call: TileCall, side: Side) -> int | None:
+    """The dimension whose neighbours are contiguous."""
+    strides = _strides(call, side)
+    return next(
+        (dim for dim, stride in enumerate(strides) if stride == 1 and const_value(side.extents[dim]) != 1), None
+    )
+
+
+def _vector(call: TileCall, side: Side, inner: int) -> int:
+    """Elements of the widest access along a dimension whose neighbours are contiguous."""
+    return next((length for length in _lengths(side) if not _lacking(call, side, inner, length)), 1)
+
+
+def _lengths(side: Side) -> list[int]:
+    """Elements of vectors, the widest first."""
+    return [length for nbytes in (16, 8, 4, 2, 1) if (length := 8 * nbytes // side.dtype.bits) > 1]
+
+
+def _lacking(call: TileCall, side: Side, inner: int, length: int) -> list[Expr | int]:
+    """What is not known though every ``length``-th element along ``inner`` must begin an aligned run: facts that may be
+    promised, and remainders, which nothing helps.
+    """
+    facts, groups = call.facts, _groups(call, side)
+    assert groups is not None
+    assert side.tile is not None
+    run = groups[inner][-1]
+    others = [it.stride for group in groups for it in group if it is not run]
+    ends = [side.starts[inner], side.buffer.shape[inner]] if inner in open_dimensions(call, side) else []
+    align, before = storage_start(side.buffer, facts)
+    start = facts.simplify(before + side.tile.offset_on("m") * side.dtype.bits)
+    asked = [(value, length) for value in (run.extent, *others, *ends)]
+    asked.append((start, length * side.dtype.bits))
+    lacking = [missing_fact(facts, value, factor) for value, factor in asked if not facts.divides(factor, value)]
+    together = side.swizzle is None or length <= 1 << side.swizzle.per_element
+    return lacking if together and align * 8 % (length * side.dtype.bits) == 0 else [0, *lacking]
+
+
+def wider_runs(call: TileCall, deal: Deal, plan: Callable[[TileCall], Deal]) -> str | None:
+    """What the kernel might say for wider accesses to the source."""
+    inner = _inner(call, call["src"])
+    for length in _lengths(call["src"]) if inner is not None else []:
+        if length <= deal.vector:
+            continue
+        promised, promises = _promised(call, inner or 0, length)
+        if promises and plan(promised).vector >= length:
+            return " and ".join(stated(call, fact) for fact in promises)
+    return None
+
+
+def _promised(call: TileCall, inner: int, length: int) -> tuple[TileCall, list[Expr]]:
+    """The call where runs of ``length`` elements are known to be aligned, by these facts; by none if nothing helps."""
+    promises: list[Expr] = []
+    while lacking := _lacking(call, call["src"], inner, length):
+        fact = lacking[0]
+        if not isinstance(fact, Expr) or not call.scope.keeps_together(fact) or fact in promises:
+            return call, []
+        promises.append(fact)
+        call = replace(call, facts=call.facts.with_condition(fact))
+    return call, promises
+
+
+def ceiling(count: Value, by: int) -> Value:
+    """How many groups of so many there are, the last one perhaps smaller."""
+    return count if by == 1 else (count + (by - 1)) // by
+
+
+def below(number: Value, count: Value, total: Value) -> Expr | None:
+    """Is a number below a count? None where the numbers go up to ``total``, which is the count."""
+    known, most = const_value(count), const_value(total)
+    return None if known is not None and most is not None and known >= most else binary("<", number, count)

@@ -1,0 +1,286 @@
+"""What an elementwise call computes of each element: its formula as an expression of the language.
+
+The scalar functions are those of ``T``, so that CUDA's bits are the simulator's as far as they are for ``T``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright import isa
+from tilewright.dtypes import BOOL, INT32, DType
+from tilewright.errors import KernelError
+from tilewright.ir import (
+    ELEMENT,
+    Const,
+    Expr,
+    Special,
+    Value,
+    as_expr,
+    binary,
+    cast,
+    const_value,
+    rewrite,
+    select,
+    walk,
+)
+from tilewright.ir.fold import rounded
+from tilewright.isa.arith import ARITHMETIC
+from tilewright.primitives import PRIMITIVES, Mismatch
+from tilewright.primitives.compute import COMPUTE, FORMULA, PREDICATE, Step, formula_of
+from tilewright.primitives.elements import arithmetic_dtype
+from tilewright.primitives.elementwise import ROUNDING, Formula
+from tilewright.tile.call import TileCall
+
+__all__ = ["Computation", "Moving", "computation", "indexed"]
+
+
+def _called(name: str) -> Callable[..., Expr]:
+    return lambda *values: isa.call(name, *values)
+
+
+def _chosen(op: str, for_floats: str) -> Callable[[Expr, Expr], Expr]:
+    """The smaller or larger one: an operator of integers, a function of floats."""
+
+    def apply(a: Expr, b: Expr) -> Expr:
+        return isa.call(for_floats, a, b) if a.dtype.is_float else binary(op, a, b)
+
+    return apply
+
+
+def _multiplied(a: Expr, b: Expr, c: Expr) -> Expr:
+    return isa.call("fma", a, b, c) if a.dtype.is_float else a * b + c
+
+
+def _rounded(name: str) -> Callable[..., Expr]:
+    return lambda *values: isa.call(name, *values[:-1], rounding=values[-1])
+
+
+NAMES: Mapping[str, Callable[..., Expr]] = {
+    **{name: _called(name) for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "pow")},
+    **{name: _called(name) for name in ("sqrt", "rsqrt", "abs", "rint", "floor", "ceil", "trunc")},
+    "maximum": _chosen("max", "maximum"),
+    "minimum": _chosen("min", "minimum"),
+    "fmax": _chosen("max", "fmax"),
+    "fmin": _chosen("min", "fmin"),
+    "fma": _multiplied,
+    "where": select,
+    **{f"rounded_{op}": _rounded(f"rounded_{op}") for op in ("add", "sub", "mul", "div", "fma")},
+}
+"""The functions that formulas use, on expressions."""
+
+
+PACKED = {"src1 + src2": "+", "src1 - src2": "-", "src1 * src2": "*"}
+"""The formulas that are one instruction for two elements, where the target has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """kind: the type of arithmetic. fixed: the values among the sources, as written."""
+
+    formula: Formula
+    kind: DType
+    dst: DType
+    fixed: Mapping[str, Expr]
+    keywords: Mapping[str, object]
+
+    def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
+        """The element of dst, from those of the tiles and from the values, which `typed` has prepared."""
+        sources = {**values, **{name: self.typed(name, value) for name, value in tiles.items()}}
+        return cast(self.formula.of(NAMES, sources, self.keywords), self.dst)
+
+    def packs(self, call: TileCall) -> bool:
+        """Has the target an instruction that computes two elements, with the bits of one at a time? It rounds each
+        result once, as float32 rounded to the dtype does.
+        """
+        row = ARITHMETIC.get((PACKED.get(self.formula.by(self.keywords), ""), call.dtype.with_lanes(2)))
+        numbers = (getattr(value, "value", None) for value in call.scalars.values())
+        return (
+            row is not None
+            and row.arch.admits(call.arch)
+            and all(side.dtype == call.dtype for side in call.tiles)
+            and all(number is not None and rounded(float(number), call.dtype) == number for number in numbers)
+        )
+
+    def of_pairs(self, sources: Mapping[str, Expr]) -> Expr:
+        """Two elements at a time, of vectors of two."""
+        return cast(self.formula.of(NAMES, sources, self.keywords), self.dst.with_lanes(2))
+
+    def at(self, values: Mapping[str, Expr], digits: Sequence[Value]) -> dict[str, Expr]:
+        """The values of the element with these coordinates in dst."""
+        return {name: rewrite(value, lambda node: _placed(node, digits)) for name, value in values.items()}
+
+    def typed(self, name: str, value: Expr) -> Expr:
+        """A source in the type of arithmetic."""
+        return _truth(value) if name == PREDICATE else cast(value, self.kind)
+
+    def summary(self) -> str:
+        """``in float32``, where that says something."""
+        if self.formula.text == "src":
+            return f", converted to {self.dst}"
+        return f", computed in {self.kind}" if self.kind != self.dst else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused(Computation):
+    """What the steps of a `compute` come to."""
+
+    step: Step
+
+    def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
+        """The element of dst: each step in its own type of arithmetic."""
+        return cast(self._result(self.step, {**values, **tiles}, self.dst), self.dst)
+
+    def _result(self, step: Step, sources: Mapping[str, Expr], dst: DType) -> Expr:
+        kind = step.kinds({name: value.dtype for name, value in sources.items()}, dst)[0]
+        given: dict[str, Expr] = {}
+        for place, source in step.named():
+            if isinstance(source, Step):
+                value: Value = self._result(source, sources, step.asked(source, place, dst))
+            else:
+                value = sources[source] if isinstance(source, str) else source
+            given[place] = _truth(value) if place == PREDICATE else cast(value, kind)
+        row = PRIMITIVES[step.name]
+        keywords = {**{each.name: each.default for each in row.keywords}, **dict(step.keywords)}
+        defaults = {each.name: as_expr(each.default, kind) for each in row.operands[1:] if each.default is not None}
+        made: Expr = step.formula.of(NAMES, {**defaults, **given}, keywords)
+        return made
+
+    def packs(self, call: TileCall) -> bool:
+        """No instruction computes several steps."""
+        return False
+
+    def typed(self, name: str, value: Expr) -> Expr:
+        """Each step converts its sources."""
+        return value
+
+    def summary(self) -> str:
+        """``: exp(a - b) * 2.0, computed in float32``."""
+        return f": {self.step}{Computation.summary(self)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """What a copy computes of an element, and a fill: nothing."""
+
+    dst: DType
+
+    def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
+        """The element of the source, bit by bit; the value where there is none, 0 if there is none either."""
+        first = next(iter((*tiles.values(), *values.values())), None)
+        return cast(0, self.dst) if first is None else first
+
+    def typed(self, _: str, value: Expr) -> Expr:
+        """The value of a fill has the dtype of dst."""
+        return value
+
+    def summary(self) -> str:
+        """Nothing to say."""
+        return ""
+
+
+def _truth(value: Value) -> Expr:
+    made = as_expr(value)
+    return made if made.dtype == BOOL else as_expr(made != 0)
+
+
+def indexed(value: Expr) -> bool:
+    """Does the value depend on where the element is?"""
+    return any(isinstance(node, Special) and node.name in ELEMENT for node in walk(value))
+
+
+def _placed(node: Expr, digits: Sequence[Value]) -> Expr | None:
+    if not isinstance(node, Special) or node.name not in ELEMENT:
+        return None
+    return cast(as_expr(digits[ELEMENT.index(node.name)]), INT32)
+
+
+def computation(call: TileCall) -> Computation | Moving:
+    """What is to be computed. Raises DispatchError for types with which it means nothing."""
+    formula = call.row.formula or _conversion(call)
+    if formula is None:
+        return Moving(call.dtype)
+    dst, *tiles = ((operand.name, side.dtype) for operand, side in call.operands)
+    if not tiles:
+        given = ", ".join(map(str, call.scalars.values()))
+        raise call.invalid(
+            Mismatch("no source is a tile", given, "at least one tile", f"Tx.fill({call['dst']}, value)")
+        )
+    if call.stmt.primitive == COMPUTE:
+        return _fused(call, dst[1], formula)
+    values = {name: value for name, value in call.scalars.items() if name != PREDICATE}
+    kind = _kind(call, [kind for name, kind in tiles if name != PREDICATE], values, dst[1], formula)
+    config = dict(call.config)
+    keywords = {each.name: config.get(each.name, each.default) for each in call.row.keywords if each.name != "vec_len"}
+    made = Computation(formula, kind, dst[1], call.scalars, keywords)
+    _check_numbers(call, kind, values)
+    _check_rounding(call, made)
+    return made
+
+
+def _fused(call: TileCall, dst: DType, formula: Formula) -> Fused:
+    text = str(dict(call.config).get(FORMULA, ""))
+    known = {**{name: side.dtype for name, side in call.sides.items() if name != "dst"},
+             **{name: value.dtype for name, value in call.scalars.items()}}  # fmt: skip
+    try:
+        step = formula_of(text)
+        if missing := sorted(set(step.names()) - set(known)):
+            raise KernelError(f"{text} asks for {', '.join(missing)}", given=f"sources {', '.join(known)}",
+                              allowed="a source for each name of the formula")  # fmt: skip
+        step = step.filled({name: value.value for name, value in call.scalars.items() if isinstance(value, Const)})
+        kind = step.kinds(known, dst)[0]
+    except KernelError as error:
+        raise call.invalid(
+            Mismatch(error.what, str(error.given or text), str(error.allowed or "one common dtype"), error.hint)
+        ) from None
+    return Fused(formula, kind, dst, call.scalars, {FORMULA: text}, step)
+
+
+def _conversion(call: TileCall) -> Formula | None:
+    """The formula of a copy between different dtypes."""
+    return PRIMITIVES["cast"].formula if len({side.dtype for side in call.tiles}) > 1 else None
+
+
+def _kind(call: TileCall, tiles: list[DType], values: Mapping[str, Expr], dst: DType, formula: Formula) -> DType:
+    typed = [value.dtype for value in values.values() if not isinstance(value, Const)]
+    floats = any(
+        isinstance(value, Const) and value.dtype.is_float for value in values.values() if not _neutral(call, value)
+    )
+    if not tiles and not typed:
+        tiles = [dst]
+    try:
+        kind = arithmetic_dtype([*tiles, *typed], dst, formula.takes, has_float=floats)
+    except KernelError as error:
+        raise call.invalid(Mismatch(error.what, str(error.given or ""), "one common dtype", error.hint)) from None
+    if formula.takes == "float" and not kind.is_float:
+        name = call.stmt.primitive
+        raise call.invalid(Mismatch(
+            f"{name} is of floats", f"sources of {kind}", "at least one source that is a float",
+            'Tx.cast into a tile of floats first',
+        ))  # fmt: skip
+    return kind
+
+
+def _neutral(call: TileCall, value: Expr) -> bool:
+    return any(call.scalars.get(each.name) is value for each in call.row.operands if each.default is not None
+               and const_value(value) == each.default)  # fmt: skip
+
+
+def _check_numbers(call: TileCall, kind: DType, values: Mapping[str, Expr]) -> None:
+    """A Python number is to keep its value in integers."""
+    for name, value in values.items():
+        if isinstance(value, Const) and kind.is_integer and cast(value, kind).value != value.value:  # type: ignore[attr-defined]  # of a Const a Const
+            raise call.invalid(Mismatch(f"{name} is computed in {kind}", str(value), f"a number that {kind} holds"))
+
+
+def _check_rounding(call: TileCall, made: Computation) -> None:
+    mode = made.keywords.get(ROUNDING.name, "rn")
+    if mode == "rn":
+        return
+    if made.kind != "float32" or made.dst != made.kind:
+        raise call.invalid(Mismatch(
+            f"rounding_mode={mode!r} is a rounding of float32",
+            f"computed in {made.kind}, converted to {made.dst}",
+            "sources and a dst of float32: other arithmetic and conversions round to nearest",
+        ))  # fmt: skip

@@ -1,0 +1,29 @@
+"""Registers, alone or with memory: each thread computes the elements that it holds."""
+
+from __future__ import annotations
+
+from tilewright.tile.call import TileCall
+from tilewright.tile.conditions import constant_extents, one_place_each, only_in, registers_inside
+from tilewright.tile.dispatch import condition, elementwise
+from tilewright.tile.round_loops import emit_rounds
+from tilewright.tile.rounds import Rounds, by_holders, by_turns, registers_alike
+
+__all__ = ["holders"]
+
+
+@condition("a tile is in registers")
+def some_registers(call: TileCall) -> str | None:
+    return None if "local" in call.spaces else "all tiles are in shared or global memory"
+
+
+@elementwise(
+    priority=20,
+    when=[some_registers, only_in("local", "shared", "global"), constant_extents, one_place_each, registers_inside],
+)
+def holders(call: TileCall) -> Rounds:
+    """Each thread computes the elements that it holds, with runs of memory of up to 128 bits."""
+    leading = registers_alike(call)
+    return by_turns(call) if leading is None else by_holders(call, leading)
+
+
+holders.emit(emit_rounds)

@@ -1,0 +1,20 @@
+"""Shared and global memory: the threads of the scope load runs of all sources, compute, and store runs."""
+
+from __future__ import annotations
+
+from tilewright.tile.call import TileCall
+from tilewright.tile.conditions import constant_extents, one_place_each, only_in
+from tilewright.tile.dispatch import elementwise
+from tilewright.tile.round_loops import emit_rounds
+from tilewright.tile.rounds import Rounds, by_turns
+
+__all__ = ["turns"]
+
+
+@elementwise(priority=20, when=[only_in("shared", "global"), constant_extents, one_place_each])
+def turns(call: TileCall) -> Rounds:
+    """Neighbouring threads compute neighbouring runs, loaded and stored by accesses of up to 128 bits."""
+    return by_turns(call)
+
+
+turns.emit(emit_rounds)

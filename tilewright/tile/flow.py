@@ -1,0 +1,266 @@
+"""Memory, by arithmetic instead of tables: extents that only the run knows, and regions too large to be listed.
+
+A row is cut into runs; those of all rows are numbered, and threads take turns. The last run of a row may be partial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from tilewright.dtypes import INT32, INT64
+from tilewright.ir import Expr, Value, Var, as_expr, binary, cast, const_value, row_major
+from tilewright.ir.widths import has_wide_strides
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.dispatch import Decline
+from tilewright.tile.elements import Computation, Moving, computation, indexed
+from tilewright.tile.inside import open_dimensions
+from tilewright.tile.owners import all_hold
+from tilewright.tile.partition import storage_start, vector_lengths
+from tilewright.tile.round_loops import Writer, once_each, own_digits
+from tilewright.tile.rounds import in_batches
+from tilewright.tile.walks import plus, times
+
+__all__ = ["Flow", "emit_flow", "flowing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """extents: of dst. row: runs of a row; total: of all rows. partial: may the last run of a row be? asked: may a
+    region leave its buffer? The others as of `Rounds`.
+    """
+
+    computing: Computation | Moving
+    vector: int
+    extents: tuple[Value, ...]
+    row: Value
+    total: Value
+    threads: int
+    batch: int
+    partial: bool
+    asked: bool
+    parts: bool
+    single: frozenset[str]
+    limit: str = ""
+    slots: tuple[()] = ()
+    pairs: bool = False
+    offsets: tuple[()] = ()
+
+    def summary(self) -> str:
+        """``n // 4 runs of 4 elements``."""
+        why = f"; not wider, as {self.limit}" if self.limit else ""
+        asked = ", those inside of the buffers" if self.asked else ""
+        who = f"{self.threads} threads take turns" if self.threads > 1 else "one thread"
+        return (
+            f"{self.total} x {self.vector} elements, {who}, {self.batch} at once{asked}{self.computing.summary()}{why}"
+        )
+
+
+def flowing(call: TileCall) -> Flow:
+    """The plan. Raises Decline where a tile is in registers."""
+    if outside := [side for side in call.tiles if side.space not in ("shared", "global")]:
+        raise Decline(f"{outside[0].name} is in {outside[0].space} memory; extents of run time need plain memory")
+    call = flattened(call)
+    extents = tuple(_at_least_none(call, extent) for extent in call["dst"].extents)
+    vector, limit, single = _widest(call, extents)
+    row = call.facts.simplify((as_expr(extents[-1]) + (vector - 1)) // vector)
+    total = row
+    for extent in extents[:-1]:
+        total = times(_wide(call, total), extent)
+    if isinstance(total, Expr) and (call.facts.bounds(total)[1] or 1 << 40) < 1 << 30:
+        total = cast(total, INT32)
+    loads = len(call.sides) - 1 - len(single - {"dst"})
+    partial = not call.facts.divides(vector, extents[-1])
+    is_open = any(open_dimensions(call, side) for side in call.tiles)
+    return Flow(
+        computation(call), vector, extents, row, call.facts.simplify(total), call.scope.threads, in_batches(loads),
+        partial, is_open, partial or _cut_by_ends(call, vector), single, limit,
+    )  # fmt: skip
+
+
+def _wide(call: TileCall, value: Value) -> Value:
+    return cast(value, INT64) if isinstance(value, Expr) else value
+
+
+def flattened(call: TileCall) -> TileCall:
+    """The same call on one long row, where all tiles are whole buffers of one shape, row by row."""
+    shape = call["dst"].buffer.shape
+    whole = all(
+        len(side.extents) == len(shape) > 1
+        and side.buffer.layout == row_major(shape)
+        and all(const_value(start) == 0 for start in side.starts)
+        and all(call.facts.equal(a, b) and call.facts.equal(a, c) for a, b, c in zip(
+            shape, side.extents, side.buffer.shape, strict=True
+        ))
+        for side in call.tiles
+    )  # fmt: skip
+    if not whole or any(map(indexed, call.scalars.values())):
+        return call
+    size: Value = 1
+    for extent in shape:
+        size = times(_wide(call, size), extent)
+    size = call.facts.simplify(size)
+    sides = {
+        name: side_of(replace(side.buffer, shape=(size,), layout=row_major((size,))).region(), call.facts)
+        for name, side in call.sides.items()
+    }
+    return replace(call, sides=sides)
+
+
+def _cut_by_ends(call: TileCall, vector: int) -> bool:
+    """May the end of a buffer lie inside of a run?"""
+    facts = call.facts
+    return any(
+        dim == len(side.extents) - 1
+        and not (facts.divides(vector, side.starts[dim]) and facts.divides(vector, side.buffer.shape[dim]))
+        for side in call.tiles
+        for dim in open_dimensions(call, side)
+    )
+
+
+def _at_least_none(call: TileCall, extent: Value) -> Value:
+    return extent if call.facts.less(-1, extent) else binary("max", extent, 0)
+
+
+def _widest(call: TileCall, extents: Sequence[Value]) -> tuple[int, str, frozenset[str]]:
+    limit = ""
+    for length in vector_lengths(call):
+        found = [(name, _problem(call, side, extents, length)) for name, side in call.sides.items()]
+        problem = next((why for _, why in found if why not in (None, "single")), None)
+        if problem is None:
+            return length, limit, frozenset(name for name, why in found if why == "single" and length > 1)
+        limit = limit or problem
+    raise Decline(limit or f"vec_len={call.option('vec_len')} is no vector of 8 to 128 bits")
+
+
+def _problem(call: TileCall, side: Side, extents: Sequence[Value], length: int) -> str | None:
+    """Why runs of a row cannot be accessed as a whole; None if they can, "single" if they are one element."""
+    nbytes = length * side.dtype.bits // 8
+    last = own_digits(side, [0] * (len(extents) - 1) + [1], extents)
+    if not any(last) and const_value(extents[-1]) != 1 and length > 1:
+        return "single"
+    if length * side.dtype.bits % 8:
+        return f"{length} elements of {side.name} share a byte with others"
+    wide = has_wide_strides(side.buffer, call.facts) or (isinstance(extents[-1], Expr) and extents[-1].dtype == INT64)
+    kind = INT64 if wide else INT32
+    outer = [Var(f"d{dim}@flow", kind) for dim in range(len(extents) - 1)]
+    run, facts = Var("run@flow", kind), call.facts
+    for var in (*outer, run):
+        facts = facts.with_range(var, 0, 1 << 20)
+    begin = times(run, length)
+    if length > 1 and not call.facts.less(-1, extents[-1]):
+        return f"the extent {extents[-1]} may be negative"
+    first, *others = (
+        side.place(own_digits(side, [*outer, plus(begin, e)], extents), facts).get("m", 0) for e in range(length)
+    )
+    if not all(facts.equal(other, plus(first, e)) for e, other in enumerate(others, 1)):
+        return f"{length} neighbours are not contiguous in {side.name}"
+    align, before = storage_start(side.buffer, facts)
+    if align % nbytes or not facts.divides(8 * nbytes, facts.simplify(plus(before, times(first, side.dtype.bits)))):
+        return f"runs of {side.name} are not proven to start at multiples of {nbytes} bytes"
+    return None
+
+
+class _Flowing(Writer):
+    """Writes runs whose places are computed from their coordinates. (Mutable.)"""
+
+    plan: Flow  # type: ignore[assignment]  # what it has in common with Rounds
+
+    def write(self) -> None:
+        """A loop over batches of runs."""
+        plan, out, facts = self.plan, self.out, self.call.facts
+        self.prepare(list(self.call.sides))
+        at_once = plan.threads * plan.batch
+        batches = facts.simplify((as_expr(plan.total) + (at_once - 1)) // at_once)
+        even = facts.divides(at_once, plan.total)
+        with ExitStack() as stack:
+            group: Value = 0 if const_value(batches) == 1 else stack.enter_context(out.loop("f", cast(batches, INT32)))
+            fast = self.all_whole(group, at_once)
+            if fast is None:
+                self.batch(group, even=even, asked=plan.partial or plan.asked)
+            else:
+                out.either(
+                    all_hold(fast),
+                    lambda: self.batch(group, even=True, asked=False),
+                    lambda: self.batch(group, even=even, asked=plan.partial or plan.asked),
+                )
+
+    def all_whole(self, group: Value, at_once: int) -> list[Expr] | None:
+        """What tells that all runs of a batch exist and are inside, where a few tests do."""
+        plan = self.plan
+        is_row = all(const_value(extent) == 1 for extent in plan.extents[:-1])
+        if plan.partial and not is_row:
+            return None
+        tests = []
+        if not self.call.facts.divides(at_once, plan.total):
+            end = times(self.wide(plus(group, 1)), at_once * (plan.vector if plan.partial else 1))
+            tests.append(binary("<=", end, plan.extents[-1] if plan.partial else plan.total))
+        return once_each([*tests, *self.tile_tests()]) or None
+
+    def batch(self, group: Value, *, even: bool, asked: bool) -> None:
+        """The runs of a batch. even: all of them exist. asked: whether they are inside."""
+        plan, out = self.plan, self.out
+        for step in self.steps():
+            with ExitStack() as inner:
+                u: Value = inner.enter_context(out.loop("u", plan.batch, "unroll")) if plan.batch > 1 else 0
+                turn = plus(times(group, plan.batch), u)
+                number = out.let("number", self.number_of(turn))
+                inner.enter_context(out.when(None if even else binary("<", number, plan.total)))
+                self.digits = self.coordinates(number)
+                step(u, turn, number, asked)
+
+    def number_of(self, turn: Value) -> Value:
+        """Which run the thread takes in its turn, with as many bits as their number has."""
+        number: Value = plus(times(self.wide(turn), self.plan.threads), self.call.scope.index)
+        return number
+
+    def wide(self, value: Value) -> Value:
+        """A number of runs with as many bits as that of all has."""
+        wide = isinstance(self.plan.total, Expr) and self.plan.total.dtype == INT64
+        return cast(value, INT64) if wide and isinstance(value, Expr) else value
+
+    def coordinates(self, number: Expr) -> list[Value]:
+        """Of the first element of a run."""
+        digits: list[Value] = []
+        for position, extent in reversed(list(enumerate((*self.plan.extents[:-1], self.plan.row)))):
+            known = const_value(extent) is not None  # else a division as C has it: there is a run, so no extent is 0
+            digits.insert(
+                0, number if not position else number % extent if known else binary("truncmod", number, extent)
+            )
+            number = number // extent if known else binary("truncdiv", number, extent)
+        *outer, run = (
+            cast(digit, extent.dtype if isinstance(extent, Expr) else INT32) if isinstance(digit, Expr) else digit
+            for digit, extent in zip(digits, (*self.plan.extents[:-1], self.plan.row), strict=True)
+        )
+        return [*outer, times(run, self.plan.vector)]
+
+    def at(self, name: str, access: Value) -> Value:
+        """Where the run of a tile starts."""
+        side = self.call[name]
+        return self.out.let(
+            f"{side.name}_at", side.place(own_digits(side, self.digits, self.plan.extents), self.call.facts).get("m", 0)
+        )
+
+    def coordinates_of(self, round_: Value, e: Value) -> Sequence[Value]:
+        """Where an element of dst is."""
+        *outer, inner = self.digits
+        return [*outer, plus(inner, e)]
+
+    def tests(self, access: Value, tiles: Sequence[Side]) -> Callable[[Value, Value], list[Expr]]:
+        """What tells whether the elements from one to another of a run are inside of the row and of the buffers."""
+        *outer, inner = self.digits
+
+        def between(first: Value, last: Value) -> list[Expr]:
+            tests = self.inside([*outer, plus(inner, first)], [*outer, plus(inner, last)], tiles)
+            ends = [binary("<", plus(inner, last), self.plan.extents[-1])] if self.plan.partial else []
+            return [*ends, *tests]
+
+        return between
+
+
+def emit_flow(plan: Flow, call: TileCall, out: Builder) -> None:
+    """Loads, computes and stores."""
+    call = flattened(call)
+    _Flowing(plan, call, out).write()  # type: ignore[arg-type]  # what it has in common with Rounds

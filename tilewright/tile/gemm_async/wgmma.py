@@ -1,0 +1,232 @@
+"""wgmma: a warpgroup multiplies matrices of shared memory, or A in its registers, into its registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from tilewright import isa
+from tilewright.errors import LayoutError
+from tilewright.ir import AddressOf, Expr, Load, Region, Value, as_expr, const_value
+from tilewright.layout import Layout, wgmma_fragment
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.conditions import constant_extents
+from tilewright.tile.dispatch import Change, Condition, Decline, condition, variant
+from tilewright.tile.hints import check_target
+from tilewright.tile.owners import owners
+from tilewright.tile.smem_descriptors import Blocks, described
+from tilewright.tile.walks import Ints, plus
+
+__all__ = ["WgmmaPlan"]
+
+ROWS, THREADS = 64, 128
+NAMES = {True: "ptx.wgmma.mma_async.ss", False: "ptx.wgmma.mma_async.rs"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WgmmaPlan:
+    """a: the blocks of A in shared memory, or the slots of its registers, (blocks, steps, 4). d: the slots of D's, (64
+    rows, blocks of columns, registers). columns: the first of each block, and the end.
+    """
+
+    k: int
+    n: int
+    a: Blocks | Ints
+    b: Blocks
+    a_base: Value
+    d: Ints
+    d_base: Value
+
+    @property
+    def count(self) -> int:
+        """Instructions."""
+        steps = self.b.starts.shape[1]
+        return len(self.d) * int(self.d.shape[1]) * int(steps)
+
+    def summary(self) -> str:
+        """``m64n128k16, 4 instructions; A 128-byte swizzle, B 128-byte swizzle, MN-major``."""
+        times_ = "1 instruction" if self.count == 1 else f"{self.count} instructions"
+        a = _told(self.a) if isinstance(self.a, Blocks) else "in registers"
+        return f"m64n{self.n}k{self.k}, {times_}; A {a}, B {_told(self.b)}"
+
+
+def _told(blocks: Blocks) -> str:
+    swizzle = f"{blocks.swizzle.row_bytes}-byte swizzle" if blocks.swizzle else "no swizzle"
+    return f"{swizzle}, MN-major" if blocks.trans else swizzle
+
+
+@condition("D is in registers, B in shared memory, A in either")
+def in_their_memories(call: TileCall) -> str | None:
+    wanted = {"D": ("local",), "A": ("shared", "local"), "B": ("shared",)}
+    wrong = next((name for name, spaces in wanted.items() if call[name].space not in spaces), None)
+    return None if wrong is None else f"{wrong}, {call[wrong].name}, is in {call[wrong].space} memory"
+
+
+@condition("a warpgroup executes the call together: Tx.wg.gemm_async")
+def one_warpgroup(call: TileCall) -> str | None:
+    return None if call.scope.kind == "warpgroup" else f"a {call.scope.kind} executes the call"
+
+
+@condition("A, B and D have types that the instruction multiplies")
+def known_types(call: TileCall) -> str | None:
+    row = isa.WGMMA_TYPES.get(call["A"].dtype)
+    if row and call["B"].dtype in row.partners and call["D"].dtype in row.results:
+        return None
+    return f"no wgmma multiplies {call['A'].dtype} by {call['B'].dtype} into {call['D'].dtype}"
+
+
+WHEN: tuple[Condition, ...] = (in_their_memories, one_warpgroup, known_types, constant_extents)
+KEYWORDS = ("transA", "transB", "negate", "sync")
+
+
+@variant("gemm_async", priority=10, when=WHEN, keywords=KEYWORDS)
+def wgmma(call: TileCall) -> WgmmaPlan:
+    """wgmma.mma_async: a warpgroup multiplies 64 rows by up to 256 columns, a K of 32 bytes at a time."""
+    row = isa.WGMMA_TYPES[call["A"].dtype]
+    check_target(call, "wgmma", isa.lookup(NAMES[True]).forms[0])
+    a, b = (_numbers(call[name], trans=bool(call.option(f"trans{name}"))) for name in "AB")
+    m, n = len(a), _width(call, len(b))
+    if m % ROWS or a.shape[1] % row.k:
+        raise Decline(f"M is {m} and K {a.shape[1]}", allowed=f"M a multiple of 64, K of {row.k}")
+    right = _blocks(b, n, row.k)
+    d = _registers(call, call["D"], _fragments(_numbers(call["D"], trans=False), n), "D")
+    left: Blocks | Ints
+    a_base: Value
+    if call["A"].space == "shared":
+        left, a_base = described(call, call["A"], _blocks(a, ROWS, row.k), may_transpose=row.majors), 0
+    else:
+        left, a_base = _registers(call, call["A"], _fragments(a, row.k, operand="A"), "A")
+    return WgmmaPlan(row.k, n, left, described(call, call["B"], right, may_transpose=row.majors), a_base, *d)
+
+
+def _numbers(side: Side, *, trans: bool) -> Ints:
+    """The numbers of a matrix's elements in its region, rows along M or N first."""
+    shape = _extents(side.extents)
+    numbers = np.arange(np.prod(shape)).reshape(shape)
+    return numbers.T if trans else numbers
+
+
+def _extents(shape: Sequence[Value]) -> tuple[int, ...]:
+    """Constant extents as numbers, those of 1 aside."""
+    known = (int(const_value(extent) or 1) for extent in shape)
+    return tuple(extent for extent in known if extent != 1)
+
+
+def _width(call: TileCall, columns: int) -> int:
+    """Columns of an instruction: the most that divide all."""
+    fitting = [n for n in isa.wgmma_widths(call["A"].dtype) if columns % n == 0]
+    if not fitting:
+        raise Decline(f"N is {columns}", allowed="a multiple of 8")
+    return max(fitting)
+
+
+def _blocks(matrix: Ints, rows: int, k: int) -> Ints:
+    """(blocks, steps, rows, k) of a matrix."""
+    return matrix.reshape(-1, rows, matrix.shape[1] // k, k).swapaxes(1, 2)
+
+
+def _fragments(matrix: Ints, width: int, operand: str = "D") -> Ints:
+    """The elements that each thread of the warpgroup holds: (blocks of 64 rows, of columns, threads, elements)."""
+    blocks = _blocks(matrix, ROWS, width)
+    element = {8: "float32", 16: "float16", 32: "int8"}.get(width, "int8")
+    table = wgmma_fragment(ROWS, width, operand, element).table((ROWS, width))
+    thread, slot = (table[axis][..., 0] for axis in ("tid_in_wg", "m"))
+    found = np.zeros((*blocks.shape[:2], THREADS, ROWS * width // THREADS), np.int64)
+    found[:, :, thread, slot] = blocks
+    return found
+
+
+def _registers(call: TileCall, side: Side, wanted: Ints, operand: str) -> tuple[Ints, Value]:
+    """The slot of each register, (..., registers), and what they count from. Raises Decline."""
+    held = owners(call, side, loading=True)
+    per_register = 32 // side.dtype.bits
+    slots = np.full(int(held.elements.max()) + 1, -1)
+    fits = len(held.threads) == THREADS
+    if fits:
+        slots[held.elements[0]] = held.slots
+        found = slots[wanted[:, :, 0]]
+        fits = bool((found >= 0).all())
+    if fits:
+        column = np.searchsorted(held.slots, found)
+        fits = bool((held.elements[:, column] == np.moveaxis(wanted, 2, 0)).all())
+    if fits:
+        registers = found.reshape(*found.shape[:2], -1, per_register)
+        fits = bool((registers - registers[..., :1] == np.arange(per_register)).all())
+        fits = fits and not (registers[..., 0] % per_register).any()
+        if fits:
+            return registers[..., 0], held.base
+    rows, columns = _extents(side.extents)
+    layout = f'wgmma_fragment({rows}, {columns}, "{operand}", "{side.dtype}")'
+    raise Decline(
+        f"{side.name} is not dealt out as the instruction has it: {side.buffer.layout}",
+        allowed=f"the fragment of {operand}: {layout}",
+        changes=_refitted(call, side, operand, layout),
+    )
+
+
+def _refitted(call: TileCall, side: Side, operand: str, text: str) -> Iterator[Change]:
+    """The same registers in the layout that the instruction has."""
+    shape = _extents(side.buffer.shape)
+    if len(shape) != 2:
+        return
+    try:
+        layout: Layout = wgmma_fragment(*shape, operand, side.dtype)
+    except LayoutError:
+        return
+    changed = side_of(Region(replace(side.buffer, layout=layout), side.region.box), call.facts)
+    yield Change(f"layout={text} for {side.name}", call.with_side(side, changed))
+
+
+# Code
+
+
+@wgmma.emit
+def _(plan: WgmmaPlan, call: TileCall, out: Builder) -> None:
+    if call.option("sync"):
+        out.call("ptx.wgmma.fence")
+    shared_a = isinstance(plan.a, Blocks)
+    encoded = {name: _encoded(call[name], blocks, out) for name, blocks in (("A", plan.a), ("B", plan.b))
+               if isinstance(blocks, Blocks)}  # fmt: skip
+    signs = {"scaleA": -1} if call.option("negate") else {}
+    majors = {"transB": plan.b.trans, **({"transA": plan.a.trans} if isinstance(plan.a, Blocks) else {})}
+    kinds = {"in_dtype": call["A"].dtype, "out_dtype": call["D"].dtype}
+    if call["B"].dtype != call["A"].dtype:
+        kinds["b_dtype"] = call["B"].dtype
+    rows, columns, _ = plan.d.shape
+    for i, j, step in product(range(rows), range(columns), range(plan.b.starts.shape[1])):
+        moved = isa.call("smem_desc_add_16B_offset", encoded["B"], plus(plan.b.base, int(plan.b.starts[j, step])))
+        if isinstance(plan.a, Blocks):
+            unit = plus(plan.a.base, int(plan.a.starts[i, step]))
+            operands: list[object] = [isa.call("smem_desc_add_16B_offset", encoded["A"], unit), moved]
+        else:
+            operands = [moved, *_places(call["A"], plan.a[i, step], plan.a_base)]
+        accumulated = call.scalars.get("accum", as_expr(False)) if step == 0 else True
+        acc = _places(call["D"], plan.d[i, j], plan.d_base)
+        sizes = {"M": ROWS, "N": plan.n, "K": plan.k}
+        out.call(NAMES[shared_a], *operands, *acc, **sizes, **kinds, **majors, **signs, scaleD=accumulated)
+    if call.option("sync"):
+        out.call("ptx.wgmma.commit_group")
+        out.call("ptx.wgmma.wait_group", 0)
+
+
+def _encoded(side: Side, blocks: Blocks, out: Builder) -> Expr:
+    """The descriptor of a shared buffer's beginning, in a register."""
+
+    def encode(before: Builder) -> Expr:
+        before.comment(f"the matrix descriptor of {side.name}")
+        register = before.local("mma_desc", 1, "uint64")
+        start = AddressOf(side.buffer.flat(), (as_expr(0),))
+        before.call("ptx.wgmma.encode_matrix_descriptor", register.pointer, start, *blocks.key)
+        return Load(register, (as_expr(0),))
+
+    return out.once_behind(side.buffer, ("wgmma", *blocks.key), encode)
+
+
+def _places(side: Side, slots: Ints, base: Value) -> list[Expr]:
+    """Pointers to registers."""
+    storage = side.buffer.flat()
+    return [AddressOf(storage, (as_expr(plus(base, int(slot))),)) for slot in slots]

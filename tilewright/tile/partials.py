@@ -1,0 +1,384 @@
+"""Partial results of a reduction: who has which, how lanes join theirs, and how the others are handed on.
+
+Each thread of the scope has some partial results in registers, each a *piece* of one result. Lanes whose numbers differ
+in some bits, and which have pieces of the same results, join them by shuffles. Where a result is then still in pieces,
+or not with the thread that is to have it, the pieces go through scratch memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright import isa
+from tilewright.dtypes import dtype
+from tilewright.ir import Buffer, Expr, Load, Value, as_expr, binary, const
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.dispatch import Decline
+from tilewright.tile.inside import inside
+from tilewright.tile.owners import Owners, owners
+from tilewright.tile.partition import element_numbers
+from tilewright.tile.reductions import Partial, Reduction, wanted
+from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
+
+__all__ = ["Delivery", "Lanes", "Pieces", "Store", "at_once", "begin_with_nothing", "delivery", "emit_delivery",
+           "emit_lanes", "emit_taking", "joined_by_lanes", "pieces_of", "put", "put_element", "registers_for",
+           "scratch_for", "spread", "take_in", "taken_from_scratch"]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """results: (threads of the scope, parts), the number of the result; -1 where a thread has none. pieces: which piece
+    of it; threads with the same number have the same. count: pieces of each result.
+    """
+
+    results: Ints
+    pieces: Ints
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """masks: of the shuffles, the widest first. members: the lanes of a warp that there are. instruction: joins the
+    integers of a whole warp at once.
+    """
+
+    masks: tuple[int, ...] = ()
+    members: int = 32
+    instruction: str = ""
+
+    @property
+    def mask(self) -> int:
+        """One bit for each lane."""
+        return (1 << self.members) - 1
+
+    def steps(self, parts: int) -> list[str]:
+        """In words, for so many parts."""
+        if self.instruction:
+            return [f"{parts} x redux"]
+        return [f"{parts * len(self.masks)} shuffles"] if self.masks else []
+
+
+def spread(call: TileCall, held: Owners, table: Ints) -> Ints:
+    """A table of the owners for all threads of the scope; -1 for those that own nothing."""
+    every = np.full((held.space_threads, table.shape[1]), -1)
+    every[held.threads] = table
+    return np.tile(every, (call.scope.threads // held.space_threads, 1))
+
+
+def joined_by_lanes(call: TileCall, parts: Pieces) -> tuple[Lanes, Pieces]:
+    """The shuffles by which lanes join their pieces, and what each thread has then."""
+    threads = call.scope.threads
+    members = 32 if threads % 32 == 0 else threads if threads in (1, 2, 4, 8, 16) else 1
+    every = np.arange(threads)
+    masks = [
+        mask
+        for mask in (16, 8, 4, 2, 1)
+        if mask < members
+        and np.array_equal(parts.results[every ^ mask], parts.results)
+        and (parts.pieces[every ^ mask] != parts.pieces)[parts.results >= 0].all()
+    ]
+    orbits = [0]
+    for mask in masks:
+        orbits += [mask ^ other for other in orbits]
+    orbit = np.sort(np.stack([parts.pieces[every ^ other] for other in orbits]), axis=0)
+    own = parts.results >= 0
+    merged, count = _numbered(np.where(own, parts.results, -1), orbit[0])
+    distinct = not masks or (np.diff(orbit, axis=0)[:, own] != 0).all()
+    if not distinct or count * len(orbits) != parts.count:
+        return Lanes((), members), parts
+    return Lanes(tuple(masks), members), Pieces(parts.results, merged, count)
+
+
+def at_once(call: TileCall, lanes: Lanes, reduction: Reduction) -> Lanes:
+    """The same by one instruction, where the target has it for such numbers."""
+    kind, name = reduction.kinds[0], reduction.row.warp
+    fits = len(lanes.masks) == 5 and name and kind.bits == 32 and not kind.is_float
+    return replace(lanes, instruction=name) if fits and isa.lookup(name).forms[0].arch.admits(call.arch) else lanes
+
+
+def _numbered(results: Ints, labels: Ints) -> tuple[Ints, int]:
+    """The labels of each result's pieces as numbers from 0 on, and how many there are.
+
+    Raises Decline where results have different numbers of pieces.
+    """
+    own = results >= 0
+    pairs, inverse = np.unique(np.stack([results[own], labels[own]]), axis=1, return_inverse=True)
+    starts = np.flatnonzero(np.diff(pairs[0], prepend=-1))
+    counts = np.diff(starts, append=pairs.shape[1])
+    if (counts != counts[0]).any():
+        raise Decline("some results are in more pieces than others")
+    numbers = np.full(results.shape, -1)
+    numbers[own] = (np.arange(pairs.shape[1]) % counts[0])[inverse.reshape(-1)]
+    return numbers, int(counts[0])
+
+
+def pieces_of(results: Ints, elements: Ints, each: int) -> Pieces:
+    """The pieces of threads that hold these elements: (threads, parts, elements), -1 for none, of results with so many
+    elements each. Raises Decline where pieces overlap.
+    """
+    ordered = np.sort(elements, axis=-1)
+    rows = ordered.reshape(-1, ordered.shape[-1])
+    labels = np.unique(rows, axis=0, return_inverse=True)[1].reshape(results.shape)
+    pieces, count = _numbered(results, labels)
+    distinct = np.unique(labels[results >= 0], return_index=True)[1]
+    all_of_them = ordered[results >= 0][distinct]
+    if count * ordered.shape[-1] != each or len(np.unique(all_of_them)) != all_of_them.size:
+        raise Decline("threads hold parts of the same elements")
+    return Pieces(results, pieces, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How results get to the destination. direct: they are where they are needed; else through scratch.
+
+    pieces, results: of the scratch memory. writers: who writes to it, and index, where each part goes. parts: of a
+    register destination, the part that each slot gets; slots: its slots; taken: the result that each slot gets.
+    rounds: of stores to the destination. guard: who has something to store.
+    """
+
+    direct: bool
+    pieces: int
+    results: int
+    writers: Expr | None = None
+    index: Offset | None = None
+    guard: Expr | None = None
+    rounds: int = 0
+    parts: Walk | None = None
+    slots: Offset | None = None
+    taken: Offset | None = None
+
+    def steps(self) -> list[str]:
+        """In words."""
+        return [] if self.direct else [f"{self.results} x {self.pieces} pieces through shared memory, two barriers"]
+
+
+def delivery(call: TileCall, parts: Pieces) -> Delivery:
+    """How the results get to the destination. Raises Decline where the threads follow no pattern."""
+    dst = call["dst"]
+    total = int(parts.results.max()) + 1
+    found = None
+    if parts.count == 1:
+        found = _kept(call, dst, parts, total) if dst.space == "local" else _stored(call, dst, parts, total)
+    return found or _exchanged(call, parts, total)
+
+
+def _kept(call: TileCall, dst: Side, parts: Pieces, total: int) -> Delivery | None:
+    """Every register of the destination gets a part of its own thread; None where others have it."""
+    held = owners(call, dst, loading=True)
+    asked = spread(call, held, wanted(call)[held.elements])
+    takes = asked[:, :, None] == parts.results[:, None, :]
+    whole = (takes | (asked < 0)[:, :, None]).all(axis=0)
+    slots = walk_of(held.slots)
+    if not whole.any(axis=1).all() or slots is None:
+        return None
+    source = walk_of(whole.argmax(axis=1))
+    if source is None:
+        return None
+    guard = held.guard(storing=False)
+    where = Offset(held.base, ((1, slots),))
+    return Delivery(True, 1, total, guard=guard, rounds=len(held.slots), parts=source, slots=where)
+
+
+def _leaders(call: TileCall, keys: Ints) -> Owners:
+    """The first of the threads with the same keys; those with -1 have nothing."""
+    own = np.flatnonzero((keys >= 0).all(axis=1))
+    first = np.sort(own[np.unique(keys[own], axis=0, return_index=True)[1]])
+    scope, slots = call.scope, np.arange(keys.shape[1])
+    return Owners(first, slots, keys[first], 0, scope.kind, scope.threads, 1, scope.kind)
+
+
+def _stored(call: TileCall, dst: Side, parts: Pieces, total: int) -> Delivery | None:
+    """The first thread that has a result stores it; None where such threads follow no pattern."""
+    _check_single(dst, total)
+    leaders = _leaders(call, parts.results)
+    if leaders.elements.size != total or len(np.unique(leaders.elements)) != total:
+        return None
+    try:
+        taken = element_numbers(leaders.elements, [leaders.rank])
+        guard = leaders.guard(storing=False)
+    except Decline:
+        return None
+    if taken is None:
+        return None
+    return Delivery(True, 1, total, guard=guard, rounds=leaders.elements.shape[1], taken=taken)
+
+
+def _exchanged(call: TileCall, parts: Pieces, total: int) -> Delivery:
+    leaders = _leaders(call, np.where(parts.results < 0, -1, parts.pieces * total + parts.results))
+    if leaders.elements.size != total * parts.count:
+        raise Decline("threads have some of the same results")
+    index = element_numbers(leaders.elements, [leaders.rank])
+    if index is None:
+        raise Decline("which thread has which result follows no pattern")
+    return replace(taken_from_scratch(call, parts.count, total), writers=leaders.guard(storing=False), index=index)
+
+
+def taken_from_scratch(call: TileCall, pieces: int, total: int) -> Delivery:
+    """How results that lie in scratch get to the destination. Raises Decline where its owners follow no pattern."""
+    dst = call["dst"]
+    if dst.space != "local":
+        _check_single(dst, total)
+        return Delivery(False, pieces, total, rounds=-(-total // call.scope.threads))
+    held = owners(call, dst, loading=True)
+    taken, slots = element_numbers(wanted(call)[held.elements], [held.rank]), walk_of(held.slots)
+    if taken is None or slots is None:
+        raise Decline(f"which thread holds which element of {dst.name} follows no pattern")
+    where, guard = Offset(held.base, ((1, slots),)), held.guard(storing=False)
+    return Delivery(False, pieces, total, guard=guard, rounds=len(held.slots), slots=where, taken=taken)
+
+
+def _check_single(dst: Side, total: int) -> None:
+    """Raises Decline where a result goes to several elements of a memory."""
+    if dst.size != total:
+        raise Decline(f"{dst.name} has {dst.size} elements for {total} results; in memory each has one")
+
+
+# Emitting
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Flat buffers that hold partial results, one for each register of theirs."""
+
+    buffers: tuple[Buffer, ...]
+    start: Value = 0
+
+    def get(self, index: Value) -> Partial:
+        return tuple(Load(buffer, (as_expr(plus(self.start, index)),)) for buffer in self.buffers)
+
+    def set(self, out: Builder, index: Value, partial: Partial) -> None:
+        for buffer, value in zip(self.buffers, partial, strict=True):
+            out.store(buffer, plus(self.start, index), value)
+
+
+def registers_for(reduction: Reduction, out: Builder, count: int, name: str = "part") -> Store:
+    """Registers for so many partial results."""
+    kinds = zip((name, "position"), reduction.kinds, strict=False)
+    return Store(tuple(out.local(each, count, str(kind)).flat() for each, kind in kinds))
+
+
+def begin_with_nothing(reduction: Reduction, out: Builder, store: Store, count: int) -> None:
+    """No element has been taken in."""
+    with out.each("j", count) as j:
+        store.set(out, j, reduction.nothing)
+
+
+def take_in(reduction: Reduction, out: Builder, store: Store, index: Value, partial: Partial) -> None:
+    """Join a partial result with what is there."""
+    joined = reduction.joined(store.get(index), partial)
+    if len(joined) > 1:
+        joined = tuple(out.let("joined", value) for value in joined)
+    store.set(out, index, joined)
+
+
+def emit_lanes(reduction: Reduction, lanes: Lanes, out: Builder, store: Store, count: int) -> None:
+    """Join the pieces of lanes."""
+    if lanes.instruction:
+        with out.each("j", count) as j:
+            (value,) = store.get(j)
+            store.set(out, j, (isa.call(lanes.instruction, const(lanes.mask, dtype("uint32")), value),))
+        return
+    for mask in lanes.masks:
+        with out.each("j", count) as j:
+            theirs = [isa.call("cuda.shfl_xor_sync", lanes.mask, value, mask) for value in store.get(j)]
+            take_in(reduction, out, store, j, tuple(out.let("other", value) for value in theirs))
+
+
+def emit_delivery(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, store: Store, count: int) -> None:
+    """Bring the results to the destination."""
+    if plan.direct:
+        _emit_direct(plan, reduction, call, out, store)
+        if call["dst"].space == "shared":
+            out.meet(call)
+        return
+    scratch = scratch_for(plan, reduction, call, out)
+    assert plan.index is not None
+    with out.when(plan.writers):
+        index = out.offsets(plan.index, "s")
+        with out.each("j", count) as j:
+            scratch.set(out, index(j), store.get(j))
+    emit_taking(plan, reduction, call, out, scratch)
+
+
+def emit_taking(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: Store) -> None:
+    """Bring the results from the scratch, which all have written to, to the destination."""
+    out.meet(call)
+    if plan.slots is not None:
+        _emit_to_owners(plan, reduction, call, out, scratch)
+    else:
+        _emit_to_memory(plan, reduction, call, out, scratch)
+    out.meet(call)
+
+
+def scratch_for(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder) -> Store:
+    """Scratch memory for all pieces of all results."""
+    size = plan.pieces * plan.results
+    made = [out.scratch(call, "scratch", size, str(kind)) for kind in reduction.kinds]
+    return Store(tuple(buffer.flat() for buffer, _ in made), made[0][1])
+
+
+def _emit_direct(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, store: Store) -> None:
+    dst = call["dst"]
+    with out.when(plan.guard):
+        if plan.slots is not None:
+            assert plan.parts is not None
+            slot = out.offsets(plan.slots, "r")
+            with out.each("j", plan.rounds) as j:
+                put(reduction, call, out, dst.buffer.flat(), slot(j), store.get(plan.parts.at(j)))
+        else:
+            assert plan.taken is not None
+            number = out.offsets(plan.taken, "k")
+            with out.each("j", plan.rounds) as j:
+                digits = digits_of(out.let("k", number(j)), call["dst"].extents)
+                put_element(reduction, call, out, digits, store.get(j))
+
+
+def _emit_to_owners(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: Store) -> None:
+    assert plan.slots is not None
+    assert plan.taken is not None
+    with out.when(plan.guard):
+        slot, number = out.offsets(plan.slots, "r"), out.offsets(plan.taken, "k")
+        with out.each("j", plan.rounds) as j:
+            whole = _collected(plan, reduction, out, scratch, number(j))
+            put(reduction, call, out, call["dst"].buffer.flat(), slot(j), whole)
+
+
+def _emit_to_memory(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: Store) -> None:
+    threads = call.scope.threads
+    with out.each("f", plan.rounds) as f:
+        number = plus(times(f, threads), call.scope.index)
+        with out.when(binary("<", number, plan.results) if plan.results < plan.rounds * threads else None):
+            whole = _collected(plan, reduction, out, scratch, number)
+            put_element(reduction, call, out, digits_of(number, call["dst"].extents), whole)
+
+
+def _collected(plan: Delivery, reduction: Reduction, out: Builder, scratch: Store, number: Value) -> Partial:
+    """A whole result, joined from its pieces in their order."""
+    if plan.pieces == 1:
+        return scratch.get(number)
+    whole = registers_for(reduction, out, 1, "whole")
+    whole.set(out, 0, scratch.get(number))
+    with out.each("w", plan.pieces - 1) as w:
+        piece = scratch.get(plus(number, times(plus(w, 1), plan.results)))
+        take_in(reduction, out, whole, 0, tuple(out.let("piece", value) for value in piece))
+    return whole.get(0)
+
+
+def put_element(reduction: Reduction, call: TileCall, out: Builder, digits: Sequence[Value], partial: Partial) -> None:
+    """Store a result to an element of a destination in memory, if it is inside of its buffer."""
+    dst = call["dst"]
+    with out.when(inside(call, dst, digits)):
+        offset = dst.place(digits, call.facts).get("m", 0)
+        put(reduction, call, out, dst.buffer.flat(), offset, partial)
+
+
+def put(reduction: Reduction, call: TileCall, out: Builder, flat: Buffer, offset: Value, partial: Partial) -> None:
+    """Store a result, joined with what is there where the call accumulates."""
+    if call.option("accum", False):
+        before = Load(flat, (as_expr(offset),))
+        partial = reduction.joined(reduction.of_result(before), partial)
+    out.store(flat, offset, reduction.result(partial))

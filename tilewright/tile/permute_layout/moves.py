@@ -1,0 +1,65 @@
+"""Registers to registers of the same thread: moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.ir import Expr, Load, as_expr
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import TileCall
+from tilewright.tile.conditions import constant_extents, only_in
+from tilewright.tile.costs import cheapest, told
+from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.owners import owners
+from tilewright.tile.partials import spread
+from tilewright.tile.walks import Offset, walk_of
+
+__all__ = ["moves"]
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """dst, src: the slots of each move. guard: who holds some of the destination. shared: both may be one storage."""
+
+    count: int
+    dst: Offset
+    src: Offset
+    guard: Expr | None
+    others: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def cost(self) -> int:
+        """One slot a move."""
+        return self.count
+
+    def summary(self) -> str:
+        """``8 moves per thread``."""
+        return f"{self.count} moves per thread; {told(self)}"
+
+
+@variant("permute_layout", priority=10, when=[only_in("local"), constant_extents])
+def moves(call: TileCall) -> Moves:
+    """Each thread has what it needs already, and moves it."""
+    dst, src = call["dst"], call["src"]
+    into, held = owners(call, dst, loading=True), owners(call, src, loading=True)
+    wanted, has = spread(call, into, into.elements), spread(call, held, held.elements)
+    fits = ((wanted[:, :, None] == has[:, None, :]) | (wanted < 0)[:, :, None]).all(axis=0)
+    if not fits.any(axis=1).all():
+        raise Decline(f"elements of {src.name} are held by other threads in {dst.name}, or in registers that differ")
+    to, source = walk_of(into.slots), walk_of(held.slots[fits.argmax(axis=1)])
+    if to is None or source is None:
+        raise Decline(f"the slots of {dst.name} and {src.name} follow no common pattern")
+    ends = (Offset(into.base, ((1, to),)), Offset(held.base, ((1, source),)))
+    return cheapest(call, "moves", Moves(len(into.slots), *ends, into.guard(storing=False)))
+
+
+@moves.emit
+def _(plan: Moves, call: TileCall, out: Builder) -> None:
+    dst, src = call["dst"].buffer.flat(), call["src"].buffer.flat()
+    run = out.local("run", plan.count, str(call.dtype)).flat()
+    with out.when(plan.guard):
+        to, source = out.offsets(plan.dst, "r"), out.offsets(plan.src, "r")
+        with out.each("j", plan.count) as j:
+            out.store(run, j, Load(src, (as_expr(source(j)),)))
+        with out.each("j", plan.count) as j:
+            out.store(dst, to(j), Load(run, (as_expr(j),)))

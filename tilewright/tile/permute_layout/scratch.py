@@ -1,0 +1,116 @@
+"""Registers to registers of any thread, through shared memory, in a layout of it without bank conflicts.
+
+Two copies do it, each by the variant that takes it: vectors, or stmatrix and ldmatrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.dtypes import DType
+from tilewright.ir import const_value
+from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, TileLayout
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.conditions import constant_extents, only_in
+from tilewright.tile.costs import cheapest, matrix_wavefronts, meeting_cost, told, vector_wavefronts
+from tilewright.tile.dispatch import Chosen, Decline, condition, variant
+from tilewright.tile.inner import Staging, inner_call, planned, staging
+from tilewright.tile.matrices import MatrixPlan
+from tilewright.tile.owners import owners
+from tilewright.tile.partition import places
+from tilewright.tile.shares import Share
+
+__all__ = ["scratch"]
+
+
+@condition("several threads execute the call together")
+def by_several(call: TileCall) -> str | None:
+    return "a thread alone needs no scratch memory" if call.scope.kind == "thread" else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThroughScratch:
+    """The copy to scratch memory and the one from there."""
+
+    staging: Staging
+    store: Chosen
+    load: Chosen
+    cost: int
+    others: tuple[tuple[str, int], ...] = ()
+
+    def summary(self) -> str:
+        """``through shared memory as S[...]: ...; cost 40``."""
+        ways = f"{_way(self.store)}, then {_way(self.load)}"
+        return f"through shared memory as {self.staging.layout}: {ways}; {told(self)}"
+
+
+def _way(chosen: Chosen) -> str:
+    return f"{chosen.variant.name} {chosen.plan.summary()}"
+
+
+@variant("permute_layout", priority=10, when=[only_in("local"), by_several, constant_extents])
+def scratch(call: TileCall) -> ThroughScratch:
+    """Threads store to shared memory, meet, and load what they need."""
+    found: ThroughScratch | None = None
+    reason = ""
+    shape = tuple(int(const_value(extent) or 0) for extent in call["dst"].extents if const_value(extent) != 1) or (1,)
+    for layout in _layouts(shape, call.dtype):
+        made = staging(call, shape, call.dtype, layout)
+        try:
+            store, load = (planned(each) for each in _copies(call, made.side))
+            cost = _cost(call, made.side, store, "src") + _cost(call, made.side, load, "dst") + 2 * meeting_cost(call)
+        except Decline as declined:
+            reason = declined.reason
+            continue
+        if found is None or cost < found.cost:
+            found = ThroughScratch(made, store, load, cost)
+    if found is None:
+        raise Decline(reason)
+    return cheapest(call, "scratch", found)
+
+
+def _layouts(shape: tuple[int, ...], kind: DType) -> Iterator[Layout]:
+    """Row-major and column-major memory, plain, padded and swizzled by 16 bytes."""
+    rows, columns = prod(shape[:-1]), shape[-1]
+    vector = max(1, 128 // kind.bits)
+    yield S[shape]
+    for outer, inner, turned in ((rows, columns, False), (columns, rows, True)):
+        if min(outer, inner) == 1:
+            continue
+        pitches = (inner, -(-inner // vector) * vector + vector, inner + max(1, 32 // kind.bits))
+        for pitch in pitches:
+            yield TileLayout([Iter(rows, 1), Iter(columns, pitch)] if turned else [Iter(rows, pitch), Iter(columns, 1)])
+        period = vector.bit_length() - 1
+        bits = min(3, (inner // vector).bit_length() - 1)
+        if not turned and inner & (inner - 1) == 0 and bits > 0:
+            shift = max(bits, (inner // vector).bit_length() - 1)
+            yield ComposeLayout(SwizzleLayout(period, bits, shift), S[rows, columns])
+
+
+def _copies(call: TileCall, memory: Side) -> tuple[TileCall, TileCall]:
+    store = inner_call(call, "copy", {"dst": memory, "src": call["src"]})
+    return store, inner_call(call, "copy", {"dst": call["dst"], "src": memory})
+
+
+def _cost(call: TileCall, memory: Side, chosen: Chosen, name: str) -> int:
+    """Of one of the copies, for a warp."""
+    plan = chosen.plan
+    held = owners(call, call[name], loading=name == "dst")
+    bits = call.dtype.bits
+    addresses = places(memory, call.facts).seen[0][held.elements] * bits // 8
+    if isinstance(plan, MatrixPlan):
+        return plan.rounds + matrix_wavefronts(addresses, 32 // bits)
+    assert isinstance(plan, Share)
+    return plan.rounds + vector_wavefronts(addresses[:, :: plan.vector], plan.nbytes)
+
+
+@scratch.emit
+def _(plan: ThroughScratch, call: TileCall, out: Builder) -> None:
+    store, load = _copies(call, plan.staging.allocated(call, out))
+    plan.store.variant.emitter(plan.store.plan, store, out)
+    out.meet(call)
+    plan.load.variant.emitter(plan.load.plan, load, out)
+    out.meet(call)

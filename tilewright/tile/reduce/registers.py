@@ -1,0 +1,117 @@
+"""A source in registers: each thread joins what it holds, lanes join by shuffles, warps through shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.ir import Expr, Load, as_expr
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import TileCall
+from tilewright.tile.conditions import constant_extents, kept_inside
+from tilewright.tile.dispatch import Decline, condition, variant
+from tilewright.tile.owners import owners
+from tilewright.tile.partials import (
+    Delivery,
+    Lanes,
+    at_once,
+    begin_with_nothing,
+    delivery,
+    emit_delivery,
+    emit_lanes,
+    joined_by_lanes,
+    pieces_of,
+    registers_for,
+    spread,
+    take_in,
+)
+from tilewright.tile.partition import element_numbers
+from tilewright.tile.reductions import OPERATIONS, numbered, reduction_of
+from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
+
+__all__ = ["registers"]
+
+
+@condition("the source is in registers")
+def from_registers(call: TileCall) -> str | None:
+    src = call["src"]
+    return None if src.space == "local" else f"{src.name} is in {src.space} memory"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterReduction:
+    """parts: partial results of a thread, each of ``length`` elements. slots: where they are, one part after the other.
+    positions: what argmax counts, likewise. guard: who holds some.
+    """
+
+    parts: int
+    length: int
+    slots: Offset
+    positions: Offset | None
+    guard: Expr | None
+    lanes: Lanes
+    delivery: Delivery
+
+    def summary(self) -> str:
+        """``4 x 8 elements per thread, 8 shuffles``."""
+        return ", ".join(
+            [f"{self.parts} x {self.length} elements per thread", *self.lanes.steps(self.parts), *self.delivery.steps()]
+        )
+
+
+@variant(
+    *OPERATIONS,
+    priority=10,
+    keywords=("axes", "accum", "nan", "thread_reduce"),
+    when=[from_registers, constant_extents, kept_inside],
+)
+def registers(call: TileCall) -> RegisterReduction:
+    """Each thread joins the registers that it holds; lanes join by shuffles, warps through shared memory."""
+    src = call["src"]
+    held = owners(call, src, loading=True)
+    results, positions = numbered(call)
+    order = _parts(results[held.elements])
+    elements = held.elements[:, order]
+    of_part = spread(call, held, results[elements[:, :, 0]])
+    every = spread(call, held, elements.reshape(len(elements), -1)).reshape(len(of_part), *order.shape)
+    lanes, joined = joined_by_lanes(call, pieces_of(of_part, every, len(results) // int(results.max() + 1)))
+    walk = walk_of(held.slots[order].reshape(-1))
+    counted = element_numbers(positions[elements].reshape(len(elements), -1), [held.rank])
+    if walk is None or counted is None:
+        raise Decline(f"the slots of {src.name} that make a result follow no pattern")
+    slots, finds = Offset(held.base, ((1, walk),)), OPERATIONS[call.stmt.primitive].finds
+    guard, lanes = held.guard(storing=False), at_once(call, lanes, reduction_of(call, order.shape[1]))
+    parts, length = order.shape
+    return RegisterReduction(parts, length, slots, counted if finds else None, guard, lanes, delivery(call, joined))
+
+
+def _parts(results: Ints) -> Ints:
+    """The slots that belong to the same result in all threads: (parts, slots of each). results: (threads, slots).
+
+    Raises Decline where parts have different lengths.
+    """
+    _, first, inverse = np.unique(results, axis=1, return_index=True, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    lengths = np.bincount(inverse)
+    if (lengths != lengths[0]).any():
+        raise Decline("a thread has more elements of some results than of others")
+    by_part = np.argsort(inverse, kind="stable").reshape(len(lengths), -1)
+    return by_part[np.argsort(first)]
+
+
+@registers.emit
+def _(plan: RegisterReduction, call: TileCall, out: Builder) -> None:
+    src, reduction = call["src"], reduction_of(call, plan.length)
+    parts = registers_for(reduction, out, plan.parts)
+    begin_with_nothing(reduction, out, parts, plan.parts)
+    with out.when(plan.guard):
+        slot = out.offsets(plan.slots, "r")
+        position = None if plan.positions is None else out.offsets(plan.positions, "n")
+        with out.each("j", plan.parts) as j, out.each("i", plan.length) as i:
+            number = plus(times(j, plan.length), i)
+            value = Load(src.buffer.flat(), (as_expr(slot(number)),))
+            at = None if position is None else as_expr(position(number))
+            take_in(reduction, out, parts, j, reduction.of_element(value, at))
+    emit_lanes(reduction, plan.lanes, out, parts, plan.parts)
+    emit_delivery(plan.delivery, reduction, call, out, parts, plan.parts)

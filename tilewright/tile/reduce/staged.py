@@ -1,0 +1,66 @@
+"""A source in registers that follow no pattern: its elements go to scratch memory, and are reduced from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.ir import const_value
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.conditions import constant_extents, kept_inside
+from tilewright.tile.dispatch import Chosen, condition, variant
+from tilewright.tile.inner import Staging, inner_call, planned, staging
+from tilewright.tile.reductions import OPERATIONS
+
+__all__ = ["staged"]
+
+
+@condition("the source is in registers that threads share")
+def from_shared_out_registers(call: TileCall) -> str | None:
+    src = call["src"]
+    if src.space != "local":
+        return f"{src.name} is in {src.space} memory"
+    return "a thread alone needs no scratch memory" if call.scope.kind == "thread" else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StagedReduction:
+    """The copy to scratch memory, and the reduction from there."""
+
+    staging: Staging
+    copy: Chosen
+    reduce: Chosen
+
+    def summary(self) -> str:
+        """``through shared memory: 2 x 4 bytes ...; 32 threads ...``."""
+        return f"through shared memory: {self.copy.plan.summary()}; {self.reduce.plan.summary()}"
+
+
+@variant(
+    *OPERATIONS,
+    priority=5,
+    keywords=("axes", "accum", "nan", "thread_reduce"),
+    when=[from_shared_out_registers, constant_extents, kept_inside],
+)
+def staged(call: TileCall) -> StagedReduction:
+    """The elements go to shared memory, and are reduced from there."""
+    src = call["src"]
+    shape = tuple(int(const_value(extent) or 0) for extent in src.extents)
+    made = staging(call, shape, src.dtype)
+    copy, reduce = _inside(call, made.side)
+    return StagedReduction(made, planned(copy), planned(reduce))
+
+
+def _inside(call: TileCall, scratch: Side) -> tuple[TileCall, TileCall]:
+    copy = inner_call(call, "copy", {"dst": scratch, "src": call["src"]})
+    sides = {"dst": call["dst"], "src": scratch}
+    return copy, inner_call(call, call.stmt.primitive, sides, **dict(call.config))
+
+
+@staged.emit
+def _(plan: StagedReduction, call: TileCall, out: Builder) -> None:
+    copy, reduce = _inside(call, plan.staging.allocated(call, out))
+    plan.copy.variant.emitter(plan.copy.plan, copy, out)
+    out.meet(call)
+    plan.reduce.variant.emitter(plan.reduce.plan, reduce, out)
+    out.meet(call)

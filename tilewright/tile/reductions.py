@@ -1,0 +1,183 @@
+"""What each reduction computes with: its identity, how a partial result takes in an element, and how two become one.
+
+A partial result is a tuple of registers: one number, or for `argmax` and `argmin` a number and its position. Joining
+is symmetric, to the bit: all lanes of a butterfly have the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import ml_dtypes
+import numpy as np
+
+from tilewright import isa
+from tilewright.dtypes import INT32, INT64, DType, dtype
+from tilewright.ir import Expr, as_expr, binary, cast, const, const_value, select
+from tilewright.primitives.reduce import axes_of
+from tilewright.tile.call import TileCall
+from tilewright.tile.walks import Ints
+
+__all__ = ["OPERATIONS", "Reduction", "limit_of", "numbered", "reduction_of", "wanted"]
+
+Partial = tuple[Expr, ...]
+
+
+def limit_of(kind: DType, *, largest: bool) -> float:
+    """The largest or smallest value of a dtype: infinite where it has infinities."""
+    if not kind.is_float:
+        lowest = -(1 << kind.bits - 1) if kind.kind == "int" else 0
+        return lowest + (1 << kind.bits) - 1 if largest else lowest
+    has_infinity = bool(np.isinf(np.array(inf).astype(kind.numpy).astype(np.float64)))
+    bounds = ml_dtypes.finfo(kind.numpy)  # type: ignore[no-untyped-call]  # of a library without types
+    limit = inf if has_infinity else float(bounds.max)
+    return limit if largest else (-inf if has_infinity else float(bounds.min))
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """identity: for a dtype. join: the number that two come to. warp: the instruction that a whole warp joins 32-bit
+    integers by. with_nan: the function of floats in which a NaN wins. finds: the result is a position.
+    """
+
+    identity: Callable[[DType], float]
+    join: Callable[[Expr, Expr], Expr]
+    warp: str = ""
+    with_nan: str = ""
+    ordered: bool = False
+    finds: bool = False
+    truth: bool = False
+
+
+def _joined(op: str) -> Callable[[Expr, Expr], Expr]:
+    return lambda a, b: binary(op, a, b)
+
+
+OPERATIONS = {
+    "sum": Operation(lambda _: 0, _joined("+"), "cuda.reduce_add_sync"),
+    "prod": Operation(lambda _: 1, _joined("*")),
+    "max": Operation(
+        lambda kind: limit_of(kind, largest=False), _joined("max"), "cuda.reduce_max_sync", "maximum", ordered=True
+    ),
+    "min": Operation(
+        lambda kind: limit_of(kind, largest=True), _joined("min"), "cuda.reduce_min_sync", "minimum", ordered=True
+    ),
+    "any": Operation(lambda _: 0, _joined("|"), "cuda.reduce_or_sync", truth=True),
+    "all": Operation(lambda _: 1, _joined("&"), "cuda.reduce_and_sync", truth=True),
+    "argmax": Operation(lambda kind: limit_of(kind, largest=False), _joined(">"), finds=True),
+    "argmin": Operation(lambda kind: limit_of(kind, largest=True), _joined("<"), finds=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A reduction of elements of one dtype into another. kinds: the dtypes of a partial result.
+
+    propagates: a NaN wins over numbers.
+    """
+
+    name: str
+    src: DType
+    dst: DType
+    kinds: tuple[DType, ...]
+    propagates: bool = False
+
+    @property
+    def row(self) -> Operation:
+        """What the primitive computes."""
+        return OPERATIONS[self.name]
+
+    @property
+    def nothing(self) -> Partial:
+        """The partial result of no elements."""
+        first = const(
+            self.row.identity(self.src if self.row.ordered or self.row.finds else self.kinds[0]), self.kinds[0]
+        )
+        return (first,) if not self.row.finds else (first, const(limit_of(self.kinds[1], largest=True), self.kinds[1]))
+
+    @property
+    def padding(self) -> Expr:
+        """An element that changes nothing."""
+        if self.row.truth:
+            return cast(bool(self.row.identity(self.src)), self.src)
+        return const(self.row.identity(self.src), self.src)
+
+    def of_element(self, value: Expr, position: Expr | None = None) -> Partial:
+        """The partial result of one element."""
+        number = select(binary("!=", value, 0), as_expr(1), as_expr(0)) if self.row.truth else value
+        first = cast(number, self.kinds[0])
+        return (first,) if position is None else (first, cast(position, self.kinds[1]))
+
+    def joined(self, one: Partial, other: Partial) -> Partial:
+        """The partial result of the elements of both."""
+        a, b = one[0], other[0]
+        if self.row.finds:
+            taken = self._is_before(one, other)
+            return select(taken, a, b), select(taken, one[1], other[1])
+        if self.propagates and a.dtype.is_float:
+            return (isa.call(self.row.with_nan, a, b),)
+        return (self.row.join(a, b),)
+
+    def _is_before(self, one: Partial, other: Partial) -> Expr:
+        """Is the first of the two the one that is looked for? A NaN comes before numbers, a lower position before."""
+        (a, at), (b, there) = one, other
+        better, same = self.row.join(a, b), binary("==", a, b)
+        if a.dtype.is_float:
+            a_is_nan, b_is_nan = binary("!=", a, a), binary("!=", b, b)
+            better = binary("or", better, binary("and", a_is_nan, binary("==", b, b)))
+            same = binary("or", same, binary("and", a_is_nan, b_is_nan))
+        return binary("or", better, binary("and", same, binary("<", at, there)))
+
+    def result(self, partial: Partial) -> Expr:
+        """What the destination gets."""
+        return cast(binary("!=", partial[0], 0) if self.row.truth else partial[-1], self.dst)
+
+    def of_result(self, value: Expr) -> Partial:
+        """What the destination has, as a partial result."""
+        return (cast(value, self.kinds[0]),)
+
+
+def reduction_of(call: TileCall, count: int | None) -> Reduction:
+    """What a call computes, over ``count`` elements each; None where only the run knows how many."""
+    name, src, dst = str(call.option("op", call.stmt.primitive)), call["src"].dtype, call["dst"].dtype
+    name = "sum" if name == "scan" else name
+    row = OPERATIONS[name]
+    nan = str(call.option("nan", "propagate")) == "propagate"
+    value = INT32 if row.truth else _computed_in(src, src if row.ordered or row.finds else dst)
+    if not row.finds:
+        return Reduction(name, src, dst, (value,), row.ordered and nan)
+    wide = dst.bits == 64 if count is None else count >= 1 << 31
+    return Reduction(name, src, dst, (value, INT64 if wide else INT32))
+
+
+def numbered(call: TileCall) -> tuple[Ints, Ints]:
+    """For each element of the source, in row-major order: the number of its result, and its position in that."""
+    extents = [int(const_value(extent) or 0) for extent in call["src"].extents]
+    axes = axes_of(dict(call.config), len(extents)) or ()
+    kept = [dim for dim in range(len(extents)) if dim not in axes]
+    coordinates = np.indices(extents).reshape(len(extents), -1)
+    return _row_major(coordinates, extents, kept), _row_major(coordinates, extents, axes)
+
+
+def wanted(call: TileCall) -> Ints:
+    """For each element of the destination, in row-major order, the number of the result that it gets."""
+    extents = [int(const_value(extent) or 0) for extent in call["dst"].extents]
+    rank = len(call["src"].extents)
+    axes = axes_of(dict(call.config), rank) or ()
+    kept = [dim for dim in range(len(extents)) if not (len(extents) == rank and dim in axes)]
+    return _row_major(np.indices(extents).reshape(len(extents), -1), extents, kept)
+
+
+def _row_major(coordinates: Ints, extents: Sequence[int], dims: Sequence[int]) -> Ints:
+    total = np.zeros(coordinates.shape[1], np.int64)
+    for dim in dims:
+        total = total * extents[dim] + coordinates[dim]
+    return total
+
+
+def _computed_in(src: DType, dst: DType) -> DType:
+    """The dtype of partial results: at least 32 bits, float32 for narrow floats."""
+    bits = max(32, src.bits, dst.bits)
+    return dtype(f"{src.kind}{bits}")

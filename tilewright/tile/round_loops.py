@@ -1,0 +1,308 @@
+"""The loops over the runs of a `Rounds`: what is loaded, computed and stored of each.
+
+The runs of a few rounds are loaded before the first of them is stored, so that several accesses are on their way. Where
+a tile may leave its buffer, one test of all of it chooses between these loops without further questions and the same
+loops that ask of each run, and of each element of a run that is partly outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TypeAlias
+
+from tilewright.ir import (
+    AddressOf,
+    Buffer,
+    Component,
+    Const,
+    Expr,
+    Load,
+    Value,
+    Vector,
+    as_expr,
+    binary,
+    cast,
+    const_value,
+    same,
+)
+from tilewright.primitives.copy import FILL
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.elements import Computation, indexed
+from tilewright.tile.inside import inside_tests
+from tilewright.tile.owners import all_hold
+from tilewright.tile.rounds import Rounds
+from tilewright.tile.shares import LETTERS
+from tilewright.tile.walks import digits_of, plus, times
+
+__all__ = ["Step", "Writer", "emit_rounds", "once_each", "own_digits"]
+
+
+Write: TypeAlias = Callable[[], None]
+Each: TypeAlias = Callable[[Value], None]
+Step: TypeAlias = Callable[[Value, Value, Value, bool], None]
+
+
+def emit_rounds(plan: Rounds, call: TileCall, out: Builder) -> None:
+    """Loads, computes and stores."""
+    Writer(plan, call, out).write()
+
+
+class Writer:
+    """Writes one plan: what is loaded, computed and stored of each run. (Mutable: the builder.)"""
+
+    def __init__(self, plan: Rounds, call: TileCall, out: Builder) -> None:
+        self.plan, self.call, self.out = plan, call, out
+        self.values: dict[str, Expr] = {}
+        self.loaded: dict[str, Buffer] = {}
+        fill = call.option(FILL)
+        self.fill = fill if isinstance(fill, (int, float)) else None
+
+    def write(self) -> None:
+        plan, call, out = self.plan, self.call, self.out
+        self.prepare([name for name, _ in plan.offsets])
+        with out.when(plan.guard):
+            self.starts = {name: out.offsets(each, LETTERS[call[name].space]) for name, each in plan.offsets}
+            self.number = None if plan.number is None else out.offsets(plan.number, "e")
+            whole = all_hold(self.tile_tests()) if plan.asked else None
+            if whole is None:
+                self.rounds(asked=plan.asked)
+            else:
+                out.either(whole, lambda: self.rounds(asked=False), lambda: self.rounds(asked=True))
+
+    def prepare(self, in_memory: Sequence[str]) -> None:
+        """The values, each computed once, and registers for runs of the tiles in memory."""
+        for name, value in self.call.scalars.items():
+            typed = self.plan.computing.typed(name, value)
+            fixed = isinstance(typed, Const) or indexed(typed)
+            self.values[name] = typed if fixed else self.out.let(name, typed)
+        for name in in_memory:
+            side, word = self.call[name], "out" if name == "dst" else "run"
+            count = self.plan.batch * (1 if name in self.plan.single else self.plan.vector)
+            if name != "dst" or self.plan.vector > 1:
+                self.loaded[name] = self.out.local(f"{side.name}_{word}", count, str(side.dtype)).flat()
+
+    def tile_tests(self) -> list[Expr]:
+        """The whole of all regions is inside of their buffers."""
+        tests: list[Expr] = []
+        for side in self.call.tiles:
+            last = [as_expr(extent) - 1 for extent in side.extents]
+            tests += inside_tests(self.call, side, [0] * len(last), last)
+        return once_each(tests)
+
+    def rounds(self, *, asked: bool) -> None:
+        plan, out = self.plan, self.out
+        kind = "unroll" if plan.slots else "serial"
+        with ExitStack() as stack:
+            group: Value = 0
+            if plan.rounds > plan.batch:
+                group = times(stack.enter_context(out.loop("f", plan.rounds // plan.batch, kind)), plan.batch)
+            for step in self.steps():
+                with ExitStack() as inner:
+                    u: Value = inner.enter_context(out.loop("u", plan.batch, "unroll")) if plan.batch > 1 else 0
+                    round_ = plus(group, u)
+                    number = plus(times(round_, plan.threads), self.call.scope.index)
+                    if plan.accesses:
+                        inner.enter_context(out.when(binary("<", number, plan.accesses)))
+                    access = round_ if plan.spread else number
+                    step(u, round_, access, asked)
+
+    def steps(self) -> list[Step]:
+        """What is written for the runs of a batch, one after the other."""
+        return [self.load, self.store] if set(self.loaded) - {"dst"} else [self.store]
+
+    def asked(
+        self, access: Value, tiles: Sequence[Side], whole: Write, each: Each, outside: Each | None = None
+    ) -> None:
+        """A run as a whole where it is inside of these tiles' buffers, else those of its elements that are.
+
+        outside: what becomes of the others.
+        """
+        plan, out = self.plan, self.out
+        tests = self.tests(access, tiles)
+        together = all_hold(tests(0, plan.vector - 1))
+
+        def one_by_one() -> None:
+            with _repeated(out, plan.vector) as e:
+                inside = all_hold(tests(e, e)) if plan.vector > 1 and plan.parts else None
+                if outside is None:
+                    with out.when(inside):
+                        each(e)
+                elif inside is None:
+                    outside(e)
+                else:
+                    out.either(inside, lambda: each(e), lambda: outside(e))
+
+        if (plan.vector > 1 and plan.parts) or (outside is not None and together is not None):
+            out.either(together, whole, one_by_one)
+        else:
+            with out.when(together):
+                whole()
+
+    def tests(self, access: Value, tiles: Sequence[Side]) -> Callable[[Value, Value], list[Expr]]:
+        """What tells whether the elements from one to another of a run are inside."""
+        assert self.number is not None
+        number = self.out.let("element", self.number(access))
+        extents = self.call["dst"].extents
+        return lambda first, last: self.inside(
+            digits_of(plus(number, first), extents), digits_of(plus(number, last), extents), tiles
+        )
+
+    def inside(self, first: Sequence[Value], last: Sequence[Value], tiles: Sequence[Side]) -> list[Expr]:
+        """What tells whether these tiles are inside of their buffers between these coordinates of dst."""
+        tests: list[Expr] = []
+        for side in tiles:
+            begin, end = (own_digits(side, digits, self.call["dst"].extents) for digits in (first, last))
+            tests += inside_tests(self.call, side, begin, end)
+        return once_each(tests)
+
+    def load(self, u: Value, _: Value, access: Value, asked: bool) -> None:
+        """The runs of all sources in memory."""
+        call, out, plan = self.call, self.out, self.plan
+        sources = [name for name in self.loaded if name != "dst"]
+        at = {name: self.at(name, access) for name in sources}
+
+        def runs() -> None:
+            for name in sources:
+                flat, count = call[name].buffer.flat(), 1 if name in plan.single else plan.vector
+                self.moved(self.loaded[name], times(u, count), flat, at[name], count)
+
+        def one(e: Value) -> None:
+            for name in sources:
+                single = name in plan.single
+                here = Load(call[name].buffer.flat(), (as_expr(at[name] if single else plus(at[name], e)),))
+                out.store(self.loaded[name], u if single else plus(times(u, plan.vector), e), here)
+
+        def filled(e: Value) -> None:
+            out.store(self.loaded["src"], plus(times(u, plan.vector), e), cast(self.fill, call["src"].dtype))  # type: ignore[arg-type]  # asked first
+
+        if not asked:
+            runs()
+        elif self.fill is None:
+            self.asked(access, call.tiles, runs, one)
+        else:
+            self.asked(access, [call[name] for name in sources], runs, one, filled)
+
+    def moved(self, to: Buffer, into: Value, source: Buffer, at: Value, count: int) -> None:
+        """A run from one memory to another by one access."""
+        nbytes = count * to.dtype.bits // 8
+        if count == 1:
+            self.out.store(to, into, Load(source, (as_expr(at),)))
+        else:
+            self.out.call(
+                "cuda.copy_bytes", *(AddressOf(b, (as_expr(i),)) for b, i in ((to, into), (source, at))), nbytes
+            )
+
+    def at(self, name: str, access: Value) -> Value:
+        """Where the run of a tile starts."""
+        where = self.starts[name](access)
+        return where if isinstance(where, int) else self.out.let(f"{self.call[name].name}_at", where)
+
+    def store(self, u: Value, round_: Value, access: Value, asked: bool) -> None:
+        """Computes, and stores to dst."""
+        plan, out, dst = self.plan, self.out, self.call["dst"]
+        flat, in_memory = dst.buffer.flat(), dst.space != "local"
+        at = self.at("dst", access) if in_memory else 0
+        run = self.loaded.get("dst")
+
+        def whole() -> None:
+            pairs = plan.pairs
+            with _repeated(out, plan.vector // (2 if pairs else 1)) as e:
+                if pairs:
+                    both = self.paired(u, round_, times(e, 2))
+                    for half in (0, 1):
+                        place = plus(times(e, 2), half)
+                        if run is not None:
+                            out.store(run, plus(times(u, plan.vector), place), Component(both, half))
+                        else:
+                            out.store(flat, self.slot("dst", round_, place), Component(both, half))
+                elif run is not None:
+                    out.store(run, plus(times(u, plan.vector), e), self.computed(u, round_, e))
+                else:
+                    out.store(flat, at if in_memory else self.slot("dst", round_, e), self.computed(u, round_, e))
+            if run is not None:
+                self.moved(flat, at, run, times(u, plan.vector), plan.vector)
+
+        def one(e: Value) -> None:
+            out.store(flat, plus(at, e) if in_memory else self.slot("dst", round_, e), self.computed(u, round_, e))
+
+        if asked:
+            self.asked(access, self.call.tiles if self.fill is None else [dst], whole, one)
+        else:
+            whole()
+
+    def paired(self, u: Value, round_: Value, e: Value) -> Expr:
+        """The values of an element and of the next one, as a vector that has a name."""
+        assert isinstance(self.plan.computing, Computation), "asked first"
+        halves = [self._elements(u, round_, plus(e, half)) for half in (0, 1)]
+        kind = self.call.dtype.with_lanes(2)
+        sources: dict[str, Expr] = {name: Vector((first, halves[1][name]), kind) for name, first in halves[0].items()}
+        sources |= {name: cast(cast(value, self.call.dtype), kind) for name, value in self.call.scalars.items()}
+        return self.out.let("pair", self.plan.computing.of_pairs(sources))
+
+    def computed(self, u: Value, round_: Value, e: Value) -> Expr:
+        """The value of an element."""
+        values = self.values
+        if isinstance(self.plan.computing, Computation) and any(map(indexed, values.values())):
+            values = self.plan.computing.at(values, self.coordinates_of(round_, e))
+        return self.plan.computing.of(self._elements(u, round_, e), values)
+
+    def coordinates_of(self, round_: Value, e: Value) -> Sequence[Value]:
+        """Where an element of dst is."""
+        assert self.number is not None, "the plan has it where a value asks"
+        thread = self.call.scope.index
+        access = round_ if self.plan.spread else plus(times(round_, self.plan.threads), thread)
+        return digits_of(plus(self.number(access), e), self.call["dst"].extents)
+
+    def slot(self, name: str, round_: Value, e: Value) -> Value:
+        """Where a register tile has the element of a round."""
+        base, walk = dict(self.plan.slots)[name]
+        place: Value = plus(base, walk.at(plus(times(round_, self.plan.vector), e)))
+        return place
+
+    def _elements(self, u: Value, round_: Value, e: Value) -> dict[str, Expr]:
+        """The sources' elements."""
+        found: dict[str, Expr] = {}
+        for name, side in self.call.sides.items():
+            if name == "dst":
+                continue
+            if name in self.loaded:
+                place = u if name in self.plan.single else plus(times(u, self.plan.vector), e)
+                found[name] = Load(self.loaded[name], (as_expr(place),))
+            else:
+                found[name] = Load(side.buffer.flat(), (as_expr(self.slot(name, round_, e)),))
+        return found
+
+
+@contextmanager
+def _repeated(out: Builder, count: int) -> Iterator[Value]:
+    """What is written inside happens for each element of a run."""
+    if count == 1:
+        yield 0
+    else:
+        with out.loop("e", count, "unroll") as e:
+            yield e
+
+
+def own_digits(side: Side, digits: Sequence[Value], extents: Sequence[Value]) -> list[Value]:
+    """The coordinates of the side's element that goes with an element of dst, whose extents these are.
+
+    The extents of both are aligned at the right; where both have as many longer than 1, those go together in order.
+    """
+    long = [digit for digit, extent in zip(digits, extents, strict=True) if const_value(extent) != 1]
+    own = [const_value(extent) != 1 for extent in side.extents]
+    if sum(own) == len(long):
+        rest = iter(long)
+        return [next(rest) if is_long else 0 for is_long in own]
+    aligned = [0] * (len(own) - len(digits)) + list(digits[max(0, len(digits) - len(own)) :])
+    return [digit if is_long else 0 for digit, is_long in zip(aligned, own, strict=True)]
+
+
+def once_each(tests: Sequence[Expr]) -> list[Expr]:
+    """The tests without those that are among the earlier ones."""
+    found: list[Expr] = []
+    for test in tests:
+        if not any(same(test, other) for other in found):
+            found.append(test)
+    return found

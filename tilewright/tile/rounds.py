@@ -1,0 +1,312 @@
+"""How threads share out the elements of an elementwise call.
+
+As in `shares`, a thread makes rounds of runs; here there are any number of tiles, which broadcast to the first one. Of
+a tile in memory a run is one access, or one element for all of the run. Of one in registers each element is in a slot
+that is the same in all threads. `round_loops` writes the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from tilewright.ir import Expr, Value, const_value
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.dispatch import Decline
+from tilewright.tile.elements import Computation, Moving, computation, indexed
+from tilewright.tile.inside import open_dimensions, splits
+from tilewright.tile.owners import Owners, owners
+from tilewright.tile.partition import element_numbers, places, repeats, tracked, widest_vector
+from tilewright.tile.shares import LETTERS, in_memory_order
+from tilewright.tile.walks import Ints, Offset, Walk, walk_of
+
+__all__ = ["MOST_LISTED", "Rounds", "by_holders", "by_turns", "held_elsewhere", "in_batches", "numbers_in",
+           "registers_alike"]  # fmt: skip
+
+MOST_LISTED = 1 << 17  # elements of a region whose addresses are listed
+Also: TypeAlias = Callable[[Ints, int], str | None]
+IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """vector: elements of a run. rounds: runs of a thread. threads: that take turns, 0: each has its own elements.
+    offsets: where the run of each tile in memory starts; single: tiles of which a run is one element. slots: of tiles
+    in registers, by the number of the element in the thread. number: of the run's first element, where it is
+    needed; parts: may a run be partly outside? spread, accesses, guard, limit, widened: as of a `Share`.
+    asked: may a region leave its buffer? batch: rounds that are loaded at once. pairs: does an instruction compute two
+    elements?
+    """
+
+    computing: Computation | Moving
+    vector: int
+    rounds: int
+    offsets: tuple[tuple[str, Offset], ...] = ()
+    single: frozenset[str] = frozenset()
+    slots: tuple[tuple[str, tuple[Value, Walk]], ...] = ()
+    number: Offset | None = None
+    threads: int = 0
+    spread: bool = True
+    accesses: int = 0
+    guard: Expr | None = None
+    batch: int = 1
+    asked: bool = False
+    parts: bool = False
+    pairs: bool = False
+    limit: str = ""
+    widened: str | None = None
+
+    def summary(self) -> str:
+        """``2 runs of 8 elements for each of 128 threads, 2 at once``."""
+        who = f"for each of {self.threads} threads" if self.threads > 1 else "per thread"
+        total = f", {self.accesses} in all" if self.accesses else ""
+        at_once = f", {self.batch} at once" if self.batch > 1 else ""
+        why = f"; not wider, as {self.limit}" if self.limit and self.offsets else ""
+        runs = f"{self.rounds} x {self.vector} elements {who}{total}{at_once}"
+        asked = ", those inside of the buffers" if self.asked else ""
+        how = ", in pairs" if self.pairs else self.computing.summary()
+        return f"{runs}{asked}{how}{why}"
+
+    @property
+    def nbytes(self) -> int:
+        """Of the widest access."""
+        return self.vector * max(self.computing.dst.bits, 8) // 8
+
+
+def numbers_in(call: TileCall, side: Side) -> Ints:
+    """For each element of dst, the number of the side's element that goes with it."""
+    if side.size == call["dst"].size:
+        return np.arange(int(side.size or 0))
+    dst = [int(const_value(extent) or 0) for extent in call["dst"].extents]
+    own = [int(const_value(extent) or 0) for extent in side.extents][-len(dst) :]
+    return np.broadcast_to(np.arange(int(side.size or 0)).reshape(own), dst).reshape(-1)
+
+
+# Who takes which element
+
+
+def by_turns(call: TileCall, also: Also = lambda *_: None, least: int = 1) -> Rounds:
+    """The threads of the scope take runs in turns, in the order of a memory. Raises Decline.
+
+    also: what else speaks against runs of so many elements in this order. least: bytes of the shortest run.
+    """
+    if int(call["dst"].size or 0) > MOST_LISTED:
+        raise Decline(f"{call['dst'].size} elements, too many to lay out one by one")
+    order = in_memory_order(_leading(call))
+    at_hand = {name: side for name, side in call.sides.items() if side.space == "local"}
+    memory = _memory(call)
+    vector, limit = _vector(call, memory, order, also, least)
+    starts, threads = order[::vector], call.scope.threads
+    rounds = -(-len(starts) // threads)
+    partial = len(starts) if len(starts) < rounds * threads else 0
+    everyone = Owners(np.arange(threads), np.zeros(1, np.int64), np.zeros((threads, 1), np.int64), 0,
+                      call.scope.kind, threads, 1, call.scope.kind)  # fmt: skip
+    for spread in (False,) if partial else (True, False):
+        elements = starts.reshape(rounds, threads).T if spread else starts
+        thread = [call.scope.index] if spread else []
+        found = _offsets(call, memory, elements, thread)
+        if found is None:
+            continue
+        runs = np.resize(order.reshape(-1, vector), (rounds * threads, vector))
+        mine = runs.reshape(rounds, threads, vector).transpose(1, 0, 2).reshape(threads, -1)
+        slots = tuple((name, _slots(call, side, everyone, mine)) for name, side in at_hand.items())
+        number = element_numbers(elements, thread) if _needs_number(call) else None
+        return _finished(call, Rounds(
+            computation(call), vector, rounds, found, _single(call, order, vector), slots, number, threads, spread,
+            partial, parts=_has_parts(call, order, vector), limit=limit,
+        ))  # fmt: skip
+    raise Decline(f"the addresses of {' and '.join(side.name for side in memory.values())} follow no common pattern")
+
+
+def by_holders(call: TileCall, local: Side) -> Rounds:
+    """Each thread computes with the elements that it holds of ``local``. Raises Decline."""
+    storing = local not in call.written
+    held, elements = _expanded(call, local, owners(call, local, loading=not storing))
+    for side in call.tiles:
+        if side.space == "local":
+            held, elements = _within(held, elements, owners(call, side, loading=True))
+    memory = _memory(call)
+    vector, limit = _vector(call, memory, elements) if memory else (2 if _packs(call, elements) else 1, "")
+    starts = elements[:, ::vector]
+    found = _offsets(call, memory, starts, [held.rank])
+    if found is None:
+        names = " and ".join(side.name for side in memory.values())
+        raise Decline(f"the registers of {local.name} and the addresses of {names} follow no common pattern")
+    slots = tuple(
+        (name, _slots(call, side, held, elements)) for name, side in call.sides.items() if side.space == "local"
+    )
+    number = element_numbers(starts, [held.rank]) if _needs_number(call) else None
+    if _needs_number(call) and number is None:
+        raise Decline(f"the elements that threads hold of {local.name} follow no pattern")
+    return _finished(call, Rounds(
+        computation(call), vector, starts.shape[1], found, _single(call, elements, vector), slots, number,
+        guard=held.guard(storing=storing), parts=_has_parts(call, elements, vector), limit=limit,
+    ))  # fmt: skip
+
+
+def _packs(call: TileCall, elements: Ints) -> bool:
+    """Are there instructions for two elements, and can all threads take two?"""
+    computing = computation(call)
+    return elements.shape[-1] % 2 == 0 and isinstance(computing, Computation) and computing.packs(call)
+
+
+def registers_alike(call: TileCall) -> Side | None:
+    """The tile whose holders compute: dst if it is in registers, else a source of which each holds its own elements."""
+    if call["dst"].space == "local":
+        return call["dst"]
+    held = [(side, owners(call, side, loading=True)) for side in call.tiles if side.space == "local"]
+    spread = [side for side, own in held if own.space != "thread"]
+    return max(spread, key=lambda side: int(side.size or 0), default=None)
+
+
+def held_elsewhere(call: TileCall, local: Side) -> list[str]:
+    """The sources in registers that the holders of ``local`` do not have, or not all in the same slots."""
+    held, elements = _expanded(call, local, owners(call, local, loading=True))
+    for side in call.tiles:
+        if side.space == "local":
+            held, elements = _within(held, elements, owners(call, side, loading=True))
+    found = []
+    for name, side in call.sides.items():
+        if side.space == "local" and side is not local and name != "dst":
+            try:
+                _slots(call, side, held, elements)
+            except Decline:
+                found.append(name)
+    return found
+
+
+def _finished(call: TileCall, plan: Rounds) -> Rounds:
+    most = in_batches(sum(name != "dst" and name not in plan.single for name, _ in plan.offsets))
+    pairs = plan.vector % 2 == 0 and isinstance(plan.computing, Computation) and plan.computing.packs(call)
+    return replace(
+        plan,
+        asked=_is_open(call),
+        batch=max(size for size in range(1, most + 1) if plan.rounds % size == 0),
+        pairs=pairs,
+    )
+
+
+def in_batches(loads: int) -> int:
+    """How many rounds to load at once, of so many tiles."""
+    return max(1, IN_FLIGHT // loads) if loads else 1
+
+
+def _leading(call: TileCall) -> Side:
+    """The tile in whose order elements are dealt out: a global one if there is one, dst first, of full size."""
+    full = [side for side in call.tiles if side.size == call["dst"].size and side.space != "local"]
+    if not full:
+        raise Decline("no tile in memory has all elements")
+    return next((side for side in full if side.space == "global"), full[0])
+
+
+def _memory(call: TileCall) -> dict[str, Side]:
+    """The tiles in memory, those farther away first."""
+    found = {name: side for name, side in call.sides.items() if side.space != "local"}
+    for side in found.values():
+        if side.tile is None and open_dimensions(call, side):
+            raise Decline(side.problem)
+    return dict(sorted(found.items(), key=lambda item: list(LETTERS).index(item[1].space)))
+
+
+def _needs_number(call: TileCall) -> bool:
+    return _is_open(call) or any(map(indexed, call.scalars.values()))
+
+
+def _is_open(call: TileCall) -> bool:
+    return any(open_dimensions(call, side) for side in call.tiles if side.space != "local")
+
+
+def _single(call: TileCall, order: Ints, vector: int) -> frozenset[str]:
+    sides = ((name, side) for name, side in call.sides.items() if side.space != "local" and vector > 1)
+    return frozenset(name for name, side in sides if repeats(numbers_in(call, side)[order], vector))
+
+
+def _vector(
+    call: TileCall, memory: Mapping[str, Side], order: Ints, also: Also = lambda *_: None, least: int = 1
+) -> tuple[int, str]:
+    sides = [(side, places(side, call.facts), numbers_in(call, side)[order]) for side in memory.values()]
+    return widest_vector(call, sides, lambda length: _crooked(call, order, length) or also(order, length), least)
+
+
+def _crooked(call: TileCall, order: Ints, length: int) -> str | None:
+    """Why the first and the last element of a run do not tell whether all are inside; None if they do."""
+    if order.shape[-1] % length:
+        return f"{order.shape[-1]} elements are no multiple of {length}"
+    if any(map(indexed, call.scalars.values())):
+        runs = order.reshape(-1, length)
+        if (runs - runs[:, :1] != np.arange(length)).any():
+            return f"{length} neighbours in memory are no neighbours in the region, whose places a value depends on"
+    for side in call.tiles:
+        for dim in open_dimensions(call, side):
+            along = _coordinates(call, side, dim)[order].reshape(-1, length)
+            steps = along - along[:, :1]
+            if not ((steps == 0).all() or (steps == np.arange(length)).all()):
+                return f"{length} elements of {side.name} turn a corner at the end of dimension {dim}"
+    return None
+
+
+def _has_parts(call: TileCall, order: Ints, vector: int) -> bool:
+    """May a run be inside with some of its elements only?"""
+    return any(splits(call, side, numbers_in(call, side)[order].reshape(-1), vector) for side in call.tiles)
+
+
+def _coordinates(call: TileCall, side: Side, dim: int) -> Ints:
+    extents = [int(const_value(extent) or 0) for extent in side.extents]
+    return np.asarray(np.unravel_index(numbers_in(call, side), extents)[dim])
+
+
+def _offsets(
+    call: TileCall, memory: Mapping[str, Side], elements: Ints, thread: Sequence[Value]
+) -> tuple[tuple[str, Offset], ...] | None:
+    found = []
+    for name, side in memory.items():
+        offset = tracked(call, side, places(side, call.facts), numbers_in(call, side)[elements], thread)
+        if offset is None:
+            return None
+        found.append((name, offset))
+    return tuple(found)
+
+
+def _expanded(call: TileCall, local: Side, held: Owners) -> tuple[Owners, Ints]:
+    """The elements of dst that each holder has: where the side broadcasts, several for one register."""
+    numbers = numbers_in(call, local)
+    times_each = len(numbers) // int(local.size or 1)
+    if times_each == 1:
+        return held, held.elements
+    of_each = np.argsort(numbers, kind="stable").reshape(-1, times_each)
+    return held, np.sort(of_each[held.elements].reshape(len(held.threads), -1), axis=1)
+
+
+def _within(held: Owners, elements: Ints, other: Owners) -> tuple[Owners, Ints]:
+    """The holders counted in the other's space, where that is the larger one: each space inside it holds the same."""
+    times_each = other.space_threads // held.space_threads
+    if times_each <= 1:
+        return held, elements
+    threads = np.add.outer(np.arange(times_each) * held.space_threads, held.threads).reshape(-1)
+    wide = replace(
+        held, threads=threads, elements=np.tile(held.elements, (times_each, 1)), space=other.space,
+        space_threads=other.space_threads, shared_by=other.shared_by,
+    )  # fmt: skip
+    return wide, np.tile(elements, (times_each, 1))
+
+
+def _slots(call: TileCall, side: Side, held: Owners, elements: Ints) -> tuple[Value, Walk]:
+    """In which slot each holder has its elements of the side, (threads, elements). Raises Decline where that differs
+    from thread to thread, or where another thread has the element.
+    """
+    own = owners(call, side, loading=True)
+    where = np.full((own.space_threads, int(side.size or 0)), -1, np.int64)
+    for row, thread in zip(own.elements, own.threads, strict=True):
+        where[thread, row] = own.slots
+    found = where[held.threads[:, None] % own.space_threads, numbers_in(call, side)[elements]]
+    if (found < 0).any():
+        raise Decline(f"elements of {side.name} are held by other threads: Tx.permute_layout brings them there")
+    if (found != found[:1]).any():
+        raise Decline(f"threads hold their elements of {side.name} in different slots")
+    walk = walk_of(found[0])
+    if walk is None:
+        raise Decline(f"the slots of {side.name} follow no pattern")
+    return own.base, walk

@@ -1,0 +1,1 @@
+"""The variants of `scan`: in registers, in memory, and by way of shared memory."""

@@ -1,0 +1,187 @@
+"""Shared and global memory: threads take neighbouring runs of a line, round by round, and hand on what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, const_value, special
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import TileCall
+from tilewright.tile.conditions import only_in
+from tilewright.tile.deals import Deal, below, ceiling, dealt_along, wider_runs
+from tilewright.tile.dispatch import Decline, condition, variant
+from tilewright.tile.inside import inside
+from tilewright.tile.owners import all_hold
+from tilewright.tile.partials import Store, begin_with_nothing, registers_for
+from tilewright.tile.prefixes import Line, emit_prefixes
+from tilewright.tile.reductions import Reduction, reduction_of
+from tilewright.tile.walks import plus, times
+
+__all__ = ["memory"]
+
+
+@condition("elements of the destination have whole bytes")
+def whole_bytes(call: TileCall) -> str | None:
+    dst = call["dst"]
+    return f"two elements of {dst.name} share a byte" if dst.dtype.bits < 8 else None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryScan:
+    """blocks: of lines, one after the other. rounds: of a line's threads along it. widened: what
+    would make the accesses wider.
+    """
+
+    deal: Deal
+    line: Line
+    blocks: Value
+    rounds: Value
+    nbytes: int
+    widened: str | None = None
+
+    def summary(self) -> str:
+        """``32 threads along each line by 16 bytes, 6 shuffles``."""
+        first = f"{_threads(self.deal.along)} along each line by {self.nbytes} bytes, {self.rounds} rounds"
+        return ", ".join([first, *self.line.steps(1)])
+
+
+def _threads(count: int) -> str:
+    return f"{count} threads" if count > 1 else "1 thread"
+
+
+@variant("scan", priority=10, keywords=("axis", "op", "exclusive"), when=[only_in("shared", "global"), whole_bytes])
+def memory(call: TileCall) -> MemoryScan:
+    """Threads take neighbouring runs of a line; lanes hand on by shuffles, warps through shared memory."""
+    src, facts = call["src"], call.facts
+    axis = int(str(call.option("axis", -1))) % len(src.extents)
+    deal = dealt_along(call, (axis,), in_order=True)
+    if deal.pieces > 1 and deal.workers != call.scope.threads:
+        raise Decline(f"{call.scope.threads} threads are no whole warps")
+    row = deal.row(call.scope.index)
+    members = min(deal.workers, 32)
+    lane = special("laneid") % deal.together if deal.together < members else special("laneid")
+    line = Line(deal.together, 1, lane, members, deal.pieces, row // 32 if deal.pieces > 1 else 0, deal.across)
+    blocks = facts.simplify(ceiling(deal.kept.count, deal.across))
+    rounds = facts.simplify(ceiling(deal.reduced.count, deal.along))
+    widened = wider_runs(call, deal, lambda other: dealt_along(other, (axis,), in_order=True))
+    return MemoryScan(deal, line, blocks, rounds, max(1, deal.vector * src.dtype.bits // 8), widened)
+
+
+@dataclass(frozen=True, slots=True)
+class _Emission:
+    """What the pieces of the emitted code share. run: elements as they are in memory; sums: what they come to."""
+
+    plan: MemoryScan
+    call: TileCall
+    out: Builder
+    reduction: Reduction
+    run: Buffer
+    sums: Store
+    totals: Store
+    carry: Store
+    scratch: Store | None
+
+    def digits(self, column: Value, turn: Value) -> list[Value]:
+        """The coordinates of a run."""
+        deal = self.plan.deal
+        at: Mapping[int, Value] = {**deal.kept.digits(column), **deal.reduced.digits(turn)}
+        return [at.get(dim, 0) for dim in range(len(self.call["src"].extents))]
+
+    def in_destination(self, digits: list[Value]) -> list[Value]:
+        """The same in the destination, whose dimensions of 1 may be elsewhere."""
+        extents = self.call["src"].extents
+        rest = iter([digit for digit, extent in zip(digits, extents, strict=True) if const_value(extent) != 1])
+        return [0 if const_value(extent) == 1 else next(rest) for extent in self.call["dst"].extents]
+
+
+@memory.emit
+def _(plan: MemoryScan, call: TileCall, out: Builder) -> None:
+    deal, reduction = plan.deal, reduction_of(call, None)
+    kind = str(reduction.kinds[0])
+    run = out.local("run", deal.vector, str(call["src"].dtype)).flat()
+    sums, totals, carry = (
+        registers_for(reduction, out, count, name)
+        for name, count in (("sums", deal.vector), ("total", 1), ("carry", 1))
+    )
+    scratch = None
+    if plan.line.warps > 1:
+        buffer, start = out.scratch(call, "scratch", plan.line.warps * plan.line.lines, kind)
+        scratch = Store((buffer.flat(),), start)
+    emission = _Emission(plan, call, out, reduction, run, sums, totals, carry, scratch)
+    with (
+        out.when(None if deal.workers == call.scope.threads else binary("<", call.scope.index, deal.workers)),
+        out.each("b", plan.blocks) as block,
+    ):
+        column = out.let("line", plus(times(block, deal.across), deal.column(call.scope.index)))
+        exists = below(column, deal.kept.count, plan.blocks * deal.across)
+        begin_with_nothing(reduction, out, carry, 1)
+        with out.each("i", plan.rounds) as round:
+            _emit_round(emission, column, exists, round)
+    if call["dst"].space == "shared":
+        out.meet(call)
+
+
+def _emit_round(emission: _Emission, column: Value, exists: Expr | None, round: Value) -> None:
+    plan, call, out, reduction = emission.plan, emission.call, emission.out, emission.reduction
+    deal, sums, carry = plan.deal, emission.sums, emission.carry
+    turn = out.let("n", plus(times(round, deal.along), deal.row(call.scope.index)))
+    digits = emission.digits(column, turn)
+    there = below(turn, deal.reduced.count, plan.rounds * deal.along)
+    tests = [test for test in (exists, there) if test is not None]
+    _load(emission, digits, tests)
+    with out.each("e", deal.vector) as e:
+        sums.set(out, e, reduction.of_element(Load(emission.run, (as_expr(e),))))
+    if deal.vector > 1:
+        with out.loop("e", deal.vector - 1) as e:
+            sums.set(out, plus(e, 1), reduction.joined(sums.get(e), sums.get(plus(e, 1))))
+    emission.totals.set(out, 0, sums.get(deal.vector - 1))
+    lines = deal.column(call.scope.index)
+    before, whole = emit_prefixes(
+        plan.line, reduction, call, out, emission.totals, 1, emission.scratch, lambda _: lines
+    )
+    before.set(out, 0, reduction.joined(carry.get(0), before.get(0)))
+    carry.set(out, 0, reduction.joined(carry.get(0), whole.get(0)))
+    _store(emission, emission.in_destination(digits), tests, before.get(0))
+
+
+def _load(emission: _Emission, digits: list[Value], tests: list[Expr]) -> None:
+    """The elements of a run; those that are not there change nothing."""
+    out, src, deal = emission.out, emission.call["src"], emission.plan.deal
+    is_inside = inside(emission.call, src, digits)
+    exists = all_hold([*tests, *([is_inside] if is_inside is not None else [])])
+    if exists is not None:
+        with out.each("e", deal.vector) as e:
+            out.store(emission.run, e, emission.reduction.padding)
+    with out.when(exists):
+        offset, flat = src.place(digits, emission.call.facts).get("m", 0), src.buffer.flat()
+        if deal.vector == 1:
+            out.store(emission.run, 0, Load(flat, (as_expr(offset),)))
+        else:
+            pointer = out.pointer("ptr", flat, offset)
+            out.call("cuda.copy_bytes", AddressOf(emission.run, (as_expr(0),)), pointer, emission.plan.nbytes)
+
+
+def _store(emission: _Emission, digits: list[Value], tests: list[Expr], before: tuple[Expr, ...]) -> None:
+    """The prefixes of a run's elements."""
+    out, call, deal, reduction = emission.out, emission.call, emission.plan.deal, emission.reduction
+    dst, sums = call["dst"], emission.sums
+    exclusive = bool(call.option("exclusive", False))
+    position = _axis_in(call) if deal.vector > 1 else 0
+    with out.when(all_hold(tests)):
+        for e in range(deal.vector):
+            own = sums.get(e - 1) if exclusive and e else sums.get(e)
+            result = before if exclusive and not e else reduction.joined(before, own)
+            here = list(digits)
+            here[position] = plus(here[position], e)
+            with out.when(inside(call, dst, here)):
+                offset = dst.place(here, call.facts).get("m", 0)
+                out.store(dst.buffer.flat(), offset, reduction.result(result))
+
+
+def _axis_in(call: TileCall) -> int:
+    """The dimension of the destination along which the scan goes."""
+    src, dst = call["src"], call["dst"]
+    axis = int(str(call.option("axis", -1))) % len(src.extents)
+    rank = sum(const_value(extent) != 1 for extent in src.extents[:axis])
+    return [dim for dim, extent in enumerate(dst.extents) if const_value(extent) != 1][rank]

@@ -1,0 +1,60 @@
+"""Registers whose lines follow no pattern, and sides in different memories: by way of scratch memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.ir import const_value
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall
+from tilewright.tile.conditions import constant_extents, kept_inside, only_in
+from tilewright.tile.dispatch import Chosen, variant
+from tilewright.tile.inner import Staging, inner_call, planned, staging
+
+__all__ = ["staged"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StagedScan:
+    """steps: a copy to scratch memory where the source is in registers, the scan, a copy from there likewise."""
+
+    staging: tuple[Staging | None, Staging | None]
+    steps: tuple[Chosen, ...]
+
+    def summary(self) -> str:
+        """``through shared memory: ...; ...``."""
+        return f"through shared memory: {'; '.join(step.plan.summary() for step in self.steps)}"
+
+
+@variant(
+    "scan",
+    priority=5,
+    keywords=("axis", "op", "exclusive"),
+    when=[only_in("local", "shared", "global"), constant_extents, kept_inside],
+)
+def staged(call: TileCall) -> StagedScan:
+    """The elements go to shared memory, and are scanned there."""
+    made: list[Staging | None] = []
+    for side in (call["src"], call["dst"]):
+        shape = tuple(int(const_value(extent) or 0) for extent in side.extents)
+        made.append(staging(call, shape, side.dtype) if side.space == "local" else None)
+    before, after = made
+    inner = _steps(call, before.side if before else None, after.side if after else None)
+    return StagedScan((before, after), tuple(map(planned, inner)))
+
+
+def _steps(call: TileCall, before: Side | None, after: Side | None) -> list[TileCall]:
+    """The calls one after the other."""
+    src, dst = call["src"], call["dst"]
+    sides = {"dst": after or dst, "src": before or src}
+    steps = [inner_call(call, "copy", {"dst": before, "src": src})] if before else []
+    steps.append(inner_call(call, "scan", sides, **dict(call.config)))
+    return [*steps, *([inner_call(call, "copy", {"dst": dst, "src": after})] if after else [])]
+
+
+@staged.emit
+def _(plan: StagedScan, call: TileCall, out: Builder) -> None:
+    before, after = (None if each is None else each.allocated(call, out) for each in plan.staging)
+    for step, inner in zip(plan.steps, _steps(call, before, after), strict=True):
+        step.variant.emitter(step.plan, inner, out)
+        out.meet(call)

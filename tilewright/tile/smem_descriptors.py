@@ -1,0 +1,118 @@
+"""Matrices in shared memory as products of the tensor cores read them: where a descriptor leads to blocks of one.
+
+A block has some rows along M or N and as much of K as an instruction takes. In K-major memory the groups of 8 rows are
+a ``stride`` apart; in MN-major memory stripes along the rows are a ``leading`` apart and groups of 8 along K a
+``stride``. Without a swizzle the two change places as `tilewright.isa.descriptors` says. All are asked of the table of
+addresses before the swizzle, in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright.errors import LayoutError
+from tilewright.ir import Region, Value, const_value
+from tilewright.layout import SwizzleMode, mma_shared_layout
+from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.dispatch import Change, Decline
+from tilewright.tile.partition import places, storage_start
+from tilewright.tile.walks import Ints, plus, quotient
+
+__all__ = ["Blocks", "described"]
+
+UNIT, GROUP = 16, 8
+FIELD_BYTES = 1 << 18  # leading and stride offsets have 14 bits, in units of 16 bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """What a descriptor says, and where blocks start. trans: is it MN-major? leading, stride: in units of 16 bytes.
+
+    base, starts: where a block begins, in units from the buffer's first element on; starts is (blocks, steps of K).
+    """
+
+    trans: bool
+    swizzle: SwizzleMode
+    leading: int
+    stride: int
+    base: Value
+    starts: Ints
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """The fields but the start."""
+        return self.leading, self.stride, int(self.swizzle)
+
+
+def described(call: TileCall, side: Side, elements: Ints, *, may_transpose: bool) -> Blocks:
+    """The descriptor of blocks, given as element numbers of the region: (blocks, steps, rows, elements along K).
+
+    Raises Decline where there is none.
+    """
+    where, facts, bits = places(side, call.facts), call.facts, side.dtype.bits
+    if len(where.units) > 1:
+        raise Decline(f"{side.name} has symbolic strides", allowed="strides that are numbers")
+    align, behind = storage_start(side.buffer, facts)
+    base = where.seen_base * bits
+    for swizzle in reversed(SwizzleMode):
+        period = GROUP * swizzle.row_bytes if swizzle else UNIT
+        low = const_value(facts.simplify(plus(base, behind) % (8 * period)))
+        if low is None or where.longest_run is not None:
+            continue
+        seen = where.seen[0][elements] * bits // 8 + int(low) // 8
+        linear = seen ^ ((seen >> 3) & (swizzle.row_bytes - UNIT))
+        for trans in (False, True) if may_transpose else (False,):
+            fields = _fields(swizzle, linear, bits // 8, trans=trans)
+            if fields is None or not facts.divides(8 * UNIT, facts.simplify(behind)):
+                continue
+            if align % period:
+                raise Decline(
+                    f"{side.name} is aligned to {align} bytes, and its swizzle repeats every {period}",
+                    allowed=f"a multiple of {period} bytes",
+                    changes=[_changed(call, side, f"align={period} on {side.name}", align=period)],
+                )
+            begin = facts.simplify(quotient(facts.simplify(base - int(low)), 8 * UNIT, facts))
+            return Blocks(trans, swizzle, *fields, begin, linear[:, :, 0, 0] // UNIT)
+    raise Decline(
+        f"no descriptor leads to the blocks of {side.name} in {side.buffer.layout or 'rows'}",
+        allowed=f"{'K-major or MN-major' if may_transpose else 'K-major'} tiles, as mma_shared_layout makes them, at a "
+        "start that is a known number of bytes behind a whole pattern of its swizzle",
+        changes=_other_layouts(call, side),
+    )
+
+
+def _fields(swizzle: SwizzleMode, linear: Ints, size: int, *, trans: bool) -> tuple[int, int] | None:
+    """Leading and stride offset of the blocks at these addresses; None where they are in no such order."""
+    width, start = swizzle.row_bytes, linear[:, :, :1, :1]
+    along, down = np.arange(linear.shape[3]), np.arange(linear.shape[2])[:, None]
+    column, line = (down * size, along) if trans else (along * size, down)
+    near, far = (linear[0, 0, :, 0], linear[0, 0, 0]) if trans else (linear[0, 0, 0], linear[0, 0, :, 0])
+    across = int(near[width // size] - near[0]) if len(near) > width // size else UNIT
+    onward = int(far[GROUP] - far[0]) if len(far) > GROUP else GROUP * width
+    wanted = column % width + column // width * across + line % GROUP * width + line // GROUP * onward
+    if (linear != start + wanted).any() or (start % UNIT).any():
+        return None
+    leading, stride = (onward, across) if trans and not swizzle else (across, onward)
+    if not all(0 <= offset < FIELD_BYTES and offset % UNIT == 0 for offset in (leading, stride)):
+        return None
+    return leading // UNIT, stride // UNIT
+
+
+def _other_layouts(call: TileCall, side: Side) -> Iterator[Change]:
+    """The layouts that descriptors are made for, the widest swizzle first."""
+    buffer = side.buffer
+    for swizzle in reversed(SwizzleMode):
+        try:
+            layout = mma_shared_layout(buffer.dtype, swizzle, buffer.shape, call.facts)
+        except LayoutError:
+            continue
+        text = f'layout=mma_shared_layout("{buffer.dtype}", SwizzleMode.{swizzle.name}, {buffer.shape})'
+        yield _changed(call, side, f"{text} for {buffer.name}", layout=layout)
+
+
+def _changed(call: TileCall, side: Side, text: str, **fields: object) -> Change:
+    buffer = replace(side.buffer, **fields)  # type: ignore[arg-type]  # fields of a buffer
+    return Change(text, call.with_side(side, side_of(Region(buffer, side.region.box), call.facts)))
