@@ -25,6 +25,7 @@ from tilewright.lang import (
     scalars,
     scopes,
     settings,
+    tensor_maps,
     tile_functions,
     tmem_pool,
     types,
@@ -49,6 +50,7 @@ _NAMES: dict[str, object] = {"Axis": layout.Axis}
 _NAMES.update(functions.EXPORTS)  # decorators, which look at what they are called from
 _PARTS = (
     bindings, blocks, forms, fragments, loops, memory, meta, pipelines, pool, reductions, scalars, scopes, settings,
+    tensor_maps,
     tmem_pool, types, values, tile_functions,
 )  # fmt: skip
 for _part in _PARTS:
