@@ -45,10 +45,10 @@ IN_PROGRAMS = {
     *(f"ptx.mbarrier.{name}" for name in M_BARRIERS),
     *MAPPING,
     *DESCRIBING,
-    *(f"ptx.wgmma.{name}" for name in ("mma_async.ss", "mma_async.rs", "fence", "commit_group", "wait_group")),
-    "ptx.wgmma.noop_barrier",
     *tma_oracles.COVERED,  # test_tma has programs for them
     *("ptx.cp_async.bulk.commit_group", "ptx.cp_async.bulk.wait_group"),
+    *(f"ptx.wgmma.{name}" for name in ("mma_async.ss", "mma_async.rs", "fence", "commit_group", "wait_group")),
+    "ptx.wgmma.noop_barrier",
     "ptx.fence.proxy_tensormap.acquire",  # of 128 bytes in global memory
 }
 ME = cta * 32 + lane

@@ -20,8 +20,8 @@ from tilewright.isa.table import Bound
 # Their effect is not a value: they have tests of their own.
 WITHOUT_VALUES = {
     *("printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock", "cuda.nanosleep", "ptx.bar.warp.sync"),
-    *("cuda.func_call", "ptx.setmaxnreg", "ptx.griddepcontrol.wait", "ptx.griddepcontrol.launch_dependents"),
-    *("cuda.warp_sync", *tma_oracles.CACHES),
+    *("cuda.func_call", "cuda.warp_sync"),
+    *("ptx.setmaxnreg", "ptx.griddepcontrol.wait", "ptx.griddepcontrol.launch_dependents", *tma_oracles.CACHES),
 }
 
 # What they work on is no plain memory: each family has an oracle of its own, which covers every form too.

@@ -67,7 +67,10 @@ MISTAKES: dict[Callable[..., Any], dict[str, str]] = {
     },
 }
 WARNINGS: dict[Callable[..., Any], dict[str, str]] = {
-    ring: {"no fence after init": "full[0], made without a fence after it"},
+    ring: {
+        "no fence after init": "full[0], made without a fence after it",
+        "no fence of readers": "overwrites tile, loaded by warp 1 without a proxy fence",
+    },
     storing: {
         "no proxy fence": "reads tile, stored by warp 0 without a proxy fence",
         "fence of other memory": "reads tile, stored by warp 0 without a proxy fence",

@@ -116,8 +116,8 @@ def sent(how: str, kind: str = "uint32", op: str = "add") -> Any:
         T.cuda.cluster_sync()
         T.ptx.fence.sync_restrict("acquire")
         T.ptx.fence.proxy_async.sync_restrict("acquire")
-        there = T.ptx.map_shared_rank(theirs.ptr_to([0]), 1 - rank)
-        told = T.ptx.map_shared_rank(bar.ptr_to([0]), 1 - rank)
+        there = T.ptx.mapa(theirs.ptr_to([0]), 1 - rank)
+        told = T.ptx.mapa(bar.ptr_to([0]), 1 - rank)
         if how == "st":
             T.ptx.st_async(there + tid * width, mine[tid], told)
         elif how == "red":

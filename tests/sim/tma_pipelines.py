@@ -72,6 +72,8 @@ def ring(wrong: str = "", stages: int = 2, turns: int = 5) -> Any:
                         T.ptx.mbarrier.arrive(empty.ptr_to([slot]))
                 for j in range(4):
                     acc[j] = acc[j] + tile[slot, (warp - 1) * 4 + j, lane]
+                if not has("no fence of readers"):
+                    T.ptx.fence.proxy_async("shared::cta")
                 if not has("lanes not together"):
                     T.cuda.warp_sync()
                 if lane == 0:

@@ -111,8 +111,8 @@ class Launcher:
         def plan_for(*, may_alias: bool) -> LaunchPlan:
             function = self._function(device, may_alias=may_alias)
             apart = () if may_alias else self._apart
-            maps = Maps(self.kernel, descriptors, bindings.values, device)
             disjoint = Disjoint(apart, extents, lambda: plan_for(may_alias=True))
+            maps = Maps(self.kernel, descriptors, bindings.values, device)
             return LaunchPlan(self.kernel, device, function, bindings.grid, self._format, symbols, disjoint, maps)
 
         plan = plan_for(may_alias=False)

@@ -25,15 +25,15 @@ def map_rank(machine: Machine, address: Lanes, rank: Lanes) -> Lanes:
     return machine.on_rank(address, rank).astype("uint32")
 
 
+def rank_of(machine: Machine, address: Lanes) -> Lanes:
+    """The rank of the CTA that has the place."""
+    return machine.rank_of(address).astype("uint32")
+
+
 def map_pointer(machine: Machine, address: Lanes, rank: Lanes) -> Lanes:
     """The pointer to the same place in the CTA of that rank."""
     own = machine.to_shared(address)
     return (address - own + machine.on_rank(own, rank)).astype("uint64")
-
-
-def rank_of(machine: Machine, address: Lanes) -> Lanes:
-    """The rank of the CTA that has the place."""
-    return machine.rank_of(address).astype("uint32")
 
 
 def _mapping_row(name: str, kind: str, text: str, execute: Callable[..., Lanes], result: str, doc: str) -> None:
@@ -47,10 +47,6 @@ def _mapping_row(name: str, kind: str, text: str, execute: Callable[..., Lanes],
     )
 
 
-_mapping_row("ptx.mapa", "shared", "mapa.shared::cluster.u32", map_rank, "uint32",
-             "an address for what takes shared::cluster")  # fmt: skip
-for _name in ("ptx.map_shared_rank", "cuda.map_shared_rank"):
-    _mapping_row(_name, "generic", "mapa.u64", map_pointer, "uint64", "a generic address, of 64 bits")
 instruction(
     "ptx.getctarank",
     params=("ptr",),
@@ -68,6 +64,11 @@ instruction(
         ),
     ),
 )
+
+_mapping_row("ptx.mapa", "shared", "mapa.shared::cluster.u32", map_rank, "uint32",
+             "an address for what takes shared::cluster")  # fmt: skip
+for _name in ("ptx.map_shared_rank", "cuda.map_shared_rank"):
+    _mapping_row(_name, "generic", "mapa.u64", map_pointer, "uint64", "a generic address, of 64 bits")
 
 _ALIGNED = {True: ".aligned", False: ""}
 

@@ -18,9 +18,10 @@ from tilewright.ir.tensor_map import MapOf
 from tilewright.lang.assignments import define_scalar, is_scalar
 from tilewright.lang.builder import current
 from tilewright.lang.environment import Environment, Outer, around
-from tilewright.lang.memory import bind_map, bind_parameter, check_argument, new_buffer, strided
+from tilewright.lang.memory import bind_parameter, check_argument, new_buffer, strided
 from tilewright.lang.parser import Parser
 from tilewright.lang.source import Source, read
+from tilewright.lang.tensor_maps import bind_map
 from tilewright.lang.types import BufferType, MapType, Marker, TypeName, constexpr
 
 __all__ = ["EXPORTS", "Inline", "JitKernel", "inline", "parse"]

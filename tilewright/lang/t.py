@@ -25,6 +25,7 @@ from tilewright.lang import (
     scalars,
     scopes,
     settings,
+    tensor_maps,
     tile_functions,
     tmem_pool,
     types,
@@ -33,7 +34,7 @@ from tilewright.lang import (
 from tilewright.lang.elsewhere import hint_for
 from tilewright.lang.instructions import instructions, is_name
 from tilewright.lang.public import public
-from tilewright.lang.types import ALIASES, TensorMap, TypeName, UnknownName
+from tilewright.lang.types import ALIASES, TypeName, UnknownName
 
 __all__ = ["T"]
 
@@ -45,10 +46,11 @@ def _checked(value: object) -> object:
     return public(value) if isinstance(value, FunctionType) else value
 
 
-_NAMES: dict[str, object] = {"Axis": layout.Axis, "TensorMap": TensorMap}
+_NAMES: dict[str, object] = {"Axis": layout.Axis}
 _NAMES.update(functions.EXPORTS)  # decorators, which look at what they are called from
 _PARTS = (
     bindings, blocks, forms, fragments, loops, memory, meta, pipelines, pool, reductions, scalars, scopes, settings,
+    tensor_maps,
     tmem_pool, types, values, tile_functions,
 )  # fmt: skip
 for _part in _PARTS:

@@ -139,13 +139,6 @@ class Marker:
     name: str
 
 
-ALIASES = {
-    f"{letter}{bits}": f"{word}{bits}" for letter, word in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)
-}
-ALIASES |= {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16"}
-"""Short names of dtypes on ``T``."""
-
-
 @dataclass(frozen=True, slots=True)
 class MapType:
     """``m: T.TensorMap``, also called without arguments: a parameter that is a tensor map."""
@@ -155,6 +148,12 @@ class MapType:
 
 
 TensorMap = MapType()
+ALIASES = {
+    f"{letter}{bits}": f"{word}{bits}" for letter, word in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)
+}
+ALIASES |= {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16"}
+"""Short names of dtypes on ``T``."""
+
 let = LetType()
 constexpr = Marker("T.constexpr")
 
@@ -192,6 +191,7 @@ class BufferType:
 
 EXPORTS: dict[str, object] = {
     "let": let,
+    "TensorMap": TensorMap,
     "constexpr": constexpr,
     "PointerType": PointerType,
     "PrimType": prim_type,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from tilewright.primitives.copy import From, To
 from tilewright.primitives.elements import one_dtype
 from tilewright.primitives.shapes import equal_extents
-from tilewright.primitives.table import WITHIN_A_CTA, InBeyond, Mismatch, OutBeyond, Tile, primitive
+from tilewright.primitives.table import WITHIN_A_CTA, Mismatch, Tile, primitive
 
 __all__ = ["copy_async"]
 
@@ -30,8 +31,8 @@ def unpacked(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Misma
 
 @primitive(scopes=(*WITHIN_A_CTA, "cluster"), shapes=equal_extents, elements=unpacked)
 def copy_async(
-    dst: OutBeyond,
-    src: InBeyond,
+    dst: To,
+    src: From,
     *,
     cta_group: Literal[1, 2] = 1,
     fmt: Literal["", "b4x16_p64", "b6x16_p32"] = "",
@@ -47,8 +48,8 @@ def copy_async(
     """The call begins to move the elements of `src` to `dst`; waiting for its completion is the caller's.
 
     cta_group: CTAs that work on one tensor memory together. fmt: how the source is packed, 16 values in 16 bytes.
-    vec_len: elements of one access. clip, fill: as in `copy`.
-    mbar: the m-barrier that a load of boxes tells of its bytes. cta_mask: the CTAs of the cluster that get them. oob:
-    what is loaded from outside of the array. use_tma_reduce: how a stored box is combined with what is there.
+    vec_len: elements of one access. clip, fill: as in `copy`. mbar: the m-barrier that a load of boxes tells of its
+    bytes. cta_mask: the CTAs of the cluster that get them. oob: what is loaded from outside of the array.
+    use_tma_reduce: how a stored box is combined with what is there.
     """
     dst[...] = src.reshape(dst.shape)

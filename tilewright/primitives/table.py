@@ -21,9 +21,8 @@ from tilewright.layout.facts import Facts, Value
 if TYPE_CHECKING:
     from tilewright.primitives.elementwise import Formula
 
-__all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "Factor", "In", "InBeyond", "InOut", "Keyword",
-           "Mismatch", "Operand", "Out", "OutBeyond", "Primitive", "Role", "Scalar", "Seen", "Shape", "Tile",
-           "operand_names", "primitive"]  # fmt: skip
+__all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "Factor", "In", "InOut", "Keyword", "Mismatch", "Operand",
+           "Out", "Primitive", "Role", "Scalar", "Seen", "Shape", "Tile", "operand_names", "primitive"]  # fmt: skip
 
 WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 """The scopes whose threads share memory; those of most primitives."""
@@ -33,7 +32,7 @@ WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 class Role:
     """What a call does with an operand. tile: it is a region, else a value; value: it may be either. clipped: of a
     region that leaves its buffer the part outside is left alone, neither written nor read; if_asked: in calls with one
-    of these keywords. beyond: of an array, it may leave it, if the variant says what that means.
+    of these keywords.
     """
 
     name: str
@@ -42,7 +41,6 @@ class Role:
     clipped: bool = False
     value: bool = False
     if_asked: tuple[str, ...] = ()
-    beyond: bool = False
 
     def may_leave(self, keywords: Mapping[str, object]) -> bool:
         """May the region of a call with these keywords leave its buffer?"""
@@ -58,8 +56,6 @@ Array: TypeAlias = NDArray[Any]
 Out = Annotated[Array, Role("out", written=True)]
 In = Annotated[Array, Role("in")]
 InOut = Annotated[Array, Role("in-out", written=True)]
-OutBeyond = Annotated[Array, Role("out", written=True, beyond=True)]
-InBeyond = Annotated[Array, Role("in", beyond=True)]
 Clipped = Annotated[Array, Role("out, clipped", written=True, clipped=True)]
 Seen = Annotated[Array, Role("in, clipped", clipped=True)]
 Scalar = Annotated[Any, Role("scalar", tile=False)]

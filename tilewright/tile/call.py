@@ -219,7 +219,7 @@ def checked(call: TileCall) -> TileCall:
         raise call.invalid(why)
     for operand, side in call.operands:
         _check_filled(call, side)
-        if not (operand.role.may_leave(dict(call.config)) or (operand.role.beyond and side.space == "global")):
+        if not operand.role.may_leave(dict(call.config)):
             _check_inside(call, side)
     if row.shapes is not None:
         shapes = row.shapes(call.sides, call.facts, dict(call.config))

@@ -54,9 +54,9 @@ class Analysed(Subject):
         buffers = (*kernel.buffers, *hidden)
         super().__init__(replace(kernel, body=prepared(kernel.body), buffers=buffers), checks, groups)
         self.axes = Axes(self.kernel)
-        self.parameters = frozenset(var.name for var in (*kernel.params, *kernel.symbols)) | {
-            each.name for each in kernel.maps
-        }
+        self.parameters = frozenset(
+            [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
+        )
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
         self.shadowed = self._shadowed()

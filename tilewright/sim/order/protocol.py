@@ -142,7 +142,6 @@ class Protocol:
 
     def signalled(self, signals: Signals, at: Span | None) -> None:
         """Arrivals come after the m-barrier was made, of the own CTA or of another one."""
-        self._check_made(signals, "an arrival", at)
         far = np.flatnonzero(signals.home != signals.who.rows)
         for k, row, thread in signals.who[far].each() if len(far) else ():
             home, offset = int(signals.home[far[k]]), int(signals.offset[far[k]])
@@ -155,25 +154,6 @@ class Protocol:
                     hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init, before the arrival",
                     at=at,
                 )
-
-    def _check_made(self, signals: Signals, what: str, at: Span | None) -> None:
-        """Whoever uses an m-barrier of its CTA comes after it was made."""
-        who = signals.who
-        for k in np.flatnonzero(signals.home == who.rows).tolist():
-            made = self.made.get((int(signals.home[k]), int(signals.offset[k])))
-            key = (int(who.warps[k]), who.lanes[k].tobytes())
-            if made is None or made.shown or key in made.known:
-                continue
-            for _, row, thread in who[np.array([k])].each():
-                if not self._knows(row, thread, row, made):
-                    raise SimulationError(
-                        f"{what} at {self._name(int(signals.offset[k]))}, which may not have been initialised",
-                        given=self._who(row, thread),
-                        allowed=f"{what} after a meeting with the thread of mbarrier.init",
-                        hint=f"T.cuda.cta_sync() by all warps between mbarrier.init and the {what.split()[-1]}",
-                        at=at,
-                    )
-            made.known.add(key)
 
     def told(self, operation: Operation) -> None:
         """An operation was issued that will tell m-barriers of other CTAs: have they been made?"""
@@ -218,7 +198,7 @@ class Protocol:
 
     def seen(self, signals: Signals, at: Span | None) -> None:
         """Threads have seen the phase of arrivals over: they are still there, and so was the m-barrier."""
-        self._check_made(signals, "a wait", at)
+        self._looked(signals, at)
         now = {
             (home, offset): phase
             for home, offset, phase in zip(
@@ -231,6 +211,25 @@ class Protocol:
                 for visit in self.visits
                 if visit.phase < 0 or now.get((visit.home, visit.offset), visit.phase) == visit.phase
             ]
+
+    def _looked(self, signals: Signals, at: Span | None) -> None:
+        """Threads wait at m-barriers of their own CTA, which they know to be made."""
+        who = signals.who
+        for k, (home, offset) in enumerate(zip(signals.home.tolist(), signals.offset.tolist(), strict=True)):
+            made = self.made.get((home, offset))
+            key = (int(who.warps[k]), who.lanes[k].tobytes())
+            if made is None or key in made.known:
+                continue
+            for _, row, thread in who[np.array([k])].each():
+                if not self._knows(row, thread, home, made):
+                    raise SimulationError(
+                        f"a wait at {self._name(offset)}, which may not have been initialised",
+                        given=self._who(row, thread),
+                        allowed="a wait after a meeting with the thread of mbarrier.init",
+                        hint="T.cuda.cta_sync() by all warps between mbarrier.init and the wait",
+                        at=at,
+                    )
+            made.known.add(key)
 
     def closed(self) -> None:
         """All CTAs of the wave have ended: has everyone waited, and was who was visited surely there still?"""

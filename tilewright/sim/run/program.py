@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Program"]
 
-NO_MAPS: Mapping[str, MapFields] = {}
-
 
 class Program:
     """``run`` executes the kernel on arrays. It is compiled once, and once more for arguments that share memory.
@@ -44,7 +42,7 @@ class Program:
         self,
         arrays: Mapping[str, Array],
         scalars: Mapping[str, Number],
-        maps: Mapping[str, MapFields] = NO_MAPS,
+        maps: Mapping[str, MapFields] = {},
         *,
         progress: Callable[[int, int], None] | None = None,
         limits: Limits | None = None,
@@ -56,9 +54,10 @@ class Program:
         progress: called with CTAs done and CTAs in all. limits: what the run may take.
         Raises SimulationError for what a check finds, and at a limit.
         """
-        own = {each.name for each in self.compiled.kernel.maps}
-        handles = self.compiled.handles()
-        named = {buffer.name: arrays[handle.name] for buffer, handle in handles if buffer.name not in own}
+        own = {each.name for each in self._lowered.maps}
+        named = {
+            buffer.name: arrays[handle.name] for buffer, handle in self.compiled.handles() if buffer.name not in own
+        }
         groups = groups_of(named)
         if groups not in self._by_groups:
             self._by_groups[groups] = Compiled(self._lowered, self._checks, groups)
