@@ -248,3 +248,12 @@ def test_what_does_not_fit_is_refused() -> None:
         kernels.quantize(x, "int4")
     with pytest.raises(ArgumentError, match="x is no matrix"):
         kernels.transpose(x[0])
+
+
+def test_rows_far_apart_are_addressed_in_64_bits_and_a_row_is_asked_once() -> None:
+    forward = import_module("tilewright.kernels.softmax").forward
+
+    text = forward(Rows(32, 8, 4, True), "float32").source("cuda")
+
+    assert "(long long)row_1 * (long long)x_pitch" in text
+    assert text.count("row_1 < m") == 1

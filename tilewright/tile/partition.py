@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.dtypes import INT64
-from tilewright.ir import AddressOf, Buffer, Expr, as_expr, binary, const_value
+from tilewright.dtypes import INT32, INT64
+from tilewright.ir import AddressOf, Buffer, Cast, Expr, as_expr, binary, const_value
 from tilewright.ir.sums import Sum
 from tilewright.layout import ComposeLayout, Iter, Layout, SwizzleLayout, Value
 from tilewright.primitives.elements import lengths_of
@@ -231,12 +231,20 @@ def missing_fact(facts: Facts, value: Value, factor: int) -> Expr | int:
     What is known already is left out: ``8 * j + 2 * n`` is a multiple of 8 if ``n % 4 == 0``.
     """
     value = as_expr(value)
-    _, rest = Sum.of(value).split(lambda times, term: facts.divides(factor, term * times))
+    kind = value.dtype
+    _, rest = Sum.of(value, _narrow).split(lambda times, term: facts.divides(factor, term * times))
     rest.const %= factor
     if not rest.terms:
         return rest.const
     common = gcd(factor, *(times for times, _ in rest.parts()))
-    return as_expr(binary("==", rest.divided(common).build(value.dtype) % (factor // common), 0))
+    if all(isinstance(term, Expr) and term.dtype == INT32 for _, term in rest.terms.values()):
+        kind = INT32  # remainders by powers of two are those of the low half
+    return as_expr(binary("==", rest.divided(common).build(kind) % (factor // common), 0))
+
+
+def _narrow(expr: Expr) -> Expr:
+    """What is widened to 64 bits."""
+    return expr.a if isinstance(expr, Cast) and expr.dtype == INT64 and expr.a.dtype == INT32 else expr
 
 
 def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
