@@ -305,7 +305,7 @@ def test_a_name_may_be_an_instruction_and_a_namespace() -> None:
 
 
 def test_a_name_may_be_asked_for() -> None:
-    assert not hasattr(T, "tensor_map")
+    assert not hasattr(T, "tensor_of_tomorrow")
     assert not hasattr(Tx, "convolve")
     assert getattr(T.ptx, "wgmma_of_tomorrow", None) is None
 

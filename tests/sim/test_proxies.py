@@ -16,24 +16,30 @@ from tests.sim.tmem_kernels import give_back, meet, simulate, take
 from tilewright import T
 from tilewright.isa import INSTRUCTIONS
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.table import Access, Instruction
+from tilewright.isa.table import Access, Instruction, reads
 
 
-def places(unit: Unit, taddr: Lanes, value: Lanes) -> dict[str, Addresses]:
-    """The cells, and the first word of shared memory."""
-    return cells(unit, taddr, value) | {"value": Addresses(np.zeros((len(value), 1), np.int64))}
+def places(unit: Unit, taddr: Lanes, value: Lanes, word: Lanes) -> dict[str, Addresses]:
+    """The cells, and a word of shared memory."""
+    return cells(unit, taddr, value) | {"word": Addresses(word.astype(np.int64)[:, None])}
 
 
 def overwriting(row: Instruction) -> Instruction:
     """The fill, which also writes its value to shared memory."""
     (form,) = row.forms
-    shared = Access("value", "shared", 4, write=True, proxy="async", computed=True)
+    shared = Access("word", "shared", 4, write=True, proxy="async", computed=True)
 
     def execute(value: Lanes) -> tuple[Lanes, Lanes]:
         return fill(value), value.astype(np.uint32).reshape(-1, 1, 1).view(np.uint8)
 
     effects = (form.effects[0], shared, *form.effects[1:])
-    return replace(row, forms=(replace(form, effects=effects, addresses=places, execute=execute),))
+    operands = (*row.operands, reads("word", "b32"))
+    return replace(
+        row,
+        params=(*row.params, "word"),
+        operands=operands,
+        forms=(replace(form, effects=effects, addresses=places, execute=execute),),
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +76,7 @@ def overwritten(*steps: str) -> Any:
             B[lane_id] = x
         T.cuda.cta_sync()
         if tid == 0:
-            T.ptx.toy.fill(addr[0], T.uint32(7))
+            T.ptx.toy.fill(addr[0], T.uint32(7), T.uint32(0))
             T.ptx.toy.commit(done.ptr_to([0]))
         T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
         T.ptx.tcgen05.fence.after_thread_sync()

@@ -100,9 +100,8 @@ class RegisterFile:
 
     def is_inside(self, start: int) -> bool:
         """Are all registers from this address on inside of the buffer, and aligned?"""
-        place = self.places[0]
-        inside = place.start <= start <= place.start + place.nbytes - self.count * self.width
-        return inside and not start & (self.width - 1)
+        last = self.places[0].start + self.places[0].nbytes - self.count * self.width
+        return self.places[0].start <= start <= last and not start & (self.width - 1)
 
     def load(self, batch: Batch, mask: Mask, at: Any, *, checked: bool = False) -> Any:
         """(CTAs, warps, registers, 32) bits, or (CTAs, warps, 32) of an operand that is no vector."""
