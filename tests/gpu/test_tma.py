@@ -55,7 +55,9 @@ def made(kind: str, mode: int, rank: int, rng: np.random.Generator) -> tuple[tw.
     steps = [1, *rng.integers(1, 4, rank - 1).tolist()]
     octets = rng.integers(0, 256, (*reversed(dims), dtype.itemsize), dtype=np.uint8)
     array: NDArray[Any] = octets.view(dtype)[..., 0]
-    starts = tuple(int(rng.integers(-extent, dim)) for extent, dim in zip(extents, dims, strict=True))
+    step = 16 // dtype.itemsize  # the copy engine begins at whole 16 bytes of a row
+    first = int(rng.integers(-extents[0] // step, -(-dims[0] // step))) * step
+    starts = (first, *(int(rng.integers(-extent, dim)) for extent, dim in zip(extents[1:], dims[1:], strict=True)))
     return tw.TensorMap(np.ascontiguousarray(array), extents[::-1], mode, steps=steps[::-1]), starts
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import tilewright as tw
 from tests.isa.tma_oracles import REDUCTIONS, box, reduced, swizzled
 from tests.sim.tma_kernels import loaded, sent, stored, streamed, there_and_back
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, SimulationError
 from tilewright.layout import SwizzleMode, mma_shared_layout
 
 STORED = ("uint32", "int64", "float32")
@@ -31,7 +31,9 @@ def boxes(draw: Any) -> dict[str, Any]:
     extents = [inner, *(draw(st.integers(1, 4)) for _ in range(rank - 1))]
     dims = [draw(st.integers(1, 4)) * 16 // min(size, 16), *(draw(st.integers(1, 6)) for _ in range(rank - 1))]
     steps = [1, *(draw(st.integers(1, 3)) for _ in range(rank - 1))]
-    starts = [draw(st.integers(-inner, dims[0])), *(draw(st.integers(-2, dim)) for dim in dims[1:])]
+    whole = 16 // size  # elements of 16 bytes
+    first = whole * draw(st.integers(-(inner // whole), dims[0] // whole))
+    starts = [first, *(draw(st.integers(-2, dim)) for dim in dims[1:])]
     return {"kind": kind, "mode": mode, "dims": dims, "extents": extents, "steps": steps, "starts": starts}
 
 
@@ -73,6 +75,7 @@ def test_a_box_is_stored_or_combined_where_the_array_is(one: dict[str, Any], op:
     one["extents"][0] = max(16, 16 << one["mode"] if one["mode"] else 16) // size
     one["dims"][0] = max(one["dims"][0] // 4 * 4, 16 // size)
     one["starts"] = [max(start, 0) for start in one["starts"]]
+    one["starts"][0] -= one["starts"][0] % (16 // size)
     rng = np.random.default_rng(2)
     a = array_of(one, rng)
     made, before = map_of(one, a), a.copy()
@@ -226,3 +229,10 @@ def test_the_bytes_of_a_map_are_its_fields() -> None:
     found = type(made).decode(made.encode())
 
     assert (found, found.address) == (made, 4096)
+
+
+def test_a_box_begins_at_whole_sixteen_bytes_of_a_row() -> None:
+    source = tw.TensorMap(np.zeros((4, 64), np.uint16), (2, 8))
+
+    with pytest.raises(SimulationError, match="begins at element 4 of the innermost dimension, 8 bytes"):
+        tw.simulate(loaded(2, (4, 0), 32), source, np.zeros((1, 32), np.uint8))

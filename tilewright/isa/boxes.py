@@ -93,6 +93,11 @@ def boxes_of(unit: Unit, address: Lanes, coords: Lanes, dim: int) -> Boxes:
     data = unit.read(address, MAP_BYTES)
     maps = [_decoded(unit, row.tobytes(), k, dim) for k, row in enumerate(data)]
     starts = np.ascontiguousarray(coords).astype(np.uint32).view(np.int32).astype(np.int64).reshape(len(maps), -1)
+    size = np.array([one.element.nbytes for one in maps])
+    if (wrong := starts[:, 0] * size % UNIT != 0).any():
+        k = int(np.argmax(wrong))
+        where = f"element {starts[k, 0]} of the innermost dimension, {starts[k, 0] * size[k]} bytes"
+        unit.fault(f"the box begins at {where}; the copy engine takes multiples of {UNIT} bytes", wrong)
     width = gcd(UNIT, *(int(first) * one.element.nbytes for one, first in zip(maps, starts[:, 0], strict=True)),
                 *(one.dims[0] * one.element.nbytes for one in maps))  # fmt: skip
     found = [_placed(one, one.address, start, width) for one, start in zip(maps, starts, strict=True)]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import NamedTuple, TypeAlias
 
-from tilewright.dtypes import HANDLE
+from tilewright.dtypes import HANDLE, VOID
 from tilewright.ir import (
     Binary,
     Call,
@@ -55,7 +55,7 @@ def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[obje
             todo += [(child, around if choice is None else choice, False) for child, around, _ in inner]
         elif complete:
             extent = Extent.of(part, [(id(child), extents[id(child)]) for child, _, _ in inner if id(child) in extents])
-            if extent.is_large and isinstance(part, Expr) and part is not node:
+            if extent.is_large and isinstance(part, Expr) and part is not node and part.dtype != VOID:
                 made = substituted(part, names, renewed)
                 value: Expr | None = made
                 if choice is not None and extent.may_fail:  # only where the choice around it would ask for it
