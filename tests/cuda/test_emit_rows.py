@@ -15,7 +15,7 @@ from tilewright.isa import INSTRUCTIONS, Bound, Form, Mods, Operand
 
 OUT, WIDE = parameter("out", "uint32"), parameter("wide", "uint64")
 TILE, R = flat("tile", "uint32", 1024, "shared"), flat("R", "uint32", 128, "local")
-WORD = flat("word", "uint64", 1, "local")
+WORD = flat("word", "uint64", 2, "local")
 F, D, H = flat("F", "float32", 16, "local"), flat("D", "float64", 16, "local"), flat("H", "uint16", 16, "local")
 REGISTERS = {"b16": H, "b32": R, "b64": WIDE, "f32": F, "f64": D}
 MOST_FORMS = 12  # of one row: the table's own tests assemble all of them
@@ -24,7 +24,8 @@ MOST_FORMS = 12  # of one row: the table's own tests assemble all of them
 def argument(operand: Operand, count: int, mods: Mods) -> object:
     """Something that fits an operand."""
     if operand.many and operand.kind in REGISTERS:
-        return [element(REGISTERS[operand.kind], i) for i in range(count)]
+        file = WORD if operand.kind == "b64" else REGISTERS[operand.kind]
+        return [element(file, i) for i in range(count)]
     if operand.kind in REGISTERS:
         wide = element(WORD, 0) if operand.written else element(WIDE, TID)
         return element(REGISTERS[operand.kind], 0) if operand.kind != "b64" else wide

@@ -40,7 +40,7 @@ instruction(
     forms=(
         Form(
             "setmaxnreg{inc}.sync.aligned.u32",
-            only("sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a"),
+            only("sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a", "sm_121f"),
             'PTX ISA, "Miscellaneous Instructions: setmaxnreg"',
             {"inc": {True: ".inc", False: ".dec"}},
             unseen,
