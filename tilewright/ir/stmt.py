@@ -14,6 +14,8 @@ from tilewright.primitives import PRIMITIVES, Role, operand_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tilewright.ir.graph import Graph
+
 __all__ = [
     "AllocBuffer",
     "Assign",
@@ -263,6 +265,7 @@ class Kernel:
     stage: "tile" as authored, "lowered" once every access is an offset into flat storage; ``launch`` is set then.
     maps: the tensor maps among ``buffers``; those that the kernel makes of its arguments are passed after ``params``.
     authored: the buffers of the tile stage, so that a report can give logical coordinates.
+    graph: the code of a kernel that somebody else has compiled; ``body`` then only declares (`tilewright.ir.graph`).
     """
 
     name: str
@@ -275,6 +278,7 @@ class Kernel:
     attrs: tuple[tuple[str, Argument], ...] = ()
     authored: tuple[Buffer, ...] = field(default=(), compare=False, repr=False)
     maps: tuple[MapOf, ...] = ()
+    graph: Graph | None = None
     at: Span | None = _at()
 
     def attr(self, key: str, default: Argument = None) -> Argument:
