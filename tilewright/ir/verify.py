@@ -39,7 +39,7 @@ from tilewright.ir.stmt import (
 )
 from tilewright.ir.unrolling import rounds_written_out
 from tilewright.ir.verify_lowered import verify_lowered
-from tilewright.ir.verify_places import check_box, check_index
+from tilewright.ir.verify_places import check_index, check_regions
 from tilewright.ir.walk import expressions, statements, walk
 from tilewright.records import replace
 
@@ -173,16 +173,13 @@ class _Verifier:
         for axis, (index, extent) in enumerate(zip(node.indices, buffer.shape, strict=True)):
             check_index(buffer, axis, index, extent, stmt, past=past)
 
-    def _region(
-        self, region: Region, stmt: Stmt, scope: _Scope, *, leaves: bool = False, hint: str | None = None
-    ) -> None:
+    def _region(self, region: Region, stmt: Stmt, scope: _Scope) -> None:
         buffer = region.buffer
         self._buffer(buffer, stmt, scope)
         if len(region.box) != len(buffer.shape):
             raise KernelError(
                 f"{buffer.name} has {len(buffer.shape)} dimensions", given=f"the region {region}", at=stmt.at
             )
-        check_box(region, stmt, leaves=leaves, hint=hint)
 
     # Statements
 
@@ -267,12 +264,10 @@ class _Verifier:
                 allowed=f"Tx.{stmt.primitive}(destination, ...)",
                 at=stmt.at,
             )
-        for region, role in stmt.tiles:
-            leaves = role.may_leave(dict(stmt.config))
-            self._region(region, stmt, scope, leaves=leaves, hint=role.asking)
-        for _, value in stmt.config:
-            if isinstance(value, Region):
-                self._region(value, stmt, scope)
+        for arg in (*stmt.args, *(value for _, value in stmt.config)):
+            if isinstance(arg, Region):
+                self._region(arg, stmt, scope)
+        check_regions(stmt)
         try:
             for region in stmt.written:
                 check_written(region)

@@ -5,13 +5,21 @@ from __future__ import annotations
 from tilewright.errors import KernelError
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import Expr, Value, const_value
-from tilewright.ir.stmt import Stmt
+from tilewright.ir.stmt import Stmt, TileCall
 
-__all__ = ["check_box", "check_index"]
+__all__ = ["check_index", "check_regions"]
 
 
-def check_box(region: Region, stmt: Stmt, *, leaves: bool, hint: str | None) -> None:
-    """Raises KernelError for a region that is empty, or lies outside and may not leave its buffer. hint: how it may."""
+def check_regions(stmt: TileCall) -> None:
+    """Raises KernelError for a region of a call that is empty, or lies outside and may not leave its buffer."""
+    for region, role in stmt.tiles:
+        _check_box(region, stmt, leaves=role.may_leave(dict(stmt.config)), hint=role.asking)
+    for _, value in stmt.config:
+        if isinstance(value, Region):
+            _check_box(value, stmt, leaves=False, hint=None)
+
+
+def _check_box(region: Region, stmt: Stmt, *, leaves: bool, hint: str | None) -> None:
     buffer = region.buffer
     for axis, ((start, extent), size) in enumerate(zip(region.box, buffer.shape, strict=True)):
         first, count, limit = const_value(start), const_value(extent), const_value(size)
