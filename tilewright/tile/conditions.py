@@ -19,6 +19,7 @@ __all__ = [
     "bits_only",
     "constant_extents",
     "element_bits",
+    "from_shared_out_registers",
     "kept_inside",
     "one_place_each",
     "one_way_keywords",
@@ -164,3 +165,11 @@ def registers_inside(call: TileCall) -> str | None:
         if side.space == "local" and (dims := open_dimensions(call, side)):
             return f"the region {side} may leave dimension {dims[0]} of {side.name}"
     return None
+
+
+@condition("the source is in registers that threads share")
+def from_shared_out_registers(call: TileCall) -> str | None:
+    src = call["src"]
+    if src.space != "local":
+        return f"{src.name} is in {src.space} memory"
+    return "a thread alone needs no scratch memory" if call.scope.kind == "thread" else None

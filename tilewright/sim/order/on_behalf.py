@@ -66,11 +66,13 @@ def _memories(order: Order, batch: Batch, one: Touched) -> Iterator[tuple[Place,
 def awaited(order: Order, operations: Operations, waiting: Waiting) -> None:
     """What a thread has waited for counts as its own, from now on; warps remember what they have seen complete."""
     reads = waiting.effect.reads
-    for operation, own, over in operations.awaited(waiting):
-        if operation.issuers.lanes == 1:
-            operations.retire(operation, own, over, reads=reads)
-            for one in operation.reads if reads else operation.touched:
-                _did(order, operation, one, over)
+    alone = [each for each in operations.awaited(waiting) if each[0].issuers.lanes == 1]
+    for operation, own, over in alone:
+        operations.retire(operation, own, over, reads=reads)
+        for one in operation.reads if reads else operation.touched:
+            _did(order, operation, one, over)
+    if not reads:
+        operations.retired((own, over) for _, own, over in alone)
 
 
 def _did(order: Order, operation: Operation, one: Touched, over: Bools) -> None:
