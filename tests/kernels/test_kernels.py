@@ -207,10 +207,18 @@ def test_accesses_are_as_wide_as_addresses_and_pitches_allow() -> None:
 
 
 def test_a_class_of_shapes_is_compiled_once() -> None:
-    assert chosen(1000, 4) == chosen(1024, 4)
+    assert chosen(1000, 4) == chosen(1020, 4)
     assert chosen(1000, 4) != chosen(512, 4)
+    assert chosen(1000, 4) != chosen(1024, 4), "rows that fill all accesses are asked nothing"
     made = import_module("tilewright.kernels.softmax").forward
-    assert made(chosen(1000, 4), "float32") is made(chosen(1024, 4), "float32")
+    assert made(chosen(1000, 4), "float32") is made(chosen(1020, 4), "float32")
+
+
+def test_nothing_is_asked_of_rows_that_fill_all_accesses() -> None:
+    forward = import_module("tilewright.kernels.layer_norm").forward
+
+    assert "if (" in forward(chosen(4000, 4), "float32", "float32").source("cuda").split("extern")[1].split("copy/")[1]
+    assert " n" not in forward(chosen(4096, 4), "float32", "float32").source("cuda").split("copy/")[1].split("//")[1]
 
 
 @pytest.mark.parametrize("columns", [8, 100, 1024, 4096, 16384])

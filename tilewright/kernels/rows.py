@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -37,7 +37,7 @@ BLOCK_THREADS, BLOCK_RUNS = 256, 2  # of an elementwise kernel: threads of a CTA
 class Rows:
     """threads: that share a row. runs: accesses of each of them to a row, or to a part of it. vector: elements of an
     access. whole: are rows whole vectors? long: does a row have several parts? resident: CTAs that a multiprocessor
-    must have room for, 0: any number.
+    must have room for, 0: any number. exact: are rows whole parts, so that nothing is outside?
     """
 
     threads: int
@@ -46,6 +46,7 @@ class Rows:
     whole: bool
     long: bool = False
     resident: int = 0
+    exact: bool = False
 
     @property
     def by_warps(self) -> bool:
@@ -93,7 +94,9 @@ class Rows:
         """The first row of the calling warp or CTA, of so many CTAs."""
         if self.whole:
             T.assume(columns % self.vector == 0)
-        if not self.long:
+        if self.exact:
+            T.assume(columns % self.part == 0 if self.long else columns == self.part)
+        elif not self.long:
             T.assume(columns <= self.part)
         if self.resident:
             T.func_attr({"min_blocks": self.resident})
@@ -104,6 +107,8 @@ class Rows:
 
     def block(self, rows: Any, columns: Any) -> tuple[Any, Any]:
         """The row and the part of it that are the calling CTA's, where each CTA has one part of one row."""
+        if not self.long:
+            return self.first(rows, columns), 0
         parts = T.ceildiv(columns, self.part)
         cta = self.first(rows * parts, columns)
         return cta // parts, cta % parts
@@ -130,8 +135,9 @@ class Rows:
 
     def clear_outside(self, tile: Any, part: Any, columns: Any) -> None:
         """Make the elements 0 that are beyond the end of their rows."""
-        with T.If(columns < part * self.part + self.part), T.Then():
-            self.scope.select(tile, tile, 0.0, lambda i, j: part * self.part + j < columns)
+        step = self.vector if self.whole else 1  # one question for an access
+        if not self.exact:
+            self.scope.select(tile, tile, 0.0, lambda i, j: part * self.part + j // step * step < columns)
 
     def tile(self, kind: str = "float32") -> Any:
         """A part of the rows that a warp or a CTA has at a time, in registers."""
@@ -187,18 +193,23 @@ def chosen(columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT
     """What the table says of rows of so many elements."""
     whole = columns % vector == 0
     if columns > most:
-        return Rows(TABLE[-1][1], PART // vector, vector, whole, long=True)
-    threads, *resident = next(row for limit, *row in TABLE if columns <= limit)
-    return Rows(threads, -(-columns // (threads * vector)), vector, whole, resident=resident[item_bytes > 2])
+        found = Rows(TABLE[-1][1], PART // vector, vector, whole, long=True)
+    else:
+        threads, *resident = next(row for limit, *row in TABLE if columns <= limit)
+        found = Rows(threads, -(-columns // (threads * vector)), vector, whole, resident=resident[item_bytes > 2])
+    return replace(found, exact=columns % found.part == 0)
 
 
 def blocks(*arrays: Array) -> tuple[Rows, list[Array]]:
-    """For elementwise kernels: how parts of rows are dealt out, and the arrays as matrices; as one row, where each
-    is without gaps.
+    """For elementwise kernels: how parts of rows are dealt out, and the arrays as matrices; where each is without gaps,
+    with a part as a row, or as one row.
     """
     views = [matrix(array) for array in arrays]
     infos = [info_of(view) for view in views]
+    found = Rows(BLOCK_THREADS, BLOCK_RUNS, common_vector(views), whole=False, long=True)
+    if all(info.is_contiguous for info in infos) and infos[0].size % found.part == 0:
+        return replace(found, whole=True, long=False, exact=True), [view.reshape(-1, found.part) for view in views]
     if all(info.is_contiguous for info in infos) and infos[0].size < 1 << 31:
         views = [view.reshape(1, -1) for view in views]
-    vector = common_vector(views)
-    return Rows(BLOCK_THREADS, BLOCK_RUNS, vector, whole=views[0].shape[-1] % vector == 0, long=True), views
+    columns = views[0].shape[-1]
+    return replace(found, whole=columns % found.vector == 0, exact=columns % found.part == 0), views
