@@ -231,6 +231,50 @@ def test_rows_are_checked_in_full_on_the_simulator(columns: int) -> None:
     close(y, softmax(wide(x)), "float32")
 
 
+LONG: dict[str, tuple[str, Callable[..., Array]]] = {
+    "softmax": ("", lambda x, _: softmax(x)),
+    "rms_norm": ("w", lambda x, w: normed(x, eps=1e-6, centred=False)[0] * w),
+    "layer_norm": ("ww", lambda x, w: normed(x, eps=1e-6, centred=True)[0] * w + w),
+}
+
+
+@pytest.mark.parametrize("columns", [16385, 20000, 40001, 65536])
+@pytest.mark.parametrize("name", LONG)
+def test_ctas_of_a_cluster_share_a_long_row(name: str, columns: int) -> None:
+    weights, meaning = LONG[name]
+    x = np.random.default_rng(0).standard_normal((2, columns), np.float32) + 10
+    w, y = x[1].copy(), np.zeros_like(x)
+    rows = dealt(x, y, clusters=True)
+    made = import_module(f"tilewright.kernels.{name}").forward(rows, *["float32"] * min(2, 1 + len(weights)))
+
+    made.simulate(x, *[w for _ in weights], y, *[1e-6 for _ in weights[:1]], check="all")
+
+    assert rows.cluster == 1 << (columns - 1).bit_length() - 14
+    assert not rows.long
+    np.testing.assert_allclose(y, meaning(wide(x), wide(w)), 2e-4, 5e-5 if weights else 1e-9)
+
+
+def test_the_loss_of_a_long_row_is_stored_once() -> None:
+    x, target = np.random.default_rng(0).standard_normal((3, 20000), np.float32), np.array([3, 19999, -100])
+    loss = np.zeros(3, np.float32)
+    made = import_module("tilewright.kernels.cross_entropy").forward(dealt(x, clusters=True), "float32", "int64")
+
+    made.simulate(x, target, loss, check="all")
+
+    close(loss, loss_of(wide(x), target), "float32")
+
+
+def test_a_share_that_a_row_does_not_reach_counts_nothing() -> None:
+    x = np.full((1, 16392), 7, np.float32)
+    y, ones = np.zeros_like(x), np.ones(16392, np.float32)
+    rows = Rows(512, 8, 4, True, cluster=4)
+    made = import_module("tilewright.kernels.layer_norm").forward(rows, "float32", "float32")
+
+    made.simulate(x, ones, ones, y, 1e-6, check="all")
+
+    assert (y == 1).all()
+
+
 def test_accesses_of_whole_rows_are_vectors() -> None:
     forward = import_module("tilewright.kernels.softmax").forward
 

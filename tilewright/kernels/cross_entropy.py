@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
-
 import tilewright as tw
 from tilewright.kernels.arrays import INTEGERS, Array, contiguous, expect, kind_of, like, matrix
 from tilewright.kernels.operators import Arrays, Operator
 from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.softmax import LOWEST, join
 from tilewright.lang import T, Tx
 
 __all__ = ["cross_entropy"]
-
-LOWEST = float(np.finfo(np.float32).min)
 
 
 @cache
@@ -47,11 +44,13 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
             scope.max(row_most, most)
             own_total[0] = own_total[0] * T.exp(own_most[0] - row_most.local()[0])
             scope.sum(row_total, total)
+            join(rows, row_most.local(), row_total.local())
             out.local()[0] = 0.0
             if (at >= 0) & (at < n):
                 mine: T.let = T.cast(X[rows.mine(row), T.cast(at, "int32")], "float32")
                 out.local()[0] = T.log(row_total.local()[0]) + row_most.local()[0] - mine
-            scope.copy(Loss[rows.at(row)], out, clip=True)
+            if rows.speaks:
+                scope.copy(Loss[rows.at(row)], out, clip=True)
 
     return tw.compile(cross_entropy, fast_math=True)
 
@@ -109,7 +108,7 @@ def outputs(x: Array, target: Array) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, target = matrix(args[0]), contiguous(args[1]).reshape(-1)
-    forward(dealt(x), kind_of(x), kind_of(target))(x, target, results[0].reshape(-1))
+    forward(dealt(x, clusters=True), kind_of(x), kind_of(target))(x, target, results[0].reshape(-1))
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

@@ -6,7 +6,7 @@ the maximum and the sum. A row that stays in registers is read once, a longer on
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 
@@ -16,9 +16,18 @@ from tilewright.kernels.operators import Arrays, Operator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
-__all__ = ["softmax"]
+__all__ = ["LOWEST", "join", "softmax"]
 
 LOWEST = float(np.finfo(np.float32).min)
+
+
+@T.inline
+def join(rows, most, total):
+    """The maximum of the row, and the sum of exp(x - maximum), from those of the shares of CTAs."""
+    if rows.cluster > 1:
+        shares = T.meta_var(rows.exchanged(most[0], total[0]))
+        most[0] = reduce(T.max, [largest for largest, _ in shares])
+        total[0] = sum([part * T.exp(largest - most[0]) for largest, part in shares])
 
 
 @cache
@@ -48,6 +57,7 @@ def forward(rows: Rows, kind: str) -> tw.Executable:
             scope.max(row_most, most)
             own_total[0] = own_total[0] * T.exp(own_most[0] - row_most.local()[0])
             scope.sum(row_total, total)
+            join(rows, row_most.local(), row_total.local())
             scale: T.let = T.exp(own_most[0] - row_most.local()[0]) / row_total.local()[0]
             for p in rows.parts(n):
                 if rows.long:
@@ -97,7 +107,7 @@ def outputs(x: Array) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, y = matrix(args[0]), matrix(results[0])
-    forward(dealt(x, y), kind_of(x))(x, y)
+    forward(dealt(x, y, clusters=True), kind_of(x))(x, y)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
