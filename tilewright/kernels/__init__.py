@@ -11,6 +11,7 @@ Read `rows` (how rows are dealt out to threads), `softmax` (the smallest kernel 
 from tilewright.kernels.add_rms_norm import add_rms_norm
 from tilewright.kernels.cross_entropy import cross_entropy
 from tilewright.kernels.layer_norm import layer_norm
+from tilewright.kernels.matmul import matmul
 from tilewright.kernels.quantize import quantize
 from tilewright.kernels.rms_norm import rms_norm
 from tilewright.kernels.silu_mul import silu_mul
@@ -23,6 +24,7 @@ __all__ = [
     "column_sum",
     "cross_entropy",
     "layer_norm",
+    "matmul",
     "quantize",
     "rms_norm",
     "row_argmax",
