@@ -17,6 +17,7 @@ __all__ = [
     "between",
     "between_in_order",
     "bits_only",
+    "by_several",
     "constant_extents",
     "element_bits",
     "kept_inside",
@@ -97,6 +98,11 @@ def whole_warps(call: TileCall) -> str | None:
     if call.scope.lanes == 32:
         return None
     return f"a {call.scope.kind} has {call.scope.lanes} of the 32 lanes that must execute the instruction together"
+
+
+@condition("several threads execute the call together")
+def by_several(call: TileCall) -> str | None:
+    return "a thread alone holds all that it needs" if call.scope.kind == "thread" else None
 
 
 @condition("all extents are numbers")
