@@ -51,6 +51,15 @@ class Role:
         """May the operand be a tile, or a value?"""
         return self.value or self.tile is tile
 
+    @property
+    def asking(self) -> str | None:
+        """The keyword, in words, by which a call lets a region leave its buffer; None where none does."""
+        if not self.if_asked:
+            return None
+        return (
+            "clip=True, and only what is inside is stored" if self.written else "fill=0, the value of what is outside"
+        )
+
 
 Array: TypeAlias = NDArray[Any]
 Out = Annotated[Array, Role("out", written=True)]

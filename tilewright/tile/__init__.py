@@ -21,8 +21,8 @@ In the order in which to read:
                         what is computed, who has parts of it, and how threads share out a memory
     blocks, staging, scaling
                         products: which registers hold what; operands from memory; alpha and beta
-    meeting, inner, costs
-                        scratch memory and barriers; calls inside of calls; what the ways of a permutation cost
+    meeting, inner, pieces, costs
+                        scratch memory and barriers; calls inside of calls, of boxes; costs of permutations
     builder             writing the statements
 """
 

@@ -20,6 +20,7 @@ __all__ = [
     "by_several",
     "constant_extents",
     "element_bits",
+    "from_registers",
     "kept_inside",
     "one_place_each",
     "only_in",
@@ -157,3 +158,9 @@ def registers_inside(call: TileCall) -> str | None:
         if side.space == "local" and (dims := open_dimensions(call, side)):
             return f"the region {side} may leave dimension {dims[0]} of {side.name}"
     return None
+
+
+@condition("the source is in registers")
+def from_registers(call: TileCall) -> str | None:
+    src = call["src"]
+    return None if src.space == "local" else f"{src.name} is in {src.space} memory"

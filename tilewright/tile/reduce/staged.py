@@ -7,18 +7,12 @@ from dataclasses import dataclass
 from tilewright.ir import const_value
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.conditions import by_several, constant_extents, kept_inside
-from tilewright.tile.dispatch import Chosen, condition, variant
+from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside
+from tilewright.tile.dispatch import Chosen, variant
 from tilewright.tile.inner import Staging, inner_call, planned, staging
 from tilewright.tile.reductions import OPERATIONS
 
 __all__ = ["staged"]
-
-
-@condition("the source is in registers")
-def from_registers(call: TileCall) -> str | None:
-    src = call["src"]
-    return None if src.space == "local" else f"{src.name} is in {src.space} memory"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
