@@ -13,7 +13,8 @@ In the order in which to read:
     elements, rounds, round_loops, flow
                         what an elementwise call computes; who computes what, and the loops; extents of the run
     matrices            what the variants with ldmatrix and stmatrix share
-    boxes, mma_layouts  how a tile is boxes of an array; the layouts that it may have for that
+    boxes, stretches    how a tile is boxes of an array, or stretches of bytes
+    mma_layouts         the layouts of operands that reports propose
     cells, tmem_copies, tmem_sources
                         what those with tensor memory share
     smem_descriptors    where the tensor cores find matrices in shared memory

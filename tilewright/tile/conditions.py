@@ -23,6 +23,7 @@ __all__ = [
     "from_registers",
     "kept_inside",
     "one_place_each",
+    "one_way_keywords",
     "only_in",
     "plain_registers",
     "registers_inside",
@@ -120,6 +121,18 @@ def one_place_each(call: TileCall) -> str | None:
         if side.space != "local" and side.tile is not None and side.tile.replica:
             return f"{side.name} holds each element in several places: {side.tile}"
     return None
+
+
+FOR_LOADS, FOR_STORES = ("mbar", "cta_mask", "oob"), ("use_tma_reduce",)
+
+
+@condition("a load tells an m-barrier when it is complete (mbar=bar.ptr_to([0])); a store may reduce instead")
+def one_way_keywords(call: TileCall) -> str | None:
+    loads = call["dst"].space == "shared"
+    if loads and call.option("mbar") is None:
+        return "a load tells an m-barrier when it is complete"
+    wrong = next((key for key in (FOR_STORES if loads else FOR_LOADS) if call.option(key)), None)
+    return None if wrong is None else f"{wrong}= is not for {'loads' if loads else 'stores'}"
 
 
 @condition("the tensor memory has an address: allocated_addr=")
