@@ -20,6 +20,7 @@ from tilewright.ir import (
     Reinterpret,
     Select,
     Var,
+    code_of,
     expressions,
     statements,
     walk,
@@ -124,7 +125,7 @@ class Analysed(Subject):
 
     def line_of(self, place: Place | None) -> Span | None:
         """The line that declares a buffer; the kernel's for none."""
-        stmts = (stmt for stmt in statements(self.kernel.body) if isinstance(stmt, AllocBuffer))
+        stmts = (stmt for stmt in code_of(self.kernel) if isinstance(stmt, AllocBuffer))
         found = (stmt.at for stmt in stmts if place is not None and stmt.buffer.name == place.name)
         return next(found, self.kernel.at)
 
@@ -195,7 +196,7 @@ class Analysed(Subject):
         while True:
             found = {
                 s.var.name
-                for s in statements(self.kernel.body)
+                for s in code_of(self.kernel)
                 if isinstance(s, (Bind, Assign)) and self.may_be_poison(s.value)
             }
             if found <= self.shadowed:
