@@ -77,7 +77,7 @@ class Flow:
         return _nearest(self.line, self.predecessors)
 
     @cached_property
-    def joins(self) -> dict[int, int]:
+    def _strict_joins(self) -> dict[int, int]:
         """For each block the nearest one that every way from it passes, `END` where that is the end of the thread.
 
         What never ends is taken to end at the heads of its loops.
@@ -88,6 +88,28 @@ class Flow:
             if all(k in inside for block in inside for k in self.successors[block]):
                 ahead[loop.head].append(END)
         return _joins(ahead)
+
+    @cached_property
+    def _joins_of_the_rest(self) -> dict[int, int]:
+        """The same but for threads that end early: anywhere but in the last block of those that end threads."""
+        ahead = {block: [*self.successors[block]] for block in self.line}
+        last = next((block for block in reversed(self.line) if not ahead[block]), None)
+        if last is None:
+            return self._strict_joins
+        ahead[last] = [END]
+        return _joins(ahead)
+
+    @cached_property
+    def joins(self) -> dict[int, int]:
+        """For each block where all its threads meet next, but for those that have ended by then; else `END`."""
+        found = {}
+        for block in self.line:
+            join = self._joins_of_the_rest.get(block, END)
+            early = join != END and all(
+                self.rank[k] < self.rank[join] for after in self.successors[block] for k in self._until(after, join)
+            )
+            found[block] = join if early else self._strict_joins[block]
+        return found
 
     @cached_property
     def _level_joins(self) -> dict[tuple[Loop, ...], dict[int, int]]:
@@ -124,18 +146,40 @@ class Flow:
             b = self.dominators[b]
         return a == b
 
-    def between(self, block: int) -> list[int]:
-        """For each successor of a branch the blocks that are reached from there before the ways join, as bits."""
-        return [self._until(after, self.joins[block]) for after in self.successors[block]]
+    def between(self, block: int, avoiding: int | None = None) -> list[int]:
+        """For each successor of a branch the blocks that are reached from there before the ways join, as bits.
 
-    def _until(self, start: int, stop: int) -> int:
-        found, todo = 0, [start]
+        avoiding: a block that is not passed on the way.
+        """
+        stop = self.joins[block]
+        return [sum(1 << k for k in self._until(after, stop, avoiding)) for after in self.successors[block]]
+
+    def _until(self, start: int, stop: int, avoiding: int | None = None) -> set[int]:
+        found: set[int] = set()
+        todo = [start]
         while todo:
             block = todo.pop()
-            if block != stop and not found >> block & 1:
-                found |= 1 << block
+            if block not in (stop, avoiding) and block not in found:
+                found.add(block)
                 todo += self.successors[block]
         return found
+
+    def in_a_turn(self, block: int, avoiding: int | None = None) -> list[int]:
+        """The same for one turn of each loop, with the join and the heads that turns lead back to."""
+        stop = self.joins[block]
+        return [sum(1 << k for k in self._turn(block, after, stop, avoiding)) for after in self.successors[block]]
+
+    def _turn(self, before: int, start: int, stop: int, avoiding: int | None) -> set[int]:
+        found, ends = set(), set()
+        todo = [(before, start)]
+        while todo:
+            last, block = todo.pop()
+            if block == stop or self.leads_back(last, block):
+                ends.add(block)
+            elif block != avoiding and block not in found:
+                found.add(block)
+                todo += [(block, after) for after in self.successors[block]]
+        return (found | ends) - {END}
 
 
 Edges: TypeAlias = "Sequence[Sequence[int]] | dict[int, list[int]]"

@@ -12,15 +12,16 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from tilewright.ir import Assign, Bind, Body, If, Stmt, statements
+from tilewright.ir.flow import END
 from tilewright.sim.codegen.axes import UNIFORM, Axes
 from tilewright.sim.codegen.live import Liveness
-from tilewright.sim.codegen.pieces import may_wait
+from tilewright.sim.codegen.pieces import may_wait, polls
 from tilewright.sim.codegen.segments import Branch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from tilewright.ir.flow import Flow
+    from tilewright.ir.flow import Flow, Loop
     from tilewright.sim.codegen.pieces import Piece
 
 __all__ = ["Divergence"]
@@ -37,11 +38,15 @@ class Divergence(Axes):
         self.pieces = pieces
         self.blended: set[int] = set()
         self._conditions: list[int] = []
-        self.branches = [number for number in flow.line if len(set(pieces[number].successors())) > 1]
-        self._sides = {number: flow.between(number) for number in self.branches}
-        self._waiting = reduce(or_, (1 << k for k in flow.line if may_wait(pieces[k])), 0)
-        self._passed = {number: self._passed_by(number) for number in flow.line}
         self._live = live
+        self._waiting = _bits(k for k in flow.line if may_wait(pieces[k])) | _bits(
+            k for loop in flow.loops if polls(loop, pieces) for k in loop.blocks()
+        )
+        self._lockstep = {number: self._whole(flow.around[number]) for number in flow.line}
+        branches = [number for number in flow.line if len(set(pieces[number].successors())) > 1]
+        self._sides = {number: flow.between(number) for number in branches}
+        self._turns = {number: flow.in_a_turn(number) for number in branches}
+        self._others: dict[tuple[int, int], int] = {}
         before: dict[str, int] | None = None
         while before != self.variables:
             before = dict(self.variables)
@@ -49,20 +54,34 @@ class Divergence(Axes):
             for number in flow.line:
                 self._piece(number)
 
-    def _passed_by(self, number: int) -> int:
-        """The pieces at which nobody can stand that needs what was there before this piece was passed, as bits."""
-        around = self.flow.around[number]
-        if any(may_wait(self.pieces[block]) for loop in around[:1] for block in loop.blocks()):
-            return 0
-        return reduce(
-            or_,
-            (
-                1 << k
-                for k in self.flow.line
-                if k != number and self.flow.around[k][: len(around)] == around and self.flow.dominates(number, k)
-            ),
-            0,
-        )
+    def _whole(self, around: tuple[Loop, ...]) -> Loop | None:
+        """The outermost of these loops whose lanes take their turns together, since nobody waits in it."""
+        return next((loop for loop in around if not _bits(loop.blocks()) & self._waiting), None)
+
+    def _apart_from(self, number: int, branch: int) -> int:
+        """Where lanes may stand that need a variable as it was before a piece, and have parted at a branch from those
+        that are there; as bits.
+        """
+        bit, loop, join = 1 << number, self._lockstep[number], self.flow.joins[branch]
+        once = not self.flow.around[number]
+        if once or loop is None or loop is not self._lockstep[branch]:
+            if not any(side & bit for side in self._sides[branch]):
+                return 0
+            there = self.flow.between(branch, number if once else None)
+            found = _of_others(self._sides[branch], there, bit) | (1 << join if join != END else 0)
+            return found & self._ahead(number) if once else found
+        sides = self._turns[branch]
+        found = _of_others(sides, self.flow.in_a_turn(branch, number), bit) & self._ahead(number)
+        for inner in self.flow.around[branch]:
+            blocks = _bits(inner.blocks())
+            if blocks & bit:  # those who have left the loop stay where they are for all of its turns
+                found |= reduce(or_, sides) & ~blocks
+        return found & ~bit
+
+    def _ahead(self, number: int) -> int:
+        """The pieces that come after one, and the heads of its loops: nobody is left in those before."""
+        rank = self.flow.rank[number]
+        return _bits((*self.flow.line[rank + 1 :], *(loop.head for loop in self.flow.around[number])))
 
     def _parting(self, number: int) -> int:
         """The axes over which lanes part at the end of a piece."""
@@ -73,33 +92,36 @@ class Divergence(Axes):
         """Those who took a way on which nobody waits until it ends are no concern of the others."""
         bit, found = 1 << number, UNIFORM
         for branch, sides in self._sides.items():
-            others = [b for a, b in (sides, sides[::-1]) if a & bit]
-            if others and (self.flow.joins[branch] >= 0 or any(other & self._waiting for other in others)):
+            inside = any(side & bit for side in sides)
+            if inside and (self.flow.joins[branch] != END or _of_others(sides, sides, bit) & self._waiting):
                 found |= self._parting(branch)
         return found
 
     def _needed_by(self, number: int) -> list[tuple[int, int]]:
-        """For each branch that lanes in a piece have taken: over what they part there, and where the others may be."""
-        bit, found = 1 << number, []
-        for branch, sides in self._sides.items():
-            axes = self._parting(branch)
-            others = [b for a, b in (sides, sides[::-1]) if a & bit]
-            if axes and others:
-                join = self.flow.joins[branch]
-                found.append((axes, reduce(or_, others, 1 << join if join >= 0 else 0) & ~bit))
+        """For each branch that lanes in a piece may have taken: over what they part there, and where the others are."""
+        found = []
+        for branch in self._sides:
+            if axes := self._parting(branch):
+                key = (number, branch)
+                if key not in self._others:
+                    self._others[key] = self._apart_from(number, branch)
+                if there := self._others[key]:
+                    found.append((axes, there))
         return found
 
     def _piece(self, number: int) -> None:
-        apart = self._needed_by(number)
-        passed = self._passed[number]
+        apart: list[tuple[int, int]] | None = None
         for stmt in self.pieces[number].body:
             if isinstance(stmt, (Bind, Assign)):
-                needed = self._live.where(stmt.var.name) & ~passed
-                axes = reduce(or_, (axes for axes, there in apart if there & needed), UNIFORM)
+                axes = UNIFORM
+                if needed := self._live.where(stmt.var.name):
+                    apart = self._needed_by(number) if apart is None else apart
+                    axes = reduce(or_, (axes for axes, there in apart if there & needed), UNIFORM)
                 if axes:
                     self.blended.add(id(stmt))
                 self._join(stmt.var, self.of(stmt.value) | axes)
             elif isinstance(stmt, If):
+                apart = self._needed_by(number) if apart is None else apart
                 self._predicated(stmt.then, self.of(stmt.cond), apart)
                 self._predicated(stmt.orelse, self.of(stmt.cond), apart)
 
@@ -115,3 +137,12 @@ class Divergence(Axes):
     def is_blended(self, stmt: Stmt) -> bool:
         """Do lanes elsewhere need what the variable held?"""
         return id(stmt) in self.blended
+
+
+def _bits(blocks: Iterable[int]) -> int:
+    return reduce(or_, (1 << block for block in blocks), 0)
+
+
+def _of_others(sides: Sequence[int], there: Sequence[int], bit: int) -> int:
+    """What is reached ``there`` from the sides on which those are that did not take a side with this bit."""
+    return reduce(or_, (b for a, b in zip(sides, there[::-1], strict=True) if a & bit), 0)

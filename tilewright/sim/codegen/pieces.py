@@ -19,11 +19,11 @@ from tilewright.sim.codegen.prepare import calls_of, is_collective
 from tilewright.sim.codegen.segments import Branch, Done, End, Goto, Poll, Synchronise, renumbered, targets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from tilewright.sim.codegen.divergence import Divergence
 
-__all__ = ["Piece", "expanded", "flow_of", "may_wait", "parted"]
+__all__ = ["Piece", "expanded", "flow_of", "may_wait", "parted", "polls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _may_wait(stmt: Stmt) -> bool:
     return any(is_collective(call) or bind(call).form.ready is not None for call in calls_of(stmt))
 
 
-def polls(loop: Loop, pieces: Pieces) -> bool:
+def polls(loop: Loop, pieces: Sequence[Piece]) -> bool:
     """Does a loop go different ways by what it reads again and again until somebody else has written there?"""
     inside = [pieces[number] for number in loop.blocks()]
     stmts = [stmt for piece in inside for stmt in statements(piece.body)]
@@ -163,10 +163,10 @@ class _Cuts:
 
     def cut(self, made: list[Piece | None], number: int) -> int:
         """Cuts one piece where it waits; the number of its last part."""
-        piece = self.pieces[number]
+        piece, place = self.pieces[number], number
         kept: list[Stmt] = []
         for stmt in piece.body:
-            if self.waits(stmt, number):
+            if self.waits(stmt, place):
                 kept, number = self._meet(made, number, kept, stmt), len(made) - 1
             else:
                 kept.append(stmt)
