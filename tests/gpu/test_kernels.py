@@ -100,6 +100,13 @@ def test_kernels_are_compiled_and_captured(torch: Any) -> None:
     assert torch.allclose(y, x.softmax(-1), atol=1e-6)
 
 
+def test_the_first_call_of_a_kernel_may_be_compiled(torch: Any) -> None:
+    """Nobody has registered its operator with torch then."""
+    x = torch.randn(300, 512, device="cuda")
+    y = torch.compile(lambda x: kernels.column_sum(x) * 2, fullgraph=True)(x)
+    assert torch.allclose(y, x.double().sum(0).float() * 2, atol=1e-3)
+
+
 def test_quantized_rows_and_sums(torch: Any) -> None:
     x = torch.randn(300, 5000, device="cuda")
     for kind, step in (("int8", 0.51), ("float8_e4m3fn", 16.1)):

@@ -232,12 +232,21 @@ def test_accesses_of_whole_rows_are_vectors() -> None:
     assert "*(uint4*)(&Y[" in text
 
 
+def test_sums_of_no_elements_are_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(np, "empty", lambda shape, kind: np.full(shape, 7, kind))
+
+    assert (kernels.column_sum(np.zeros((0, 9), np.float32)) == 0).all()
+    assert (kernels.row_sum(np.zeros((9, 0), np.float32)) == 0).all()
+
+
 def test_what_does_not_fit_is_refused() -> None:
     x = np.zeros((2, 8), np.float32)
     with pytest.raises(ArgumentError, match="x has a dtype that this kernel does not take"):
         kernels.softmax(x.astype(np.int32))
     with pytest.raises(ArgumentError, match="x is no array"):
         kernels.softmax([1.0, 2.0])
+    with pytest.raises(ArgumentError, match="x is no array"):
+        kernels.column_sum([1.0, 2.0])
     with pytest.raises(ArgumentError, match="the shape of weight does not fit"):
         kernels.rms_norm(x, x[0, :4])
     with pytest.raises(ArgumentError, match="up and gate have different dtypes"):
