@@ -248,6 +248,7 @@ def test_the_error_says_what_the_nearest_variant_allows() -> None:
     assert [line.rpartition(": ")[2] for line in str(elsewhere.allowed).splitlines()] == [
         "the source is in global memory, the destination in shared",
         "one side is in global memory, the other in shared",
+        "both sides are in shared memory",
         "the source is in shared memory, the destination in tmem",
         "one side is in local memory, the other in tmem",
     ]
