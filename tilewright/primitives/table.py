@@ -181,6 +181,11 @@ class Primitive:
         return tuple(operand for operand in self.operands if operand.role.tile)
 
     @property
+    def by_element(self) -> bool:
+        """Does it compute each place of its tiles, aligned at the right, by itself? Then places may be left out."""
+        return self.formula is not None or len(self.tiles) == 1
+
+    @property
     def required(self) -> int:
         """The number of operands that every call has."""
         return sum(not operand.optional for operand in self.operands)
@@ -221,7 +226,7 @@ def _are_buffers(value: object) -> bool:
 
 
 COMMON = (Keyword("workspace", object, None, _are_buffers, 'a dict of buffers: {"scratch": buffer}'),)
-"""Keywords that every call may have."""
+"""Keywords that every call may have. No variant reads ``workspace``: the compiler finds scratch memory itself."""
 
 
 def primitive(

@@ -3,6 +3,7 @@
 In the order in which to read:
 
     resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
+    variables           scalars in registers that are variables before all else
     call, scope         what a variant sees: the tiles, and who executes the call
     conditions, hints   what variants ask, and changes that might help; report: what is told
     copy, copy_async, fill, elementwise, reduce, scan, permute_layout, gemm, gemm_async
@@ -14,6 +15,7 @@ In the order in which to read:
                         what an elementwise call computes; who computes what, and the loops; extents of the run
     matrices            what the variants with ldmatrix and stmatrix share
     boxes, stretches    how a tile is boxes of an array, or stretches of bytes
+    mma_layouts         the layouts of operands that reports propose
     cells, tmem_copies, tmem_sources
                         what those with tensor memory share
     smem_descriptors    where the tensor cores find matrices in shared memory

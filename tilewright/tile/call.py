@@ -14,7 +14,6 @@ from tilewright.ir.widths import has_wide_strides, widened
 from tilewright.layout import ComposeLayout, Layout, SwizzleLayout, TileLayout
 from tilewright.primitives import PRIMITIVES, Mismatch, Operand, Primitive
 from tilewright.primitives.copy import CLIP
-from tilewright.primitives.shapes import broadcasting
 from tilewright.records import replace
 from tilewright.tile.walks import digits_of
 
@@ -105,9 +104,18 @@ def side_of(region: Region, facts: RangeFacts) -> Side:
         allowed = f"; needed: {error.allowed}" if error.allowed else ""
         return replace(side, problem=f"{region.buffer.name}: {error.what}{allowed}")
     if isinstance(layout, ComposeLayout):
-        return replace(side, tile=layout.tile, swizzle=layout.swizzle if layout.swizzle.swizzle_len else None)
+        swizzle = layout.swizzle if layout.swizzle.swizzle_len else None
+        return replace(side, tile=_in_numbers(layout.tile, facts), swizzle=swizzle)
     assert isinstance(layout, TileLayout)
-    return replace(side, tile=layout)
+    return replace(side, tile=_in_numbers(layout, facts))
+
+
+def _in_numbers(layout: TileLayout, facts: RangeFacts) -> TileLayout:
+    """The layout with numbers for those extents that the facts know."""
+    if all(isinstance(it.extent, int) for it in layout.shard):
+        return layout
+    shard = [replace(it, extent=facts.simplify(it.extent)) for it in layout.shard]
+    return TileLayout.from_iters(shard, layout.replica, layout.offset)
 
 
 def _start(buffer: Buffer, start: Value, facts: RangeFacts) -> Value:
@@ -205,6 +213,11 @@ class TileCall:
         """This call with one side exchanged."""
         return replace(self, sides={name: new if side is old else side for name, side in self.sides.items()})
 
+    def with_buffer(self, side: Side, **fields: object) -> TileCall:
+        """This call with other fields of the buffer that a side is a region of."""
+        buffer = replace(side.buffer, **fields)
+        return self.with_side(side, side_of(Region(buffer, side.region.box), self.facts))
+
     def invalid(self, why: Mismatch) -> DispatchError:
         """The error for a call that no variant could take."""
         return DispatchError(
@@ -232,7 +245,7 @@ def checked(call: TileCall) -> TileCall:
         changed = {name: replace(side, extents=shapes[name]) for name, side in call.sides.items()
                    if not same(side.extents, shapes[name])}  # fmt: skip
         call = replace(call, sides={**call.sides, **changed}) if changed else call
-    return _clipped(call) if row.shapes in (None, broadcasting) else call
+    return _clipped(call) if row.by_element else call
 
 
 def without_clip(call: TileCall) -> TileCall:

@@ -17,9 +17,10 @@ __all__ = [
     "between",
     "between_in_order",
     "bits_only",
+    "by_several",
     "constant_extents",
     "element_bits",
-    "from_shared_out_registers",
+    "from_registers",
     "kept_inside",
     "one_place_each",
     "one_way_keywords",
@@ -101,6 +102,11 @@ def whole_warps(call: TileCall) -> str | None:
     return f"a {call.scope.kind} has {call.scope.lanes} of the 32 lanes that must execute the instruction together"
 
 
+@condition("several threads execute the call together")
+def by_several(call: TileCall) -> str | None:
+    return "a thread alone holds all that it needs" if call.scope.kind == "thread" else None
+
+
 @condition("all extents are numbers")
 def constant_extents(call: TileCall) -> str | None:
     for side in call.tiles:
@@ -167,9 +173,7 @@ def registers_inside(call: TileCall) -> str | None:
     return None
 
 
-@condition("the source is in registers that threads share")
-def from_shared_out_registers(call: TileCall) -> str | None:
+@condition("the source is in registers")
+def from_registers(call: TileCall) -> str | None:
     src = call["src"]
-    if src.space != "local":
-        return f"{src.name} is in {src.space} memory"
-    return "a thread alone needs no scratch memory" if call.scope.kind == "thread" else None
+    return None if src.space == "local" else f"{src.name} is in {src.space} memory"

@@ -15,7 +15,7 @@ from tilewright.primitives.reduce import axes_of
 from tilewright.records import replace
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.conditions import constant_extents, from_shared_out_registers, kept_inside
+from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside
 from tilewright.tile.dispatch import Chosen, Decline, variant
 from tilewright.tile.inner import Registers, inner_call, planned
 from tilewright.tile.owners import owners
@@ -42,7 +42,7 @@ class PaddedReduction:
     *OPERATIONS,
     priority=11,
     keywords=("axes", "accum", "nan", "thread_reduce"),
-    when=[from_shared_out_registers, constant_extents, kept_inside],
+    when=[from_registers, by_several, constant_extents, kept_inside],
 )
 def padded(call: TileCall) -> PaddedReduction:
     """Lanes that have less than others, or nothing, count neutral elements, so that all join by shuffles."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tilewright.ir import const_value
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.conditions import constant_extents, from_shared_out_registers, kept_inside
+from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside
 from tilewright.tile.dispatch import Chosen, variant
 from tilewright.tile.inner import Staging, inner_call, planned, staging
 from tilewright.tile.reductions import OPERATIONS
@@ -32,7 +32,7 @@ class StagedReduction:
     *OPERATIONS,
     priority=5,
     keywords=("axes", "accum", "nan", "thread_reduce"),
-    when=[from_shared_out_registers, constant_extents, kept_inside],
+    when=[from_registers, by_several, constant_extents, kept_inside],
 )
 def staged(call: TileCall) -> StagedReduction:
     """The elements go to shared memory, and are reduced from there."""
