@@ -15,7 +15,7 @@ from tilewright.isa.fma import sum_to_odd
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Form, instruction, reads
 
-__all__: list[str] = []
+__all__ = ["SINGLE"]
 
 SOURCE = 'CUDA Math API, "Single Precision Intrinsics"'
 MODES = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}  # PTX's word, CUDA's
@@ -72,6 +72,29 @@ def _fused(a: Lanes, b: Lanes, c: Lanes, rounding: str) -> Lanes:
     return _directed(wide, rounding)
 
 
+def _root(a: Lanes, rounding: str) -> Lanes:
+    """The square of a root in float64 tells on which side the exact one lies."""
+    x = a.astype(np.float64)
+    near = np.sqrt(a)
+    rest = x - near.astype(np.float64) ** 2  # 48 bits
+    lower = np.where(rest < 0, np.nextafter(near, np.float32(0)), near)
+    upper = np.where(rest > 0, np.nextafter(near, np.float32(np.inf)), near)
+    chosen = {"rn": near, "rz": lower, "rm": lower, "rp": upper}[rounding]
+    return np.where((a > 0) & np.isfinite(a), chosen, near)
+
+
+SINGLE: dict[str, Callable[..., Lanes]] = {
+    "add": _sum,
+    "sub": lambda a, b, rounding: _sum(a, -b, rounding),
+    "mul": _product,
+    "div": _quotient,
+    "fma": _fused,
+    "rcp": lambda a, rounding: _quotient(np.ones_like(a), a, rounding),
+    "sqrt": _root,
+}
+"""Operations of float32 by their names, each with a rounding."""
+
+
 def _row(name: str, params: tuple[str, ...], stem: str, execute: Callable[..., Lanes], doc: str) -> None:
     instruction(
         f"rounded_{name}",
@@ -94,8 +117,6 @@ def _row(name: str, params: tuple[str, ...], stem: str, execute: Callable[..., L
     )
 
 
-_row("add", ("a", "b"), "__fadd", _sum, "The sum")
-_row("sub", ("a", "b"), "__fsub", lambda a, b, rounding: _sum(a, -b, rounding), "The difference")
-_row("mul", ("a", "b"), "__fmul", _product, "The product")
-_row("div", ("a", "b"), "__fdiv", _quotient, "The quotient")
-_row("fma", ("a", "b", "c"), "__fmaf", _fused, "The value of a * b + c")
+for _name, _doc in (("add", "The sum"), ("sub", "The difference"), ("mul", "The product"), ("div", "The quotient")):
+    _row(_name, ("a", "b"), f"__f{_name}", SINGLE[_name], _doc)
+_row("fma", ("a", "b", "c"), "__fmaf", SINGLE["fma"], "The value of a * b + c")
