@@ -40,6 +40,7 @@ _ROOMS = (
     "layout",
     "lower",
     "primitives",
+    "ptx",
     "public",
     "sim",
     "tile",

@@ -15,7 +15,8 @@ from tilewright import kernels
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what torch warns of is its own affair
 
 KINDS = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
-SHAPES = ((1, 1), (7, 5), (33, 64), (5, 257), (130, 1024), (3, 4095), (9, 8192), (4, 16384), (2, 32768), (2, 70001))
+SHAPES = ((1, 1), (7, 5), (33, 64), (5, 257), (130, 1024), (3, 4095), (9, 8192), (4, 16384), (2, 32768), (2, 70001),
+          (3, 131072), (2, 262144), (2, 262145))  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +99,13 @@ def test_kernels_are_compiled_and_captured(torch: Any) -> None:
     x.copy_(torch.randn_like(x))
     graph.replay()
     assert torch.allclose(y, x.softmax(-1), atol=1e-6)
+
+
+def test_the_first_call_of_a_kernel_may_be_compiled(torch: Any) -> None:
+    """Nobody has registered its operator with torch then."""
+    x = torch.randn(300, 512, device="cuda")
+    y = torch.compile(lambda x: kernels.column_sum(x) * 2, fullgraph=True)(x)
+    assert torch.allclose(y, x.double().sum(0).float() * 2, atol=1e-3)
 
 
 def test_quantized_rows_and_sums(torch: Any) -> None:

@@ -13,12 +13,16 @@ from tilewright.cuda.nvrtc import architectures, assemble
 from tilewright.errors import InstructionError, ToolError
 from tilewright.isa.table import Bound
 
+FORMS = tuple(every_form())
+EXISTING = {arch: tuple(bound for bound in FORMS if bound.form.arch.admits(isa.arch(arch))) for arch in isa.ARCHS}
+# Of architectures with the same forms the first is tested each time, the others in the long run.
+FIRST = {tuple(map(id, existing)): arch for arch, existing in reversed(EXISTING.items())}
+MARKED = [pytest.param(arch, marks=[] if arch in FIRST.values() else [pytest.mark.long]) for arch in isa.ARCHS]
 
-@pytest.mark.parametrize("arch", isa.ARCHS)
+
+@pytest.mark.parametrize("arch", MARKED)
 def test_every_form_assembles_where_it_exists(arch: str) -> None:
-    existing = [bound for bound in every_form() if bound.form.arch.admits(isa.arch(arch))]
-
-    assert assemble(translation_unit(existing), arch).cubin
+    assert assemble(translation_unit(EXISTING[arch]), arch).cubin
 
 
 def str_of(value: Bound | str) -> str:
@@ -30,7 +34,7 @@ def str_of(value: Bound | str) -> str:
 def gated() -> Iterator[tuple[Bound, str]]:
     """Each PTX form that some architecture lacks, with the last one before its first, and the last one of all."""
     seen: set[int] = set()
-    for bound in every_form():
+    for bound in FORMS:
         form = bound.form
         lacking = [arch for arch in isa.ARCHS.values() if not form.arch.admits(arch)]
         if lacking and id(form) not in seen and (form.language == "ptx" or form.helper):

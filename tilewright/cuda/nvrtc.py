@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from tilewright.errors import TargetError, ToolError, choices
 from tilewright.isa import ARCHS
 
-__all__ = ["Assembly", "Resources", "architectures", "assemble", "sass", "version"]
+__all__ = ["Assembly", "Resources", "architectures", "assemble", "compiled_ptx", "sass", "version"]
 
 _INSTALL = "pip install 'tilewright[cuda]'"
 _FILE = "kernel.cu"  # what NVRTC calls the text in its messages
@@ -29,6 +31,8 @@ _OPTIONS = (
     "--minimal",  # without textures and the runtime's own types, which no kernel here uses: a sixth of the time
     "--ptxas-options=-v",  # puts each kernel's resources into the log
 )
+
+FAST_MATH = ("--fmad=true", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
 
 _FIGURES = "Compiling entry function"  # what ptxas says first
 
@@ -80,7 +84,8 @@ class Assembly:
 def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[str, ...] = ()) -> Assembly:
     """Assemble CUDA text for ``arch`` (``"sm_90a"``); the machine needs neither a GPU nor a CUDA toolkit.
 
-    A multiplication and an addition stay two roundings unless ``fast_math`` allows their contraction.
+    A multiplication and an addition stay two roundings unless ``fast_math`` allows their contraction; it also takes
+    subnormal numbers for zeros, and quotients and roots that are off by a few units in the last place.
 
     Raises ToolError with the offending lines where NVRTC or ptxas refuses the text, and where NVRTC is not installed;
     TargetError for an architecture that this NVRTC does not know.
@@ -89,8 +94,8 @@ def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[
         raise TargetError(
             f"{version()} has no architecture {arch!r}", given=arch, allowed=choices(arch, architectures())
         )
-    contraction = f"--fmad={'true' if fast_math else 'false'}"
-    flags = [f"--gpu-architecture={arch}", contraction, *_OPTIONS, *options]
+    arithmetic = FAST_MATH if fast_math else ("--fmad=false",)
+    flags = [f"--gpu-architecture={arch}", *arithmetic, *_OPTIONS, *options]
     made = _compiled(source, arch, flags)
     if _FIGURES not in made.log and "__global__" in source:  # of NVRTC's own cache, which keeps no log
         with suppress(ToolError):  # an NVRTC that does not know the option
@@ -111,6 +116,31 @@ def _compiled(source: str, arch: str, flags: list[str]) -> Assembly:
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise _refusal(source, arch, log, ptx)
         return Assembly(arch, _read(program, "CUBIN"), ptx, log)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def compiled_ptx(
+    source: str, file: str, options: Sequence[str], headers: Mapping[str, str], names: Sequence[str]
+) -> dict[str, Any]:
+    """PTX of a text that others wrote, with headers in memory.
+
+    names: name expressions of what the PTX must have, instances of templates among them. Gives ``ptx`` (empty where the
+    text is refused), the ``log``, and ``names``: the symbol of each name expression.
+    """
+    nvrtc = _nvrtc()
+    texts, called = [text.encode() for text in headers.values()], [name.encode() for name in headers]
+    status, program = nvrtc.nvrtcCreateProgram(source.encode(), file.encode(), len(texts), texts, called)
+    _expect_success(status)
+    try:
+        for name in names:
+            _expect_success(nvrtc.nvrtcAddNameExpression(program, name.encode())[0])
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        log = _read(program, "ProgramLog").decode(errors="replace").replace("\0", "").strip()
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            return {"ptx": "", "log": log, "names": {}}
+        lowered = {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in names}
+        return {"ptx": _read(program, "PTX").decode().rstrip("\0"), "log": log, "names": lowered}
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

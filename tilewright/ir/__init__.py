@@ -3,6 +3,7 @@
 from tilewright.ir.buffer import *  # noqa: F403  # the room's public names are its modules' __all__
 from tilewright.ir.build import *  # noqa: F403
 from tilewright.ir.expr import *  # noqa: F403
+from tilewright.ir.graph import *  # noqa: F403
 from tilewright.ir.indices import *  # noqa: F403
 from tilewright.ir.placement import *  # noqa: F403
 from tilewright.ir.special import *  # noqa: F403

@@ -9,10 +9,12 @@ from tilewright.errors import Span
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import Argument, Expr, Load, Node, Value, Var
 from tilewright.ir.tensor_map import MapOf
-from tilewright.primitives import PRIMITIVES, operand_names
+from tilewright.primitives import PRIMITIVES, Role, operand_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tilewright.ir.graph import Graph
 
 __all__ = [
     "AllocBuffer",
@@ -141,12 +143,17 @@ class TileCall(Node):
         return operand_names(self.primitive)
 
     @property
+    def tiles(self) -> tuple[tuple[Region, Role], ...]:
+        """The operands that are regions, with their roles."""
+        row = PRIMITIVES.get(self.primitive)
+        roles = [operand.role for operand in row.operands] if row is not None else [Role("out", written=True)]
+        pairs = zip(self.args, roles, strict=False)
+        return tuple((part, role) for part, role in pairs if isinstance(part, Region))
+
+    @property
     def written(self) -> tuple[Region, ...]:
         """The regions that the call stores to."""
-        row = PRIMITIVES.get(self.primitive)
-        roles = [operand.role.written for operand in row.operands] if row is not None else [True]
-        pairs = zip(self.args, roles, strict=False)
-        return tuple(part for part, written in pairs if written and isinstance(part, Region))
+        return tuple(region for region, role in self.tiles if role.written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +265,7 @@ class Kernel:
     stage: "tile" as authored, "lowered" once every access is an offset into flat storage; ``launch`` is set then.
     maps: the tensor maps among ``buffers``; those that the kernel makes of its arguments are passed after ``params``.
     authored: the buffers of the tile stage, so that a report can give logical coordinates.
+    graph: the code of a kernel that somebody else has compiled; ``body`` then only declares (`tilewright.ir.graph`).
     """
 
     name: str
@@ -270,6 +278,7 @@ class Kernel:
     attrs: tuple[tuple[str, Argument], ...] = ()
     authored: tuple[Buffer, ...] = field(default=(), compare=False, repr=False)
     maps: tuple[MapOf, ...] = ()
+    graph: Graph | None = None
     at: Span | None = _at()
 
     def attr(self, key: str, default: Argument = None) -> Argument:

@@ -4,13 +4,15 @@
 
     y = kernels.softmax(x)  # on the GPU of x; of NumPy on the simulator
 
-Read `rows` (how rows are dealt out to threads), `softmax` (the smallest kernel with a gradient), then any other;
-`operators` makes a kernel known to torch, `arrays` knows the arrays of the libraries.
+Read `rows` (how rows are dealt out to threads), `softmax` (the smallest kernel with a gradient), `online` (which it
+shares with cross entropy), then any other; `operators` makes a kernel known to torch, `arrays` knows the arrays of the
+libraries.
 """
 
 from tilewright.kernels.add_rms_norm import add_rms_norm
 from tilewright.kernels.cross_entropy import cross_entropy
 from tilewright.kernels.layer_norm import layer_norm
+from tilewright.kernels.matmul import matmul
 from tilewright.kernels.quantize import quantize
 from tilewright.kernels.rms_norm import rms_norm
 from tilewright.kernels.silu_mul import silu_mul
@@ -23,6 +25,7 @@ __all__ = [
     "column_sum",
     "cross_entropy",
     "layer_norm",
+    "matmul",
     "quantize",
     "rms_norm",
     "row_argmax",

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
-
 import tilewright as tw
 from tilewright.kernels.arrays import INTEGERS, Array, contiguous, expect, kind_of, like, matrix
+from tilewright.kernels.online import Exponents, exponents, powers
 from tilewright.kernels.operators import Arrays, Operator
 from tilewright.kernels.rows import Rows, dealt
-from tilewright.lang import T, Tx
+from tilewright.lang import T
 
 __all__ = ["cross_entropy"]
-
-LOWEST = float(np.finfo(np.float32).min)
 
 
 @cache
 def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
     """loss = log(sum(exp(x - max(x)))) + max(x) - x[target]"""
-    scope, nothing = rows.scope, -T.infinity(kind)
+    scope = rows.scope
 
     @T.prim_func
     def cross_entropy(x: T.handle, target: T.handle, loss: T.handle):
@@ -29,29 +26,18 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
         Target = rows.numbers(target, m, target_kind)
         Loss = rows.numbers(loss, m, "float32")
         row = rows.first(rows.ctas(m), n)
-        read, tile, out = rows.tile(kind), rows.tile(), rows.each()
-        most, total = rows.own(), rows.own()
-        row_most, row_total, wanted = rows.each(), rows.each(), rows.each(target_kind)
-        own_most, own_total = most.local(), total.local()
+        tiles = T.meta_var(Exponents(rows, kind))
+        wanted, out = rows.each(target_kind), rows.each()
         if row < m:
             scope.copy(wanted, Target[rows.at(row)], fill=-1)
             at: T.let = wanted.local()[0]
-            own_most[0], own_total[0] = LOWEST, 0.0
-            for p in rows.parts(n):
-                scope.copy(read, X[rows.at(row), rows.columns(p)], fill=nothing)
-                before: T.let = own_most[0]
-                Tx.max(own_most, read.local(), nan="number", accum=True)  # a NaN comes back in the sum
-                scope.exp(tile, read, bias=-own_most[0])
-                own_total[0] = own_total[0] * T.exp(before - own_most[0])
-                Tx.sum(own_total, tile.local(), accum=True)
-            scope.max(row_most, most)
-            own_total[0] = own_total[0] * T.exp(own_most[0] - row_most.local()[0])
-            scope.sum(row_total, total)
+            exponents(rows, tiles, X, row, n)
             out.local()[0] = 0.0
             if (at >= 0) & (at < n):
                 mine: T.let = T.cast(X[rows.mine(row), T.cast(at, "int32")], "float32")
-                out.local()[0] = T.log(row_total.local()[0]) + row_most.local()[0] - mine
-            scope.copy(Loss[rows.at(row)], out, clip=True)
+                out.local()[0] = T.log(tiles.row_total.local()[0]) + tiles.row_most.local()[0] - mine
+            if rows.speaks:
+                scope.copy(Loss[rows.at(row)], out, clip=True)
 
     return tw.compile(cross_entropy, fast_math=True)
 
@@ -59,7 +45,7 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
 @cache
 def backward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
     """dx = (exp(x - max(x)) / sum(exp(x - max(x))) - (column == target)) * dloss"""
-    scope, nothing = rows.scope, -T.infinity(kind)
+    scope = rows.scope
 
     @T.prim_func
     def cross_entropy_backward(x: T.handle, target: T.handle, dloss: T.handle, dx: T.handle):
@@ -69,34 +55,20 @@ def backward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
         Target = rows.numbers(target, m, target_kind)
         DLoss = rows.numbers(dloss, m, "float32")
         row = rows.first(rows.ctas(m), n)
-        read, tile, arrived = rows.tile(kind), rows.tile(), rows.each()
-        most, total = rows.own(), rows.own()
-        row_most, row_total, wanted = rows.each(), rows.each(), rows.each(target_kind)
-        own_most, own_total = most.local(), total.local()
+        tiles = T.meta_var(Exponents(rows, kind))
+        wanted, arrived = rows.each(target_kind), rows.each()
         if row < m:
             scope.copy(wanted, Target[rows.at(row)], fill=-1)
             scope.copy(arrived, DLoss[rows.at(row)], fill=0)
             at: T.let = T.cast(wanted.local()[0], "int32")
-            own_most[0], own_total[0] = LOWEST, 0.0
-            for p in rows.parts(n):
-                scope.copy(read, X[rows.at(row), rows.columns(p)], fill=nothing)
-                before: T.let = own_most[0]
-                Tx.max(own_most, read.local(), nan="number", accum=True)
-                scope.exp(tile, read, bias=-own_most[0])
-                own_total[0] = own_total[0] * T.exp(before - own_most[0])
-                Tx.sum(own_total, tile.local(), accum=True)
-            scope.max(row_most, most)
-            own_total[0] = own_total[0] * T.exp(own_most[0] - row_most.local()[0])
-            scope.sum(row_total, total)
+            exponents(rows, tiles, X, row, n)
             slope: T.let = T.select((at >= 0) & (at < n), arrived.local()[0], 0.0)
-            scale: T.let = T.exp(own_most[0] - row_most.local()[0]) / row_total.local()[0]
+            scale: T.let = tiles.scale()
             for p in rows.parts(n):
-                if rows.long:
-                    scope.copy(read, X[rows.at(row), rows.columns(p)], fill=nothing)
-                scope.exp(tile, read, bias=-own_most[0])
-                scope.mul(tile, tile, scale)
-                scope.sub(tile, tile, lambda i, j: T.select(p * rows.part + j == at, 1.0, 0.0))  # noqa: B023  # parsed here
-                scope.mul(DX[rows.at(row), rows.columns(p)], tile, slope)
+                powers(rows, tiles, X, row, p)
+                scope.mul(tiles.tile, tiles.tile, scale)
+                scope.sub(tiles.tile, tiles.tile, lambda i, j: T.select(p * rows.part + j == at, 1.0, 0.0))  # noqa: B023  # parsed here
+                scope.mul(DX[rows.at(row), rows.columns(p)], tiles.tile, slope)
 
     return tw.compile(cross_entropy_backward, fast_math=True)
 
@@ -109,7 +81,7 @@ def outputs(x: Array, target: Array) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, target = matrix(args[0]), contiguous(args[1]).reshape(-1)
-    forward(dealt(x), kind_of(x), kind_of(target))(x, target, results[0].reshape(-1))
+    forward(dealt(x, clusters=True), kind_of(x), kind_of(target))(x, target, results[0].reshape(-1))
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

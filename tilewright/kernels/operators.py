@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from tilewright import host
@@ -18,6 +17,8 @@ from tilewright.kernels.arrays import Array
 __all__ = ["Operator"]
 
 Arrays = tuple[Array, ...]
+OPERATORS: dict[str, Operator] = {}
+REGISTERED: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -33,32 +34,28 @@ class Operator:
     run: Callable[[Arrays, Arrays], None]
     gradient: Callable[[Arrays, Arrays, Arrays], Arrays] | None = None
 
+    def __post_init__(self) -> None:
+        OPERATORS[self.name] = self
+
     def __call__(self, *args: Any) -> Any:
         torch = sys.modules.get("torch")
         if torch is not None and any(isinstance(value, torch.Tensor) for value in args):
-            return self.in_torch(*args)
+            register(self.name)
+            return getattr(torch.ops.tilewright, self.name).default(*args)
         return self.direct(*args)
 
     def direct(self, *args: Any) -> Any:
-        """What the operator does, whatever the library."""
+        """What the operator does, whatever the library; sums of no elements are 0."""
         made = self.outputs(*args)
         devices = {host.device_of(value) for value in args if host.is_array(value)}
         if len(devices) > 1:
             raise host.different_devices(self.name, devices)
         if all(value.shape and 0 not in value.shape for value in args if host.is_array(value)):
             self.run(made, args)
+        else:
+            for result in made:
+                result[...] = 0
         return made if len(made) > 1 else made[0]
-
-    @cached_property
-    def in_torch(self) -> Any:
-        """The operator of torch, registered once. `Any`: torch's own type."""
-        import torch
-
-        found = torch.library.custom_op(f"tilewright::{self.name}", self.direct, mutates_args=(), schema=self.schema)
-        found.register_fake(self.shapes)
-        if self.gradient is not None:
-            found.register_autograd(self.backward, setup_context=keep)
-        return found
 
     def shapes(self, *args: Any) -> Any:
         """The results without their data."""
@@ -78,3 +75,22 @@ def keep(ctx: Any, inputs: Arrays, output: Any) -> None:
     tensors = tuple(value for value in inputs if hasattr(value, "data_ptr"))
     ctx.args = tuple(ctx if hasattr(value, "data_ptr") else value for value in inputs)  # ctx: its place among the saved
     ctx.save_for_backward(*tensors, *(output if isinstance(output, tuple) else (output,)))
+
+
+def register(name: str) -> bool:
+    """Register an operator with torch, the first time. Torch may be imported after this file, or not at all."""
+    if name not in REGISTERED:
+        import torch
+
+        this = OPERATORS[name]
+        found = torch.library.custom_op(f"tilewright::{name}", this.direct, mutates_args=(), schema=this.schema)
+        found.register_fake(this.shapes)
+        if this.gradient is not None:
+            found.register_autograd(this.backward, setup_context=keep)
+        REGISTERED.add(name)
+    return True
+
+
+# What `torch.compiler.assume_constant_result` does: torch.compile, which cannot trace a registration, then calls the
+# function while it traces the caller. The mark is set by hand because torch may not be there.
+register._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch's name

@@ -1,30 +1,27 @@
 """softmax: each row to positive numbers that sum to one.
 
-Each thread takes the largest of the elements that it holds and sums their exponentials; the row's threads then agree on
-the maximum and the sum. A row that stays in registers is read once, a longer one twice.
+The maximum and the sum are found in one pass (`online.py`). A row that stays in registers is read once, a longer one
+twice.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
-
 import tilewright as tw
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
+from tilewright.kernels.online import Exponents, exponents, powers
 from tilewright.kernels.operators import Arrays, Operator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
 __all__ = ["softmax"]
 
-LOWEST = float(np.finfo(np.float32).min)
-
 
 @cache
 def forward(rows: Rows, kind: str) -> tw.Executable:
     """y = exp(x - max(x)) / sum(exp(x - max(x)))"""
-    scope, nothing = rows.scope, -T.infinity(kind)
+    scope = rows.scope
 
     @T.prim_func
     def softmax(x: T.handle, y: T.handle):
@@ -32,28 +29,13 @@ def forward(rows: Rows, kind: str) -> tw.Executable:
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Y = rows.matrix(y, (m, n), kind, y_pitch)
         row = rows.first(rows.ctas(m), n)
-        read, tile = rows.tile(kind), rows.tile()
-        most, total = rows.own(), rows.own()
-        row_most, row_total = rows.each(), rows.each()
-        own_most, own_total = most.local(), total.local()
+        tiles = T.meta_var(Exponents(rows, kind))
         if row < m:
-            own_most[0], own_total[0] = LOWEST, 0.0
+            exponents(rows, tiles, X, row, n)
+            scale: T.let = tiles.scale()
             for p in rows.parts(n):
-                scope.copy(read, X[rows.at(row), rows.columns(p)], fill=nothing)
-                before: T.let = own_most[0]
-                Tx.max(own_most, read.local(), nan="number", accum=True)  # a NaN comes back in the sum
-                scope.exp(tile, read, bias=-own_most[0])
-                own_total[0] = own_total[0] * T.exp(before - own_most[0])
-                Tx.sum(own_total, tile.local(), accum=True)
-            scope.max(row_most, most)
-            own_total[0] = own_total[0] * T.exp(own_most[0] - row_most.local()[0])
-            scope.sum(row_total, total)
-            scale: T.let = T.exp(own_most[0] - row_most.local()[0]) / row_total.local()[0]
-            for p in rows.parts(n):
-                if rows.long:
-                    scope.copy(read, X[rows.at(row), rows.columns(p)], fill=nothing)
-                scope.exp(tile, read, bias=-own_most[0])  # again: elements take fewer registers than powers
-                scope.mul(Y[rows.at(row), rows.columns(p)], tile, scale)
+                powers(rows, tiles, X, row, p)
+                scope.mul(Y[rows.at(row), rows.columns(p)], tiles.tile, scale)
 
     return tw.compile(softmax, fast_math=True)
 
@@ -97,7 +79,7 @@ def outputs(x: Array) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, y = matrix(args[0]), matrix(results[0])
-    forward(dealt(x, y), kind_of(x))(x, y)
+    forward(dealt(x, y, clusters=True), kind_of(x))(x, y)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

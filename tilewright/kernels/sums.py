@@ -86,14 +86,14 @@ def places(vector: int, kind: str, whole: bool) -> tw.Executable:
 
 
 def run_columns(results: Arrays, args: Arrays) -> None:
-    (x, kind), (y,) = args, results
+    x, (y,) = matrix(args[0]), results
     m, n = x.shape
     found, k = x, -(-m // TALL)
     if k > 1:
         found = like(x, (k, n), "float32")
         columns(common_vector([x]), kind_of(x), "float32", n % common_vector([x]) == 0)(x, found)
     vector = common_vector([found])
-    columns(vector, kind_of(found), kind, n % vector == 0)(found, y.reshape(1, n))
+    columns(vector, kind_of(found), kind_of(y), n % vector == 0)(found, y.reshape(1, n))
 
 
 def run_lines(results: Arrays, args: Arrays) -> None:
@@ -107,9 +107,9 @@ def run_places(results: Arrays, args: Arrays) -> None:
     places(vector, kind_of(x), x.shape[-1] % vector == 0)(x, results[0].reshape(-1))
 
 
-def column_outputs(x: Array, kind: str) -> Arrays:
+def column_outputs(x: Array, kind: str | None) -> Arrays:
     expect("x", x)
-    return (like(x, x.shape[1:], kind),)
+    return (like(x, x.shape[-1:], kind),)
 
 
 def row_outputs(x: Array) -> Arrays:
@@ -122,14 +122,14 @@ def place_outputs(x: Array) -> Arrays:
     return (like(x, x.shape[:-1], "int32"),)
 
 
-COLUMNS = Operator("column_sum", "(Tensor x, str dtype) -> Tensor", column_outputs, run_columns)
+COLUMNS = Operator("column_sum", "(Tensor x, str? dtype) -> Tensor", column_outputs, run_columns)
 ROWS = Operator("row_sum", "(Tensor x) -> Tensor", row_outputs, run_lines)
 PLACES = Operator("row_argmax", "(Tensor x) -> Tensor", place_outputs, run_places)
 
 
 def column_sum(x: Array, dtype: str | None = None) -> Array:
     """The sum of each column of a matrix, added up in float32, as an array of ``dtype``; left out, that of x."""
-    return COLUMNS(matrix(x), dtype or kind_of(x))
+    return COLUMNS(x, dtype)
 
 
 def row_sum(x: Array) -> Array:

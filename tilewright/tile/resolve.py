@@ -12,11 +12,12 @@ from tilewright.ir.debts import owing
 from tilewright.ir.ranges import RangeFacts
 from tilewright.primitives import PRIMITIVES
 from tilewright.tile.builder import Builder, Names, Preparations
-from tilewright.tile.call import TileCall, call_name, checked, side_of
+from tilewright.tile.call import TileCall, call_name, checked, side_of, without_clip
 from tilewright.tile.dispatch import check_keywords, choose
 from tilewright.tile.meeting import MeetingPlaces
 from tilewright.tile.report import Entry, Report, entry_of
 from tilewright.tile.scope import ControlFlow, Reach
+from tilewright.tile.variables import with_variables
 
 if TYPE_CHECKING:
     from tilewright.isa import Arch
@@ -32,6 +33,7 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
     collective that control flow deprives of its threads.
     """
     target = isa.arch(arch) if isinstance(arch, str) else arch
+    kernel = with_variables(kernel)
     if not any(isinstance(stmt, ir.TileCall) for stmt in ir.statements(kernel.body)):
         return kernel, Report()
     resolver = _Resolver(kernel, target)
@@ -130,4 +132,6 @@ class _Resolver:
         sides = {key: side_of(part, facts) for key, part in operands.items() if isinstance(part, Region)}
         scalars = {key: part for key, part in operands.items() if not isinstance(part, Region)}
         scope = self.control.scope(stmt.scope, reach, name)
-        return checked(TileCall(stmt, sides, scope, self.arch, facts, stmt.config, self.arguments, scalars))
+        return without_clip(
+            checked(TileCall(stmt, sides, scope, self.arch, facts, stmt.config, self.arguments, scalars))
+        )

@@ -20,9 +20,9 @@ from tilewright.ir import (
     Expr,
     Kernel,
     Load,
+    code_of,
     const_value,
     expressions,
-    statements,
 )
 from tilewright.isa import bind
 from tilewright.sim.machine.memory import UNITS
@@ -71,7 +71,7 @@ class Places:
             self._overlap(group)
         units = _units(kernel)
         local = 0
-        for stmt in statements(kernel.body):
+        for stmt in code_of(kernel):
             if not isinstance(stmt, AllocBuffer):
                 continue
             name, nbytes = stmt.buffer.name, storage_bytes(stmt.buffer)
@@ -141,7 +141,7 @@ def _units(kernel: Kernel) -> dict[str, int]:
     """For each local buffer how many bytes are kept together: its elements', or those of the widest plain copy."""
     units: dict[str, int] = {}
     views: dict[str, str] = {}
-    for stmt in statements(kernel.body):
+    for stmt in code_of(kernel):
         if isinstance(stmt, DeclBuffer) and isinstance(stmt.buffer.data, AddressOf):
             views[stmt.buffer.name] = stmt.buffer.data.buffer.name
         for expr in expressions(stmt):

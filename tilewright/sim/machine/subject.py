@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Call, Kernel, Launch, expressions, statements
+from tilewright.ir import Call, Kernel, Launch, code_of, expressions
 from tilewright.isa import Fence, ProxyFence, bind
 from tilewright.sim.machine.places import Place, Places
 
@@ -38,7 +38,7 @@ class Subject:
         self.tallies: list[str] = []
         self.thread_parts: dict[tuple[int, int, int], dict[int, Part]] = {}
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
-        calls = (expr for stmt in statements(kernel.body) for expr in expressions(stmt) if isinstance(expr, Call))
+        calls = (expr for stmt in code_of(kernel) for expr in expressions(stmt) if isinstance(expr, Call))
         bounds = list(map(bind, calls))
         self.operations = [bound for bound in bounds if bound.form.asynchronous]
         fences = (bound.form.fence for bound in bounds)

@@ -42,6 +42,8 @@ def places_of(order: Order, operation: Operation, one: Touched, which: Bools | N
         for mask, address, nbytes in _accesses(operation, part, chosen, most, pitch):
             together = operation.issuers.lanes > 1
             site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, collective=together)
+            if one.combines:  # with others of its kind in any order
+                site.sem, site.scope, site.element = "relaxed", "gpu", one.width
             yield places.access(clocks, site, batch, mask, address)
 
 
@@ -64,11 +66,13 @@ def _memories(order: Order, batch: Batch, one: Touched) -> Iterator[tuple[Place,
 def awaited(order: Order, operations: Operations, waiting: Waiting) -> None:
     """What a thread has waited for counts as its own, from now on; warps remember what they have seen complete."""
     reads = waiting.effect.reads
-    for operation, own, over in operations.awaited(waiting):
-        if operation.issuers.lanes == 1:
-            operations.retire(operation, own, over, reads=reads)
-            for one in operation.reads if reads else operation.touched:
-                _did(order, operation, one, over)
+    alone = [each for each in operations.awaited(waiting) if each[0].issuers.lanes == 1]
+    for operation, own, over in alone:
+        operations.retire(operation, own, over, reads=reads)
+        for one in operation.reads if reads else operation.touched:
+            _did(order, operation, one, over)
+    if not reads:
+        operations.retired((own, over) for _, own, over in alone)
 
 
 def _did(order: Order, operation: Operation, one: Touched, over: Bools) -> None:

@@ -22,7 +22,7 @@ from tilewright.sim.order.channels import arrivals_of
 from tilewright.sim.order.clocks import OFFERED, ORDERED, SEEN, Clocks, Known, Times, told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -300,9 +300,13 @@ class Operations:
             for where in self.units_of(one) if one.space == "shared" else ():
                 for table in tables:
                     table[where] = np.where(table[where] == along(mine[one.issuer], one.at), 0, table[where])
-        if not reads:
-            self._forget([number for number in set(own[over].tolist()) - set(own[~over].tolist())])
-            self.abroad = [each for each in self.abroad if not set(each[1].tolist()).isdisjoint(self.parts)]
+
+    def retired(self, over: Iterable[tuple[Ints, Bools]]) -> None:
+        """These parts of operations, by number and actor, are complete and known: their numbers are free again."""
+        gone = {number for own, now in over for number in set(own[now].tolist()) - set(own[~now].tolist())}
+        if gone:
+            self._forget(sorted(gone))
+            self.abroad = [each for each in self.abroad if not self.parts.keys().isdisjoint(each[1].tolist())]
 
     def units_of(self, one: Touched) -> Iterator[tuple[Ints, Ints]]:
         """Rows and numbers of all units of shared memory that a part of an operation touches, as many at a time as it

@@ -1,0 +1,95 @@
+"""Device code of .cu files: what is the host's goes, lines stay, includes lead nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.cuda.cu_chunks import blanked, chunks, instances, kernels
+from tilewright.cuda.cu_compile import compile_cu
+from tilewright.errors import ToolError
+
+MIXED = r"""#include <vector>
+#include <cstdio>
+#include <cuda_runtime.h>
+#include <stdint.h>
+#include "helper_cuda.h"
+#define N 128
+#define CHECK(x) do { cudaError_t e = x; if (e) { printf("%s", "}"); exit(1); } } while (0)
+static const int M = 4;
+struct Host { std::vector<float> v; };
+struct Pair { float a, b; __device__ float sum() const { return a + b; } };
+namespace mine {
+__device__ inline uint32_t twice(uint32_t x) { return 2 * x; }
+template <typename T, int K> __global__ void scale(T* p, T s) {
+    int i = blockIdx.x * K + threadIdx.x;  // "quotes" in a comment {
+    if (i < N) p[i] = s * p[i] + (T)mine::twice(M);
+}
+}
+extern "C" __global__ void __launch_bounds__(128) plain(int* p) { p[threadIdx.x] = R"(})"[0]; }
+int helper(int x) { return x + 1; }
+int main(int argc, char** argv) {
+    std::vector<float> h(N, 1.0f);
+    float* d;
+    CHECK(cudaMalloc(&d, N * sizeof(float)));
+    mine::scale<float, 128><<<1, 128>>>(d, 2.0f);
+    return 0;
+}
+"""
+
+
+def test_host_functions_are_chunks_without_a_device() -> None:
+    host = [MIXED[one.start : one.stop] for one in chunks(MIXED) if not one.device]
+
+    assert [part.strip().partition("(")[0] for part in host] == ["int helper", "int main"]
+
+
+def test_blanked_text_keeps_its_lines() -> None:
+    pieces = [one for one in chunks(MIXED) if not one.device]
+
+    made = blanked(MIXED, pieces)
+
+    assert made.count("\n") == MIXED.count("\n")
+    assert "cudaMalloc(&d" not in made
+    assert "twice" in made
+
+
+def test_kernels_and_the_instances_that_the_file_launches_are_found() -> None:
+    assert kernels(MIXED) == ["scale", "plain"]
+    assert instances(MIXED) == ["mine::scale<float, 128>"]
+
+
+def test_a_file_with_host_code_compiles_to_the_ptx_of_its_kernels() -> None:
+    made = compile_cu(MIXED, "mixed.cu", "sm_90a", defines={}, include=(), names=())
+
+    assert made.names == {"mine::scale<float, 128>": "_ZN4mine5scaleIfLi128EEEvPT_S1_"}
+    assert ".entry plain(" in made.ptx
+    assert '/mixed.cu"' in made.ptx.rpartition(".file")[2]
+
+
+def test_a_mistake_in_a_kernel_is_told_at_its_line() -> None:
+    with pytest.raises(ToolError, match="NVRTC refuses") as raised:
+        compile_cu("#include <vector>\n__global__ void k(int* p) {\n    *p = nothing;\n}\n", "k.cu", "sm_90a",
+                   defines={}, include=(), names=())  # fmt: skip
+
+    assert raised.value.at is not None
+    assert raised.value.at.line == 3
+    assert "nothing" in str(raised.value.given)
+
+
+@pytest.mark.parametrize("name", ['"/etc/passwd"', "<../secret.h>", "PATH", '"a/../../b.h"'])
+@pytest.mark.parametrize("word", ["include", "include_next"])
+def test_an_include_outside_of_the_folders_is_refused(word: str, name: str) -> None:
+    with pytest.raises(ToolError, match="leads out of the folders"):
+        compile_cu(f"#{word} {name}\n", "k.cu", "sm_90a", defines={}, include=(), names=())
+
+
+def test_headers_of_named_folders_are_included_with_their_own_includes(tmp_path: Path) -> None:
+    (tmp_path / "sizes.h").write_text('#pragma once\n#include "more.h"\n#define N MORE\n')
+    (tmp_path / "more.h").write_text("#define MORE 7\n")
+
+    made = compile_cu('#include "sizes.h"\n__global__ void k(int* p) { *p = N * X; }\n', "k.cu", "sm_90a",
+                      defines={"X": 3}, include=(tmp_path,), names=())  # fmt: skip
+
+    assert ", 21;" in made.ptx

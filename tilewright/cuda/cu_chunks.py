@@ -1,0 +1,133 @@
+"""The device code of a .cu file: its top-level chunks, and which of them a GPU has to do with.
+
+Host functions are blanked, so that every line stays where it was. Nothing is understood of C++ but brackets, strings,
+comments and a few words; what is left over is NVRTC's to judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+__all__ = ["Chunk", "blanked", "chunks", "instances", "kernels"]
+
+_SKIP = re.compile(
+    r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?\*/|R"(?P<tag>[^()\s\\]*)\(.*?\)(?P=tag)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
+    re.DOTALL | re.VERBOSE,
+)
+_MARK = re.compile(r"[{}();]|^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+_DEVICE = re.compile(r"\b__(?:global|device|constant|managed)__\b")
+_KEPT = re.compile(
+    r"^\s*(?:template\s*<.*>\s*)?(?:static\s+|inline\s+)*"
+    r"(?:struct|class|union|enum|typedef|using|constexpr|const|static_assert|concept|asm|alignas)\b",
+    re.DOTALL,
+)
+_SCOPE = re.compile(r"^\s*(?:inline\s+)?(?:namespace\b[^;={}()]*|extern\s*\"C(?:\+\+)?\"\s*)$")
+_TYPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:typedef\s+)?(?:struct|class|union|enum)\b[^()]*$", re.DOTALL)
+_LAUNCH = re.compile(r"\b((?:\w+::)*\w+\s*<[^;<>(){}]*(?:<[^;<>(){}]*>[^;<>(){}]*)*>)\s*<<<")
+_NOT_NAMES = ("__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__attribute__", "__align__", "__block_size__")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A top-level piece of a file. start, stop: where it is. device: does a GPU have to do with it?"""
+
+    start: int
+    stop: int
+    device: bool
+    kernel: bool = False
+
+
+def _without_comments(text: str) -> str:
+    """The text with blanks for comments and quotes for strings, every place where it was."""
+    return _SKIP.sub(lambda found: re.sub(r"[^\n]", " " if found[0][0] == "/" else '"', found[0]), text)
+
+
+def chunks(text: str) -> list[Chunk]:
+    """The pieces of a file in order, those inside of namespaces by themselves; directives for the preprocessor in
+    between belong to none.
+    """
+    splitter = _Splitter(_without_comments(text))
+    for mark in _MARK.finditer(splitter.clean):
+        _MARKS[mark[0].lstrip()[:1]](splitter, mark)
+    return splitter.found
+
+
+class _Splitter:
+    """Goes through a text without comments, bracket by bracket. start: of the piece that it is in."""
+
+    def __init__(self, clean: str) -> None:
+        self.clean = clean
+        self.found: list[Chunk] = []
+        self.start = self.depth = self.parens = 0
+        self.is_body = False  # do the braces around hold the body of a function?
+
+    def directive(self, mark: re.Match[str]) -> None:
+        if not self.depth and not self.parens and not self.clean[self.start : mark.start()].strip():
+            self.start = mark.end()
+
+    def paren(self, mark: re.Match[str]) -> None:
+        self.parens += 1 if mark[0] == "(" else -1
+
+    def opens(self, mark: re.Match[str]) -> None:
+        head = self._head(mark.start())
+        if self.depth == 0 and _SCOPE.match(re.sub(r'"+', '"C"', head)):
+            self.start = mark.end()  # a scope whose pieces stand for themselves
+            return
+        if self.depth == 0:
+            self.is_body = ")" in head and not _TYPE.match(head) and "=" not in head.rsplit(")", 1)[1]
+        self.depth += 1
+
+    def closes(self, mark: re.Match[str]) -> None:
+        if self.depth == 0:
+            self.start = mark.end()  # such a scope ends
+            return
+        self.depth -= 1
+        if self.depth == 0 and self.is_body:
+            self._piece(mark.end())
+
+    def semicolon(self, mark: re.Match[str]) -> None:
+        if not self.depth and not self.parens:
+            self._piece(mark.end())
+
+    def _head(self, stop: int) -> str:
+        """What stands before a bracket, or a whole piece, without directives."""
+        return re.sub(r"^[ \t]*#[^\n]*", "", self.clean[self.start : stop], flags=re.MULTILINE)
+
+    def _piece(self, stop: int) -> None:
+        body = self.clean.find("{", self.start, stop)
+        head = self._head(stop if body < 0 else body)
+        device = bool(_DEVICE.search(head) or _KEPT.match(head))
+        self.found.append(Chunk(self.start, stop, device, "__global__" in head))
+        self.start = stop
+
+
+_MARKS: Mapping[str, Callable[[_Splitter, re.Match[str]], None]] = {
+    "#": _Splitter.directive, "(": _Splitter.paren, ")": _Splitter.paren, "{": _Splitter.opens,
+    "}": _Splitter.closes, ";": _Splitter.semicolon,
+}  # fmt: skip
+
+
+def blanked(text: str, dropped: list[Chunk]) -> str:
+    """The text with blanks in the place of chunks, its lines where they were."""
+    for chunk in dropped:
+        inside = re.sub(r"[^\n]", " ", text[chunk.start : chunk.stop])
+        text = text[: chunk.start] + inside + text[chunk.stop :]
+    return text
+
+
+def kernels(text: str) -> list[str]:
+    """The names of the ``__global__`` functions, as they are written."""
+    found = []
+    for match in re.finditer(r"\b__global__\b([^;{]*)", _without_comments(text)):
+        names = re.findall(r"\b([A-Za-z_]\w*)\s*\(", match[1])
+        named = [name for name in names if name not in _NOT_NAMES]
+        found += named[:1]
+    return list(dict.fromkeys(found))
+
+
+def instances(text: str) -> list[str]:
+    """The instances of templates that the file itself launches: ``k<128>`` of ``k<128><<<...>>>``."""
+    found = (re.sub(r"\s+", " ", match[1]) for match in _LAUNCH.finditer(_without_comments(text)))
+    return list(dict.fromkeys(found))

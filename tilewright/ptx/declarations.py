@@ -1,0 +1,168 @@
+"""What PTX declares: registers, variables, parameters, and the headers of functions.
+
+Source: PTX ISA, "State Spaces, Types, and Variables", "Kernel and Function Directives".
+"""
+
+from __future__ import annotations
+
+import re
+
+from tilewright.errors import KernelError
+from tilewright.ptx.lexer import NAME, Scanner
+from tilewright.ptx.tree import Directive, Function, Prototype, Registers, Variable
+
+__all__ = ["LINKAGES", "SPACES", "TYPES", "header", "prototype", "registers", "variables"]
+
+SPACES = ("global", "const", "shared", "local", "param")
+LINKAGES = ("visible", "weak", "extern", "common")
+TYPES = (
+    *(f"{kind}{bits}" for kind in "bsu" for bits in (8, 16, 32, 64)), "b128", "f16", "f32", "f64", "bf16", "f16x2",
+    "bf16x2", "tf32", "pred",
+)  # fmt: skip
+OPAQUE = ("texref", "samplerref", "surfref")
+
+_TYPE = r"\.(?:" + "|".join(TYPES) + ")"
+
+
+def registers(scan: Scanner, line: int) -> Registers:
+    """What follows ``.reg``."""
+    vector = 1
+    kind = scan.of(rf"\.v[248]|{_TYPE}", "the type of a register")
+    if kind[1] == "v":
+        vector, kind = int(kind[2:]), scan.of(_TYPE, "the type of a register")
+    names: list[tuple[str, int | None]] = []
+    while True:
+        name = scan.name("the name of a register")
+        count = None
+        if scan.accept("<"):
+            count = scan.integer()
+            scan.expect(">")
+        names.append((name, count))
+        if not scan.accept(","):
+            break
+    scan.expect(";")
+    return Registers(kind[1:], tuple(names), vector, line)
+
+
+def variables(scan: Scanner, space: str, linkage: str, line: int) -> list[Variable]:
+    """What follows ``.global`` or another space: one variable, or several of one type."""
+    align, vector, kind, attributes = _qualifiers(scan)
+    found = []
+    while True:
+        name = scan.name("the name of a variable")
+        extents = _extents(scan)
+        initial = _initial(scan) if scan.accept("=") else ""
+        found.append(Variable(space, kind, name, extents, align, vector, linkage, attributes, initial, line))
+        if not scan.accept(","):
+            break
+    scan.expect(";")
+    return found
+
+
+def _qualifiers(scan: Scanner) -> tuple[int, int, str, tuple[str, ...]]:
+    """Alignment, elements of a vector, type and other words, in whatever order they stand before the name."""
+    align, vector, kind, attributes = 0, 1, "", []
+    while (word := scan.peek()).startswith("."):
+        if word == ".align":
+            scan.next()
+            number = scan.integer("an alignment in bytes")
+            if ".ptr" in attributes:
+                attributes.append(f".align {number}")
+            else:
+                align = number
+        elif re.fullmatch(r"\.v[248]", word):
+            scan.next()
+            vector = int(word[2:])
+        elif re.fullmatch(_TYPE, word):
+            scan.next()
+            kind = word[1:]
+        elif word == ".attribute":
+            scan.next()
+            scan.expect("(")
+            attributes.append(f".attribute({scan.until(')')})")
+        elif word[1:] in OPAQUE:
+            raise KernelError(
+                f"{word} is not supported: the simulator has no textures",
+                given=word, allowed="arrays in global memory", at=scan.text.span(scan.text.skipped(scan.position)),
+            )  # fmt: skip
+        else:
+            attributes.append(scan.next())
+    if not kind:
+        raise scan.text.expected("a type: .b8, .u32, .f32, ...", scan.position)
+    return align, vector, kind, tuple(attributes)
+
+
+def _extents(scan: Scanner) -> tuple[int | None, ...]:
+    extents: list[int | None] = []
+    while scan.accept("["):
+        extents.append(None if scan.peek() == "]" else scan.integer())
+        scan.expect("]")
+    return tuple(extents)
+
+
+def _initial(scan: Scanner) -> str:
+    """The text of an initial value: with its braces, if it has some."""
+    start = depth = 0
+    start = scan.text.skipped(scan.position)
+    for found in re.compile(r"[{},;]").finditer(scan.text.clean, start, scan.end):
+        if found[0] == ";" or (found[0] == "," and not depth):
+            scan.position = found.start()
+            return scan.text.clean[start : found.start()].strip()
+        depth += {"{": 1, "}": -1}.get(found[0], 0)
+    raise scan.text.expected("`;` after an initial value", scan.end)
+
+
+def params(scan: Scanner) -> tuple[Variable, ...]:
+    """Parameters in parentheses; in registers or in the space of parameters."""
+    scan.expect("(")
+    found: list[Variable] = []
+    while not scan.accept(")"):
+        if found:
+            scan.expect(",")
+        line = scan.text.line(scan.text.skipped(scan.position))
+        space = scan.of(r"\.param|\.reg", "`.param` or `.reg`")[1:]
+        align, vector, kind, attributes = _qualifiers(scan)
+        name = scan.name("the name of a parameter")
+        found.append(Variable(space, kind, name, _extents(scan), align, vector, "", attributes, "", line))
+    return tuple(found)
+
+
+def header(scan: Scanner, kind: str, linkage: str, line: int) -> Function:
+    """What follows ``.entry`` or ``.func``, up to its body or ``;``."""
+    attributes = []
+    while scan.peek() in (".noreturn", ".attribute"):
+        attributes.append(scan.next())
+        if attributes[-1] == ".attribute":
+            attributes[-1] += f"{scan.until(')')})"
+    returns = params(scan) if scan.peek() == "(" else ()
+    name = scan.name("the name of a function")
+    given = params(scan) if scan.peek() == "(" else ()
+    directives = [Directive(text, line) for text in attributes]
+    while (word := scan.peek()).startswith("."):
+        at = scan.text.line(scan.text.skipped(scan.position))
+        scan.next()
+        directives.append(Directive(f"{word} {_tail(scan)}".strip(), at))
+        if word == ".pragma":
+            scan.accept(";")
+    return Function(name, kind == "entry", given, returns, tuple(directives), linkage, None, line)
+
+
+def _tail(scan: Scanner) -> str:
+    """The numbers, names or strings of a directive, up to the next directive, the body or the end."""
+    parts = []
+    while (token := scan.peek()) and token not in ("{", ";") and not token.startswith("."):
+        parts.append(scan.next())
+    return " ".join(parts).replace(" ,", ",")
+
+
+def prototype(scan: Scanner, name: str, line: int) -> Prototype:
+    """What follows ``name: .callprototype``."""
+    returns = params(scan) if scan.peek() == "(" else ()
+    scan.of(rf"_|{NAME}", "`_`")
+    given = params(scan) if scan.peek() == "(" else ()
+    attributes = []
+    while (word := scan.peek()).startswith("."):
+        scan.next()
+        attributes.append(f"{word} {_tail(scan)}".strip())
+    scan.expect(";")
+    return Prototype(name, returns, given, tuple(attributes), line)

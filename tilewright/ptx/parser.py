@@ -1,0 +1,136 @@
+"""From PTX text to its tree. Source: PTX ISA, "Syntax", "Directives".
+
+Both dialects of NVRTC and Triton's are read alike: modifiers are words in whatever order, scopes nest, and several
+statements may share a line. Errors name the line and column, and what was expected there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tilewright.errors import KernelError
+from tilewright.ptx.bodies import body
+from tilewright.ptx.declarations import LINKAGES, SPACES, header, variables
+from tilewright.ptx.lexer import Scanner, Text
+from tilewright.ptx.tree import Directive, Function, Module, Variable
+
+__all__ = ["parse"]
+
+_BYTES = re.compile(r"\s*(?:([\w$]+):)?\s*(?:\.(b8|b16|b32|b64)\s+([^\n]*))?")
+
+
+def parse(text: str, file: str = "") -> Module:
+    """The tree of a PTX text. file: its path, for messages.
+
+    >>> module = parse(".version 8.0 .target sm_90 .address_size 64 .entry k() { ret; }")
+    >>> module.entries[0].body
+    (Instruction(mnemonic='ret', operands=(), guard='', line=1, column=57),)
+
+    Raises KernelError, at the line and column, where it is no PTX.
+    """
+    reader = _Reader(Text(text, file))
+    while reader.scan.peek():
+        reader.item()
+    if not reader.version:
+        raise reader.text.expected("`.version`, with which every PTX text begins", 0)
+    return reader.module()
+
+
+class _Reader:
+    """Reads a module item by item, and keeps what it has read."""
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+        self.scan = Scanner(text)
+        self.version = ""
+        self.target: tuple[str, ...] = ()
+        self.address_size = 64
+        self.variables: list[Variable] = []
+        self.functions: list[Function] = []
+        self.directives: list[Directive] = []
+        self.files: list[tuple[int, str]] = []
+        self.strings: dict[str, bytes] = {}
+
+    def module(self) -> Module:
+        return Module(
+            self.version, self.target, self.address_size, tuple(self.variables), tuple(self.functions),
+            tuple(self.directives), tuple(self.files), tuple(self.strings.items()), self.text.file,
+        )  # fmt: skip
+
+    def item(self) -> None:
+        """One directive, variable or function of the module."""
+        scan, linkage = self.scan, ""
+        start = self.text.skipped(scan.position)
+        line = self.text.line(start)
+        word = scan.next()
+        while word[1:] in LINKAGES:
+            linkage, word = word[1:], scan.next()
+        name = word[1:] if word.startswith(".") else ""
+        if name in SPACES:
+            self.variables += variables(scan, name, linkage, line)
+        elif name in ("entry", "func"):
+            self._function(header(scan, name, linkage, line))
+        elif name in _DIRECTIVES:
+            _DIRECTIVES[name](self, line)
+        elif word != ";":
+            raise self.text.expected("a directive of a module: .version, .target, .global, .func, .entry, ...", start)
+
+    def _function(self, made: Function) -> None:
+        if self.scan.accept("{"):
+            made = replace(made, body=body(self.scan))
+        elif not self.scan.accept(";"):
+            raise self.text.expected(f"the body of {made.name}, or `;`", self.scan.position)
+        self.functions.append(made)
+
+    def _version(self, line: int) -> None:
+        self.version = self.scan.of(r"\d+\.\d+", "a version: 8.0")
+
+    def _target(self, line: int) -> None:
+        words = [self.scan.of(r"\w+", "an architecture: sm_90a")]
+        while self.scan.accept(","):
+            words.append(self.scan.of(r"\w+", "an option of the target: debug"))
+        self.target = tuple(words)
+
+    def _address_size(self, line: int) -> None:
+        start = self.scan.position
+        self.address_size = self.scan.integer()
+        if self.address_size != 64:
+            at = self.text.span(self.text.skipped(start), 2)
+            raise KernelError("addresses of 32 bits are not supported", given=".address_size 32", allowed="64", at=at)
+
+    def _file(self, line: int) -> None:
+        number = self.scan.integer()
+        path = self.scan.of(r'"[^"]*"', "a path in quotes")[1:-1]
+        self.files.append((number, path.replace("\\\\", "\\")))
+        while self.scan.accept(","):  # the time and size that the file had
+            self.scan.integer()
+
+    def _section(self, line: int) -> None:
+        """Debugging information: of it, the strings count."""
+        self.scan.of(r"\.[\w.$]+", "the name of a section")
+        self.scan.expect("{")
+        label = ""
+        for found in _BYTES.finditer(self.scan.until("}")):
+            label = found[1] or label
+            if found[2] == "b8" and label:
+                numbers = bytes(int(part, 0) & 255 for part in re.findall(r"-?\b(?:0x[\da-fA-F]+|\d+)\b", found[3]))
+                self.strings[label] = self.strings.get(label, b"") + numbers
+
+    def _hint(self, line: int) -> None:
+        self.directives.append(Directive(f".pragma {self.scan.until(';')};", line))
+
+    def _alias(self, line: int) -> None:
+        self.directives.append(Directive(f".alias {self.scan.until(';')};", line))
+
+
+_DIRECTIVES: Mapping[str, Callable[[_Reader, int], None]] = {
+    "version": _Reader._version,
+    "target": _Reader._target,
+    "address_size": _Reader._address_size,
+    "file": _Reader._file,
+    "section": _Reader._section,
+    "pragma": _Reader._hint,
+    "alias": _Reader._alias,
+}
