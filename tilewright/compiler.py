@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tilewright.advise import Advice
     from tilewright.cuda.launch import Launcher
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.cuda.quick import QuickCalls
@@ -360,7 +361,17 @@ class Executable:
         progress: called with the CTAs that are done, and how many there are; left out, a terminal shows it.
         """
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
-        args = self._ordered(args, named)
+        return self.run_program(self.program(check), self._ordered(args, named), progress=progress, limits=limits)
+
+    def run_program(
+        self,
+        program: Program,
+        args: tuple[Any, ...],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        limits: host.Limits | None = None,
+    ) -> Run:
+        """Run a program of this kernel on arguments in the order of its parameters."""
         values = self.bind(*args).values
         buffers = {name: value for name, value in self._named(args) if name in self.signature.buffers}
         kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
@@ -369,7 +380,16 @@ class Executable:
             if name in maps:
                 buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].dtype)
         with self._lender(args)(buffers, kinds) as arrays:
-            return self.program(check).run(arrays, values, maps, progress=progress, limits=limits)
+            return program.run(arrays, values, maps, progress=progress, limits=limits)
+
+    def advise(self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any) -> Advice:
+        """Who causes bank conflicts and extra sectors, and layouts without them, each proved by a run.
+
+        The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
+        """
+        from tilewright.advise import advise
+
+        return advise(self, self._ordered(args, named), sizes or {}, seed)
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """What makes NumPy arrays of these: copies of what is on a GPU, else views."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.cli import judging
+from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Svg, Values
 from tilewright.errors import ArgumentError, TargetError, TilewrightError, choices
 
 if TYPE_CHECKING:
@@ -29,15 +31,6 @@ app = typer.Typer(
 )
 
 CALLED_WRONGLY = (ArgumentError, TargetError)  # unless a kernel's line is to blame
-
-Place = Annotated[str, typer.Argument(metavar="FILE.py[:KERNEL]", help="A Python file, and the kernel in it.")]
-Arch = Annotated[
-    str | None,
-    typer.Option("--arch", help="sm_90a (all: tilewright doctor); the first that fits if left out."),
-]
-Const = Annotated[list[str] | None, typer.Option("--const", help="NAME=VALUE for a @T.jit kernel; repeatable.")]
-Svg = Annotated[Path | None, typer.Option("--svg", help="Also draw it into this file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print it for programs.")]
 
 
 def main() -> None:
@@ -89,15 +82,15 @@ def demo(out: Annotated[Path, typer.Option(help="Where the pictures go.")] = Pat
 @app.command()
 def run(
     place: Place,
-    arg: Annotated[list[str] | None, typer.Option(help="NAME=FILE.npy or NAME=NUMBER; the rest is random.")] = None,
-    size: Annotated[list[str] | None, typer.Option(help="NAME=NUMBER for a symbolic extent.")] = None,
+    arg: Values = None,
+    size: Sizes = None,
     const: Const = None,
     arch: Arch = None,
     check: Annotated[str, typer.Option(help="all, default, none, or names with commas.")] = "all",
-    seed: Annotated[int, typer.Option(min=0, help="Of the random arguments.")] = 0,
+    seed: Seed = 0,
     gpu: Annotated[bool, typer.Option("--gpu", help="Run on the GPU instead of the simulator.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write every array, as NAME.npy, into this folder.")] = None,
-    limit: Annotated[list[str] | None, typer.Option(help="30s, 1000000steps or 2GiB; repeatable.")] = None,
+    limit: Limit = None,
 ) -> None:
     """Run a kernel on the simulator, every check on.
 
@@ -113,8 +106,8 @@ def run(
       tilewright run kernels.py:scale --size n=1000 --check bounds,races
       tilewright run kernels.py:scale --size n=1000 --limit 30s --limit 2GiB
     """
-    from tilewright.cli.inputs import parse_limits
     from tilewright.cli.running import Inputs, compiled, run_kernel
+    from tilewright.inputs import parse_limits
 
     limits = parse_limits(limit or [])
     inputs = Inputs(arg or [], size or [], seed)
@@ -330,3 +323,6 @@ def doctor() -> None:
         broken |= finding.needed and not finding.works
     if broken:
         raise typer.Exit(1)
+
+
+app.command()(judging.advise)
