@@ -30,6 +30,7 @@ __all__ = [
 _COMPILER = ("Executable", "compile", "simulate", "torch_op")
 _HOMES = {"T": "lang", "TensorMap": "host", "Tx": "lang", **dict.fromkeys(_COMPILER, "compiler")}
 _ROOMS = (
+    "advise",
     "compiler",
     "cuda",
     "dtypes",
