@@ -31,6 +31,8 @@ from tilewright.sim.order.reports import report, warning
 from tilewright.sim.order.wave import WaveOrder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tilewright.errors import Span
     from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Bools, Ints
@@ -367,7 +369,7 @@ class Order(Check):
         self.doubtful |= order.phases.overtaken
         order.protocol.closed()
 
-    def stuck(self, wave: Wave) -> str:
+    def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
         operations = self.orders[wave].operations
         if operations is None:
             return ""
