@@ -306,7 +306,7 @@ class Reinterpret(Expr):
 class Within:
     """``0 <= index < extent`` in a dimension of the buffer ``name``: what an access of the lowered stage owes.
 
-    dim: `STORAGE` of an offset in elements. by, hint: whose region ends there, what lets it leave. implied by the storage?
+    dim: `STORAGE` of an offset in elements. by, hint: whose region ends there, what lets it leave. implied: by storage?
     """
 
     index: Expr
