@@ -337,5 +337,5 @@ def test_rows_far_apart_are_addressed_in_64_bits_and_a_row_is_asked_once() -> No
 
     text = forward(Rows(32, 8, 4, True), "float32").source("cuda")
 
-    assert "(long long)row_1 * (long long)x_pitch" in text
-    assert text.count("row_1 < m") == 1
+    assert "(long long)row * (long long)x_pitch" in text
+    assert text.count("row < m") == 1
