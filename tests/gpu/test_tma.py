@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 import tilewright as tw
 from tests.gpu.hardware import Bench
 from tests.isa.tma_oracles import REDUCTIONS
-from tests.sim.tma_kernels import loaded, sent, stored, streamed, there_and_back
+from tests.sim.tma_kernels import loaded, sent, stored, streamed, summed, there_and_back
+from tests.tile.test_bulk import LAYOUTS, through
+from tests.tile.test_bulk import sent as exchanged
 from tilewright.cuda import driver, maps
 from tilewright.layout import SwizzleMode, mma_shared_layout
 
@@ -24,7 +26,7 @@ MODES = list(SwizzleMode)
 
 def compare(bench: Bench, kernel: Any, *args: Any) -> None:
     """A kernel on both sides, on equal arguments; all arrays are judged."""
-    exe = tw.compile(kernel, target="sm_90a")
+    exe = kernel if isinstance(kernel, tw.Executable) else tw.compile(kernel, target="sm_90a")
     here, there = ([_copied(arg) for arg in args] for _ in range(2))
     run = exe.simulate(*here)
     exe(*there, on="gpu")
@@ -107,7 +109,8 @@ def test_tiles_go_there_and_back(
 
 
 @pytest.mark.parametrize(
-    ("how", "kind"), [*(("st", kind) for kind in STORED), *(("s2c", kind) for kind in STORED), ("vec", "uint32")]
+    ("how", "kind"),
+    [*(("st", kind) for kind in STORED), *(("s2c", kind) for kind in STORED), ("vec", "uint32"), ("pointer", "uint32")],
 )
 def test_bytes_are_sent_to_another_cta(how: str, kind: str, bench: Bench) -> None:
     a = np.random.default_rng(9).integers(0, 1000, (2, 32)).astype(kind)
@@ -128,6 +131,20 @@ def test_stretches_are_copied(how: str, bench: Bench) -> None:
     a = np.random.default_rng(11).integers(0, 1 << 30, 256, dtype=np.uint32)
 
     compare(bench, streamed(how), a, np.zeros((2 if how == "g2s_cluster" else 1, 256), np.uint32))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tiles_go_as_stretches(layout: str, bench: Bench) -> None:
+    rng = np.random.default_rng(14)
+    a, b = (rng.integers(0, 100, shape).astype("bfloat16") for shape in ((32, 128), (2, 16, 64)))
+
+    compare(bench, through(layout), a, np.zeros((16, 64), a.dtype))
+    compare(bench, exchanged(layout), b, np.zeros_like(b))
+
+
+@pytest.mark.parametrize("way", ["tma", "bulk"])
+def test_ctas_reduce_into_one_place(way: str, bench: Bench) -> None:
+    compare(bench, summed(way, read=True), np.zeros((8, 32), np.float32))
 
 
 ADDED = ("uint32", "int32", "uint64", "float16", "bfloat16", "float32", "float64")

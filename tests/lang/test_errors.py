@@ -49,7 +49,7 @@ CASES: dict[str, tuple[str, str]] = {
     "too many indices": ("A[0, 1] = 2  # here", "A has 1 dimensions"),
     "an index outside": ("A[8] = 2  # here", "index 8 is outside A"),
     "a negative index": ("A[-1] = 2  # here", "index -1 is outside A"),
-    "a region outside": ("Tx.copy(A[0:9], A)  # here", "index 9 is outside A"),
+    "a region outside": ("Tx.copy(A[0:9], A)  # here", r"the region A\[0:9\] lies outside of A"),
     "a float index": ("A[0.5] = 1  # here", "an index of A is an integer"),
     "a float expression as an index": ("A[A[0]] = 1  # here", "an index of A is an integer"),
     "a region with steps": ("Tx.copy(A[0:8:-1], A)  # here", "the step of a region"),

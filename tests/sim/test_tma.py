@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import tilewright as tw
 from tests.isa.tma_oracles import REDUCTIONS, box, reduced, swizzled
-from tests.sim.tma_kernels import loaded, sent, stored, streamed, there_and_back
+from tests.sim.tma_kernels import loaded, sent, stored, streamed, summed, there_and_back
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.layout import SwizzleMode, mma_shared_layout
 
@@ -236,3 +236,30 @@ def test_a_box_begins_at_whole_sixteen_bytes_of_a_row() -> None:
 
     with pytest.raises(SimulationError, match="begins at element 4 of the innermost dimension, 8 bytes"):
         tw.simulate(loaded(2, (4, 0), 32), source, np.zeros((1, 32), np.uint8))
+
+
+@pytest.mark.parametrize("way", ["tma", "bulk"])
+@pytest.mark.parametrize("until", ["read", "written"])
+def test_ctas_may_reduce_into_one_place_and_use_the_source_anew_once_it_is_read(way: str, until: str) -> None:
+    total = np.zeros((8, 32), np.float32)
+
+    run = tw.simulate(summed(way, read=until == "read"), total, target="sm_90a", check="all")
+
+    assert run.warnings == []
+    assert np.array_equal(total[:, 0], 2 * (2 * np.arange(8) + 1))
+
+
+def test_a_pointer_of_64_bits_into_the_cluster_is_converted_like_any_other() -> None:
+    a = np.arange(64, dtype=np.uint32).reshape(2, 32)
+    out = np.zeros_like(a)
+
+    tw.simulate(sent("pointer"), a, out)
+
+    assert np.array_equal(out, a[::-1])
+
+
+def test_an_address_beyond_the_cluster_is_told() -> None:
+    a = np.zeros((2, 32), np.uint32)
+
+    with pytest.raises(SimulationError, match="an address of CTA 5 of a cluster of 2 CTAs"):
+        tw.simulate(sent("beyond"), a, a.copy())

@@ -125,6 +125,11 @@ def sent(how: str, kind: str = "uint32", op: str = "add") -> Any:
         elif tid == 0:
             if how == "s2c":
                 T.ptx.cp_async.bulk.s2c(there, mine.ptr_to([0]), nbytes, told)
+            elif how == "pointer":
+                far = T.ptx.map_shared_rank(theirs.ptr_to([0]), 1 - rank)
+                T.ptx.cp_async.bulk.s2c(far, mine.ptr_to([0]), nbytes, T.ptx.map_shared_rank(bar.ptr_to([0]), 1 - rank))
+            elif how == "beyond":
+                T.ptx.cp_async.bulk.s2c(there + T.uint32(4 << 24) + rank * (1 << 24), mine.ptr_to([0]), nbytes, told)
             elif how == "reduce":
                 T.ptx.cp_reduce_async.bulk.s2c(there, mine.ptr_to([0]), nbytes, told, op, kind)
             elif how == "vec":
@@ -175,3 +180,25 @@ def streamed(how: str, kind: str = "uint32", op: str = "add") -> Any:
         T.cuda.cluster_sync()
 
     return stream
+
+
+def summed(way: str, *, read: bool) -> Any:
+    """Two CTAs add two tiles each to one array; a tile is made again once it has been read."""
+
+    @T.prim_func
+    def add(total: T.Buffer((8, 32), "float32")):
+        T.cta_id([2])
+        tid = T.thread_id([32])
+        tile = T.alloc_shared((8, 32), "float32", align=128)
+        for turn in range(2):
+            for i in range(8):
+                tile[i, tid] = T.cast(i + turn, "float32")
+            T.ptx.fence.proxy_async("shared::cta")
+            T.cuda.cta_sync()
+            if tid == 0:
+                Tx.copy_async(total, tile, dispatch=way, use_tma_reduce="add")
+                T.ptx.cp_async.bulk.commit_group()
+                T.ptx.cp_async.bulk.wait_group(0, read=read)
+            T.cuda.cta_sync()
+
+    return add

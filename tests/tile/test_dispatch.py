@@ -51,7 +51,7 @@ def refusal(*statements: ir.Stmt, **more: object) -> TilewrightError:
 def test_candidates_are_tried_by_falling_priority_then_by_name() -> None:
     assert [(v.name, v.priority) for v in VARIANTS["copy"].variants] == [
         ("gmem_smem", 10), ("ldstmatrix", 10), ("ldstmatrix_bits", 10), ("reg", 10), ("rows", 4), ("clipped", 3),
-        ("permuted", 3), ("converted", 2), ("permuted_and_converted", 1), ("fallback", 0),
+        ("parts", 3), ("permuted", 3), ("converted", 2), ("permuted_and_converted", 1), ("fallback", 0),
     ]  # fmt: skip
 
 
@@ -220,6 +220,7 @@ def test_when_all_decline_the_error_lists_every_variant_with_its_reason() -> Non
         "reg",
         "rows",
         "clipped",
+        "parts",
         "permuted",
         "converted, permuted_and_converted",
         "fallback",
@@ -247,6 +248,7 @@ def test_the_error_says_what_the_nearest_variant_allows() -> None:
     assert [line.rpartition(": ")[2] for line in str(elsewhere.allowed).splitlines()] == [
         "the source is in global memory, the destination in shared",
         "one side is in global memory, the other in shared",
+        "both sides are in shared memory",
         "the source is in shared memory, the destination in tmem",
         "one side is in local memory, the other in tmem",
     ]

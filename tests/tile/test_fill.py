@@ -151,7 +151,7 @@ def test_a_constant_region_is_cut_at_the_end_of_its_buffer() -> None:
 
 
 def test_a_region_that_is_all_outside_stores_nothing() -> None:
-    assert fill(Region(buffer("A", "shared", (64,)), ((64, 8),))).variant == "fallback"
+    assert fill(Region(buffer("A", "shared", (64,)), ((64, 8),))).variant == "memory"
 
 
 def test_vec_len_asks_for_one_width() -> None:

@@ -9,7 +9,7 @@ from tilewright.errors import Span
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import Argument, Expr, Load, Node, Value, Var
 from tilewright.ir.tensor_map import MapOf
-from tilewright.primitives import PRIMITIVES, operand_names
+from tilewright.primitives import PRIMITIVES, Role, operand_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,12 +143,17 @@ class TileCall(Node):
         return operand_names(self.primitive)
 
     @property
+    def tiles(self) -> tuple[tuple[Region, Role], ...]:
+        """The operands that are regions, with their roles."""
+        row = PRIMITIVES.get(self.primitive)
+        roles = [operand.role for operand in row.operands] if row is not None else [Role("out", written=True)]
+        pairs = zip(self.args, roles, strict=False)
+        return tuple((part, role) for part, role in pairs if isinstance(part, Region))
+
+    @property
     def written(self) -> tuple[Region, ...]:
         """The regions that the call stores to."""
-        row = PRIMITIVES.get(self.primitive)
-        roles = [operand.role.written for operand in row.operands] if row is not None else [True]
-        pairs = zip(self.args, roles, strict=False)
-        return tuple(part for part, written in pairs if written and isinstance(part, Region))
+        return tuple(region for region, role in self.tiles if role.written)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.dtypes import BOOL, INT32, DType
 from tilewright.errors import KernelError, choices
 from tilewright.ir.buffer import Buffer, Region
-from tilewright.ir.expr import AddressOf, Call, Expr, Load, Value, Var, const_value
+from tilewright.ir.expr import AddressOf, Call, Expr, Load, Var
 from tilewright.ir.launch import launch_of
 from tilewright.ir.placement import check_written
 from tilewright.ir.stmt import (
@@ -39,6 +39,7 @@ from tilewright.ir.stmt import (
 )
 from tilewright.ir.unrolling import rounds_written_out
 from tilewright.ir.verify_lowered import verify_lowered
+from tilewright.ir.verify_places import check_index, check_regions
 from tilewright.ir.walk import expressions, statements, walk
 from tilewright.records import replace
 
@@ -170,7 +171,7 @@ class _Verifier:
             )
         past = isinstance(node, AddressOf)  # a pointer may stand right behind the last element
         for axis, (index, extent) in enumerate(zip(node.indices, buffer.shape, strict=True)):
-            _check_index(buffer, axis, index, extent, stmt, past=past)
+            check_index(buffer, axis, index, extent, stmt, past=past)
 
     def _region(self, region: Region, stmt: Stmt, scope: _Scope) -> None:
         buffer = region.buffer
@@ -179,19 +180,6 @@ class _Verifier:
             raise KernelError(
                 f"{buffer.name} has {len(buffer.shape)} dimensions", given=f"the region {region}", at=stmt.at
             )
-        for axis, ((start, extent), size) in enumerate(zip(region.box, buffer.shape, strict=True)):
-            first, count, limit = const_value(start), const_value(extent), const_value(size)
-            stop = None if first is None or count is None else first + count
-            beyond = limit is not None and (
-                (stop is not None and stop > limit) or (count is not None and count > limit)
-            )
-            if beyond or (first is not None and first < 0) or (count is not None and count <= 0):
-                raise KernelError(
-                    f"the region {region} lies outside of {buffer.name}",
-                    given=f"{start}:{start + extent} in dimension {axis}",
-                    allowed=f"within 0:{size}, not empty",
-                    at=stmt.at,
-                )
 
     # Statements
 
@@ -279,6 +267,7 @@ class _Verifier:
         for arg in (*stmt.args, *(value for _, value in stmt.config)):
             if isinstance(arg, Region):
                 self._region(arg, stmt, scope)
+        check_regions(stmt)
         try:
             for region in stmt.written:
                 check_written(region)
@@ -404,18 +393,3 @@ def _check_condition(what: str, cond: Expr, stmt: Stmt) -> None:
         raise KernelError(
             f"{what} takes a condition", given=f"{cond.dtype}: {cond}", allowed="bool", hint=f"{cond} != 0", at=stmt.at
         )
-
-
-def _check_index(buffer: Buffer, axis: int, index: Expr, extent: Value, stmt: Stmt, *, past: bool) -> None:
-    if not index.dtype.is_integer or index.dtype.lanes != 1:
-        raise KernelError(f"an index of {buffer.name} is an integer", given=f"{index.dtype}: {index}", at=stmt.at)
-    number, limit = const_value(index), const_value(extent)
-    if number is None or (number >= 0 and (limit is None or number < limit + past)):
-        return
-    raise KernelError(
-        f"index {number} is outside of {buffer.name}",
-        given=f"{number} in dimension {axis}",
-        allowed=f"0 to {extent - 1}",
-        hint=f"{extent} - {-int(number)}, which counts from the end" if number < 0 else None,
-        at=stmt.at,
-    )

@@ -15,31 +15,31 @@ import re
 from ast import literal_eval
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tilewright.errors import InstructionError, choices
 from tilewright.isa.arch import Requirement
 from tilewright.isa.table import Form, Instruction, Mods, public
 from tilewright.layout import Iter, TileLayout, laneid, m
 
-__all__ = ["ATOMS", "CopyAtom", "atom", "copy_atom", "from_thread_value"]
+__all__ = ["ATOMS", "Atom", "CopyAtom", "atom", "copy_atom", "from_thread_value"]
 
 
-@dataclass(frozen=True, slots=True)
-class CopyAtom:
-    """A copy instruction under CuTe's name.
+class Atom:
+    """A form of an instruction under CuTe's name, which the instruction and the modifiers choose."""
 
-    source_cute, destination_cute: CuTe's thread-value layouts, (thread, value) -> bit of the matrices, 128-bit rows.
-    element_bits: of the matrices' elements. recombines: CuTe rearranges bytes between registers after the load, so that
-    the bare instruction is not all of it.
-    """
+    __slots__ = ()
 
-    name: str
-    instruction: Instruction
-    mods: Mods
-    element_bits: int
-    source_cute: str
-    destination_cute: str
-    recombines: bool = False
+    if TYPE_CHECKING:  # what an atom says, in a field or otherwise
+
+        @property
+        def name(self) -> str: ...
+
+        @property
+        def instruction(self) -> Instruction: ...
+
+        @property
+        def mods(self) -> Mods: ...
 
     @property
     def form(self) -> Form:
@@ -55,6 +55,27 @@ class CopyAtom:
     def arch(self) -> Requirement:
         """The architectures that have it."""
         return self.form.arch
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.mnemonic} ({self.arch})"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyAtom(Atom):
+    """A copy instruction under CuTe's name.
+
+    source_cute, destination_cute: CuTe's thread-value layouts, (thread, value) -> bit of the matrices, 128-bit rows.
+    element_bits: of the matrices' elements. recombines: CuTe rearranges bytes between registers after the load, so that
+    the bare instruction is not all of it.
+    """
+
+    name: str
+    instruction: Instruction
+    mods: Mods
+    element_bits: int
+    source_cute: str
+    destination_cute: str
+    recombines: bool = False
 
     @property
     def registers(self) -> int:
@@ -75,9 +96,6 @@ class CopyAtom:
     def destination(self) -> TileLayout:
         """Where the elements go, as `source`; for a load, slot e lies in register e * element_bits / 32."""
         return from_thread_value(self.destination_cute, self.element_bits)
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.mnemonic} ({self.arch})"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: who holds and who reads each element of each matrix."""

@@ -98,8 +98,7 @@ def boxes_of(unit: Unit, address: Lanes, coords: Lanes, dim: int) -> Boxes:
         k = int(np.argmax(wrong))
         where = f"element {starts[k, 0]} of the innermost dimension, {starts[k, 0] * size[k]} bytes"
         unit.fault(f"the box begins at {where}; the copy engine takes multiples of {UNIT} bytes", wrong)
-    width = gcd(UNIT, *(int(first) * one.element.nbytes for one, first in zip(maps, starts[:, 0], strict=True)),
-                *(one.dims[0] * one.element.nbytes for one in maps))  # fmt: skip
+    width = gcd(UNIT, *(one.dims[0] * one.element.nbytes for one in maps))
     found = [_placed(one, one.address, start, width) for one, start in zip(maps, starts, strict=True)]
     units = max(one.box_bytes for one in maps) // UNIT
     shared, array = np.zeros((len(maps), units), np.int64), np.zeros((len(maps), units, UNIT // width), np.int64)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.dtypes import BOOL, INT32, INT64, DType, dtype
+from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, DType, dtype
 from tilewright.errors import InstructionError
 from tilewright.ir import (
     AddressOf,
@@ -22,6 +22,7 @@ from tilewright.ir import (
     Expr,
     Load,
     Region,
+    Reinterpret,
     as_expr,
     cast,
     common_dtype,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["bind", "call", "usage"]
 
 FLOAT32 = dtype("float32")
-UINT32 = dtype("uint32")
+UINT32, UINT64 = dtype("uint32"), dtype("uint64")
 ADDRESSES = ("shared", "global", "generic")
 
 
@@ -314,7 +315,7 @@ def _shared_address(what: str, value: object) -> Expr:
     if isinstance(made, AddressOf) and made.buffer.space in ("global", "local"):
         given = f"{made}, in {made.buffer.space} memory"
         raise InstructionError(f"{what} is an address in shared memory", given=given, allowed="a shared buffer")
-    return made
+    return Reinterpret(made, HANDLE) if made.dtype == UINT64 else made  # a generic address, as `map_shared_rank` gives
 
 
 def _tmem_address(what: str, value: object) -> Expr:

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, choices
-from tilewright.isa.arch import Requirement
-from tilewright.isa.atoms import ATOMS, CopyAtom
+from tilewright.isa.atoms import ATOMS, Atom, CopyAtom
 from tilewright.isa.fragments import mma_fragment, mma_shape
 from tilewright.isa.mma import DTYPES, MMA
-from tilewright.isa.table import Form, public
+from tilewright.isa.table import Form, Instruction, public
 from tilewright.layout import TileLayout
 
 __all__ = ["BLAS", "Majorness", "MmaAtom", "OperandCopy", "majorness", "mma_atom", "mma_atoms"]
@@ -30,7 +29,7 @@ BLAS = {"TN": ("K", "K"), "NT": ("M", "N"), "NN": ("M", "K"), "TT": ("K", "N")} 
 
 @public.kind_of("what isa.mma_atom gives")
 @dataclass(frozen=True, slots=True)
-class MmaAtom:
+class MmaAtom(Atom):
     """One form of ``mma.sync`` under CuTe's name. types: PTX's names of the elements of D, A, B and C."""
 
     name: str
@@ -43,19 +42,9 @@ class MmaAtom:
         return {"shape": self.shape, "types": ".".join(self.types), "saturate": False}
 
     @property
-    def form(self) -> Form:
-        """The row of the instruction table."""
-        return next(form for form in MMA.forms if form.fits(self.mods))
-
-    @property
-    def mnemonic(self) -> str:
-        """The PTX opcode with its modifiers."""
-        return self.form.mnemonic(self.mods)
-
-    @property
-    def arch(self) -> Requirement:
-        """The architectures that have it."""
-        return self.form.arch
+    def instruction(self) -> Instruction:
+        """``mma.sync``."""
+        return MMA
 
     @property
     def shapes(self) -> dict[str, tuple[str, tuple[int, int]]]:
@@ -70,9 +59,6 @@ class MmaAtom:
     def fragment(self, operand: str) -> TileLayout:
         """Who holds which element of an operand; see `mma_fragment`."""
         return mma_fragment(self.shape, operand, self.element(operand))
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.mnemonic} ({self.arch})"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: who holds each element of A, B and C."""

@@ -13,11 +13,11 @@ import numpy as np
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.arith import larger, smaller
-from tilewright.isa.fma import sum_to_odd
 from tilewright.isa.machine import Lanes
+from tilewright.isa.rounded import OPERATIONS
 from tilewright.isa.table import Form, instruction, reads, writes
 
-__all__ = ["rounded"]
+__all__: list[str] = []
 
 SOURCE = 'PTX ISA, "Floating Point Instructions: {}"'
 ROUNDING = {mode: f".{mode}" for mode in ("rn", "rz", "rm", "rp")}
@@ -25,34 +25,8 @@ FLUSH = {False: "", True: ".ftz"}
 TINY = np.float32(np.finfo(np.float32).tiny)
 
 
-def rounded(exact: Lanes, mode: str) -> Lanes:
-    """float64 values, themselves rounded to odd where they are not exact, as float32."""
-    near = exact.astype(np.float32)
-    if mode == "rn":
-        return near
-    back = near.astype(np.float64)
-    towards = {"rz": np.zeros_like(exact), "rm": np.full_like(exact, -np.inf), "rp": np.full_like(exact, np.inf)}[mode]
-    beyond = np.where(towards > exact, back < exact, back > exact)  # on the far side of the exact value
-    return np.where(beyond & np.isfinite(exact), np.nextafter(near, towards.astype(np.float32)), near)
-
-
 def _flushed(values: Lanes) -> Lanes:
     return np.where(np.abs(values) < TINY, np.copysign(np.float32(0), values), values)
-
-
-def _sum(a: Lanes, b: Lanes, mode: str) -> Lanes:
-    """A sum that cancels out is +0, and rounded down -0; of two zeros of one sign it is that zero."""
-    exact = sum_to_odd(a, b)
-    cancels = (exact == 0) & (np.signbit(a) != np.signbit(b))
-    return np.where(cancels, np.float32(-0.0 if mode == "rm" else 0.0), rounded(exact, mode))
-
-
-OPERATIONS: dict[str, tuple[str, Callable[..., Lanes]]] = {
-    "add": ("a + b", _sum),
-    "sub": ("a - b", lambda a, b, mode: _sum(a, -b, mode)),
-    "mul": ("a * b", lambda a, b, mode: rounded(a * b, mode)),
-    "fma": ("a * b + c, rounded once", lambda a, b, c, mode: _sum(a * b, c, mode)),
-}
 
 
 def _on_pairs(compute: Callable[..., Lanes]) -> Callable[..., Lanes]:

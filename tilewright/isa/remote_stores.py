@@ -8,12 +8,11 @@ Source: PTX ISA, "Data Movement and Conversion Instructions: st.async, red.async
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
+from tilewright.isa.bulk import INTO_CTA
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes
 from tilewright.isa.mbarrier_state import completed
@@ -27,16 +26,6 @@ WHERE = ".shared::cluster.mbarrier::complete_tx::bytes"
 STORED = {
     "uint32": ".u32", "int32": ".s32", "uint64": ".u64", "int64": ".s64", "float32": ".f32", "float64": ".f64",
 }  # fmt: skip
-REDUCED: Mapping[str, Spellings] = {
-    "add": {"uint32": ".u32", "int32": ".s32", "uint64": ".u64"},
-    "min": {"uint32": ".u32", "int32": ".s32"},
-    "max": {"uint32": ".u32", "int32": ".s32"},
-    "inc": {"uint32": ".u32"},
-    "dec": {"uint32": ".u32"},
-    "and": {"uint32": ".b32"},
-    "or": {"uint32": ".b32"},
-    "xor": {"uint32": ".b32"},
-}
 
 
 def nbytes(mods: Mods) -> int:
@@ -117,7 +106,7 @@ def _reducing(op: str, kinds: Spellings) -> Form:
     )
 
 
-for _op, _kinds in REDUCED.items():
+for _op, _kinds in INTO_CTA.items():
     instruction(
         f"ptx.red_async.{_op}",
         params=("ptr", "value", "bar"),

@@ -15,38 +15,37 @@ from tilewright.isa.fma import sum_to_odd
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Form, instruction, reads
 
-__all__: list[str] = []
+__all__ = ["OPERATIONS", "rounded"]
 
 SOURCE = 'CUDA Math API, "Single Precision Intrinsics"'
 MODES = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}  # PTX's word, CUDA's
 
 
-def _directed(wide: Lanes, rounding: str) -> Lanes:
-    """A float64 as float32. It may be rounded to odd: a last bit says that there was more."""
-    nearest = wide.astype(np.float32)
-    if rounding == "rn":
-        return nearest
-    back = nearest.astype(np.float64)
-    down, up = (np.float32(-np.inf), np.float32(np.inf))
-    lower = np.where(back > wide, np.nextafter(nearest, down), nearest)
-    upper = np.where(back < wide, np.nextafter(nearest, up), nearest)
-    chosen = {"rm": lower, "rp": upper, "rz": np.where(wide >= 0, lower, upper)}[rounding]
-    return np.where(np.isfinite(wide) & (wide != 0), chosen, nearest).astype(np.float32)
+def rounded(exact: Lanes, mode: str) -> Lanes:
+    """float64 values, themselves rounded to odd where they are not exact, as float32."""
+    near = exact.astype(np.float32)
+    if mode == "rn":
+        return near
+    back = near.astype(np.float64)
+    towards = {"rz": np.zeros_like(exact), "rm": np.full_like(exact, -np.inf), "rp": np.full_like(exact, np.inf)}[mode]
+    beyond = np.where(towards > exact, back < exact, back > exact)  # on the far side of the exact value
+    return np.where(beyond & np.isfinite(exact), np.nextafter(near, towards.astype(np.float32)), near)
 
 
-def _signed_zero(result: Lanes, exact_zero: Lanes, rounding: str) -> Lanes:
-    """A sum that cancels out is +0, and -0 where it is rounded down."""
-    return np.where(exact_zero, -np.zeros_like(result), result) if rounding == "rm" else result
+def added(a: Lanes, b: Lanes, mode: str) -> Lanes:
+    """The sum of two float64 values as float32: +0 if it cancels out, rounded down -0 (IEEE 754, 6.3)."""
+    exact = sum_to_odd(a, b)
+    cancels = (exact == 0) & (np.signbit(a) != np.signbit(b))
+    return np.where(cancels, np.float32(-0.0 if mode == "rm" else 0.0), rounded(exact, mode))
 
 
-def _sum(a: Lanes, b: Lanes, rounding: str) -> Lanes:
-    wide = sum_to_odd(a.astype(np.float64), b.astype(np.float64))
-    cancels = (wide == 0) & ~(np.signbit(a) & np.signbit(b)) & ((a != 0) | (np.signbit(a) != np.signbit(b)))
-    return _signed_zero(_directed(wide, rounding), cancels, rounding)
-
-
-def _product(a: Lanes, b: Lanes, rounding: str) -> Lanes:
-    return _directed(a.astype(np.float64) * b.astype(np.float64), rounding)
+# What they compute, and how, of float32 operands as float64, where a product is exact.
+OPERATIONS: dict[str, tuple[str, Callable[..., Lanes]]] = {
+    "add": ("a + b", added),
+    "sub": ("a - b", lambda a, b, mode: added(a, -b, mode)),
+    "mul": ("a * b", lambda a, b, mode: rounded(a * b, mode)),
+    "fma": ("a * b + c, rounded once", lambda a, b, c, mode: added(a * b, c, mode)),
+}
 
 
 def _quotient(a: Lanes, b: Lanes, rounding: str) -> Lanes:
@@ -67,9 +66,11 @@ def _quotient(a: Lanes, b: Lanes, rounding: str) -> Lanes:
     return np.where(usual, chosen, high).astype(np.float32)
 
 
-def _fused(a: Lanes, b: Lanes, c: Lanes, rounding: str) -> Lanes:
-    wide = sum_to_odd(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64))
-    return _directed(wide, rounding)
+def _on_singles(compute: Callable[..., Lanes]) -> Callable[..., Lanes]:
+    def execute(*operands: Lanes, rounding: str) -> Lanes:
+        return compute(*(one.astype(np.float64) for one in operands), rounding)
+
+    return execute
 
 
 def _row(name: str, params: tuple[str, ...], stem: str, execute: Callable[..., Lanes], doc: str) -> None:
@@ -94,8 +95,11 @@ def _row(name: str, params: tuple[str, ...], stem: str, execute: Callable[..., L
     )
 
 
-_row("add", ("a", "b"), "__fadd", _sum, "The sum")
-_row("sub", ("a", "b"), "__fsub", lambda a, b, rounding: _sum(a, -b, rounding), "The difference")
-_row("mul", ("a", "b"), "__fmul", _product, "The product")
+for _name, _params, _doc in (
+    ("add", ("a", "b"), "The sum"),
+    ("sub", ("a", "b"), "The difference"),
+    ("mul", ("a", "b"), "The product"),
+    ("fma", ("a", "b", "c"), "The value of a * b + c"),
+):
+    _row(_name, _params, "__fmaf" if _name == "fma" else f"__f{_name}", _on_singles(OPERATIONS[_name][1]), _doc)
 _row("div", ("a", "b"), "__fdiv", _quotient, "The quotient")
-_row("fma", ("a", "b", "c"), "__fmaf", _fused, "The value of a * b + c")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.errors import InstructionError, choices
-from tilewright.isa.arch import Requirement
-from tilewright.isa.table import Form, Mods, lookup, public
+from tilewright.isa.atoms import Atom
+from tilewright.isa.table import Instruction, Mods, lookup, public
 from tilewright.isa.wgmma import NAMES, WGMMA_TYPES, wgmma_widths
 from tilewright.layout import TileLayout, wgmma_fragment
 
@@ -22,7 +22,7 @@ SHORT = {"float32": "F32", "float16": "F16", "int32": "S32"}
 
 @public.kind_of("what isa.wgmma_atom gives")
 @dataclass(frozen=True, slots=True)
-class WgmmaAtom:
+class WgmmaAtom(Atom):
     """One form of ``wgmma.mma_async`` under CuTe's name. in_registers: is A?"""
 
     name: str
@@ -41,19 +41,9 @@ class WgmmaAtom:
         return {**mods, "transB": False, **({} if self.in_registers else {"transA": False})}  # type: ignore[dict-item]  # plain values
 
     @property
-    def form(self) -> Form:
-        """The row of the instruction table."""
-        return next(form for form in lookup(NAMES[self.in_registers]).forms if form.fits(self.mods))
-
-    @property
-    def mnemonic(self) -> str:
-        """The PTX opcode with its modifiers."""
-        return self.form.mnemonic(self.mods)
-
-    @property
-    def arch(self) -> Requirement:
-        """The architectures that have it."""
-        return self.form.arch
+    def instruction(self) -> Instruction:
+        """``wgmma.mma_async`` with A in registers or in shared memory."""
+        return lookup(NAMES[self.in_registers])
 
     @property
     def shapes(self) -> dict[str, tuple[str, tuple[int, int]]]:
@@ -68,9 +58,6 @@ class WgmmaAtom:
     def fragment(self, operand: str) -> TileLayout:
         """Who of the warpgroup holds which element of A or D; see `wgmma_fragment`."""
         return wgmma_fragment(*self.shapes[operand][1], operand, self.element(operand))
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.mnemonic} ({self.arch})"
 
 
 def _atoms() -> Iterator[WgmmaAtom]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from math import inf
 
 from tilewright.errors import KernelError
 from tilewright.ir import Buffer, Const, Expr, Load, Region, whole_indices
@@ -25,15 +26,17 @@ def element(builder: Builder, buffer: Buffer, index: object) -> Load | object:
     return made
 
 
-def _bounds(part: object) -> Iterator[tuple[object, bool]]:
-    """The numbers of an index; with each, whether it may be one past the end."""
+def _bounds(part: object) -> Iterator[tuple[object, float]]:
+    """The numbers of an index; with each, how far past the end it may be: a region may end anywhere, as a tile call
+    may leave out what is outside.
+    """
     if isinstance(part, slice):
-        yield from ((value, True) for value in (part.start, part.stop) if value is not None)
+        yield from ((value, past) for value, past in ((part.start, 1), (part.stop, inf)) if value is not None)
     else:
-        yield part, False
+        yield part, 0
 
 
-def _check_index(buffer: Buffer, dim: int, value: object, extent: object, *, past: bool) -> None:
+def _check_index(buffer: Buffer, dim: int, value: object, extent: object, *, past: float) -> None:
     if isinstance(value, Expr) and not value.dtype.is_integer:
         raise KernelError(f"an index of {buffer.name} is an integer", given=f"`{value}` of {value.dtype}")
     number = value.value if isinstance(value, Const) else value
@@ -41,10 +44,11 @@ def _check_index(buffer: Buffer, dim: int, value: object, extent: object, *, pas
         return
     if not hasattr(number, "__index__") or isinstance(number, bool):
         raise KernelError(f"an index of {buffer.name} is an integer", given=f"{value!r}")
-    if not 0 <= operator.index(number) < extent + past:
+    if not 0 <= (place := operator.index(number)) < extent + past:
         shape = ", ".join(map(str, buffer.shape))
         raise KernelError(
             f"index {number} is outside {buffer.name}",
             given=f"{number} in dimension {dim} of ({shape})",
             allowed=f"0 to {extent if past else extent - 1}",
+            hint=f"{extent + place}, which counts from the end" if -extent <= place < 0 else None,
         )

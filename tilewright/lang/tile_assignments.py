@@ -16,6 +16,7 @@ import numpy as np
 from tilewright.dtypes import BOOL, INT32, DType
 from tilewright.errors import KernelError, described
 from tilewright.ir import Buffer, Computed, Const, Expr, Load, Reduced, Region, Tiled, Value, as_expr, const_value, same
+from tilewright.ir.ranges import RangeFacts
 from tilewright.lang.builder import current
 from tilewright.lang.memory import new_buffer
 from tilewright.lang.tiles import SCOPES, tile_function
@@ -117,13 +118,13 @@ def _copy(dst: Region, src: Region) -> None:
 
 
 def _is_inside(tile: Region) -> bool:
-    """Is the region inside of its buffer, as it is written?"""
-    for (start, extent), total in zip(tile.box, tile.buffer.shape, strict=True):
-        begin, count, end = (const_value(value) for value in (start, extent, total))
-        known = None not in (begin, count, end) and 0 <= int(begin or 0) <= int(end or 0) - int(count or 0)
-        if not known and not (begin == 0 and same(extent, total)):
-            return False
-    return True
+    """Is the region inside of its buffer, by what is known of scope ids and loop counters?"""
+    facts = RangeFacts(current("an assignment to a tile").ranges)
+    return all(
+        (const_value(start) == 0 and same(extent, total))
+        or (facts.less(-1, start) and facts.less(start + extent - 1, total))
+        for (start, extent), total in zip(tile.box, tile.buffer.shape, strict=True)
+    )
 
 
 def _compute(dst: Region, value: Computed) -> None:

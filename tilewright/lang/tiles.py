@@ -11,6 +11,7 @@ from tilewright.dtypes import INT32, INT64, dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCall, as_expr, const_value, special
 from tilewright.ir.expr import truth_is_an_error
+from tilewright.ir.verify_places import check_regions
 from tilewright.lang.builder import building, current
 from tilewright.lang.settings import argument
 from tilewright.lang.types import UnknownName
@@ -51,7 +52,9 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
         settings = tuple(
             (key, argument(value)) for key, value in config.items() if value is not None and value is not False
         )
-        builder.emit(TileCall(name, scope, operands, dispatch, settings, at=builder.at))
+        made = TileCall(name, scope, operands, dispatch, settings, at=builder.at)
+        check_regions(made)
+        builder.emit(made)
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"{prefix}.{name}", row.doc
     cast(TileFunction, call).__signature__ = row.signature

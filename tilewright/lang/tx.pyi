@@ -142,6 +142,7 @@ class TileFunctions:
         cache_hint: Literal["", "evict_first", "evict_last", "evict_normal"] = "",
         oob: Literal["", "zero", "nan"] = "",
         use_tma_reduce: Literal["", "add", "min", "max", "inc", "dec", "and", "or", "xor"] = "",
+        remote_cta_id: object = None,
         workspace: object = None,
     ) -> None:
         """The call begins to move the elements of `src` to `dst`; waiting for its completion is the caller's."""

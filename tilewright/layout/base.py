@@ -104,8 +104,8 @@ class Layout(ABC):
         """The simplest layout that means the same."""
 
     @abstractmethod
-    def part(self, shape: Sequence[Value], region: Region, facts: Facts = INTS) -> Layout:
-        """The layout of a region: ``(start, extent)`` for each dimension of ``shape``."""
+    def part(self, shape: Sequence[Value], region: Region, facts: Facts = INTS, *, leaves: bool = False) -> Layout:
+        """The layout of a region: ``(start, extent)`` for each dimension of ``shape``. leaves: may it go beyond?"""
 
     def slice(self, shape: Sequence[Value], region: Ends, facts: Facts = INTS) -> Layout | None:
         """The layout of a region, ``(begin, end)`` or a range for each dimension of ``shape``; None where no layout

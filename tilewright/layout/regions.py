@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["slice_tile"]
 
 
-def slice_tile(layout: TileLayout, shape: Sequence[Value], region: Region, facts: Facts) -> TileLayout:
+def slice_tile(
+    layout: TileLayout, shape: Sequence[Value], region: Region, facts: Facts, *, leaves: bool = False
+) -> TileLayout:
     """The layout of a region; its origin goes into the offset. See `TileLayout.part`."""
     if len(region) != len(shape):
         raise LayoutError(
@@ -35,7 +37,8 @@ def slice_tile(layout: TileLayout, shape: Sequence[Value], region: Region, facts
     for dim, (iters, extent, (start, length)) in enumerate(
         zip(regroup(layout.shard, shape, facts), shape, region, strict=True)
     ):
-        _check_bounds(dim, extent, start, length, facts)
+        if not leaves:
+            _check_bounds(dim, extent, start, length, facts)
         kept, moved = _cut(dim, iters, extent, start, length, facts)
         shard += kept
         terms += moved

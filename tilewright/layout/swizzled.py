@@ -38,7 +38,9 @@ class SwizzledLayout(Layout):
         grouped, separators = tile.group(shape, facts)
         return swizzle.after(grouped), separators
 
-    def part(self, shape: Sequence[Value], region: Region, facts: Facts = INTS) -> ComposeLayout:
+    def part(
+        self, shape: Sequence[Value], region: Region, facts: Facts = INTS, *, leaves: bool = False
+    ) -> ComposeLayout:
         """`TileLayout.part` below the swizzle, which acts on the whole address, origin included.
 
         >>> from tilewright.layout import S, SwizzleLayout
@@ -46,7 +48,7 @@ class SwizzledLayout(Layout):
         S[(8, 16):(64, 1)] + 16
         """
         swizzle, tile = self.parted(shape)
-        return swizzle.after(tile.part(shape, region, facts))
+        return swizzle.after(tile.part(shape, region, facts, leaves=leaves))
 
     def tile_with(
         self, outer: Layout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS

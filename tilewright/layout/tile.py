@@ -169,7 +169,7 @@ class TileLayout(IterLayout):
             separators.append(separators[-1] + len(group))
         return replace(self, shard=tuple(it for group in groups for it in group)), tuple(separators)
 
-    def part(self, shape: Sequence[Value], region: Region, facts: Facts = INTS) -> TileLayout:
+    def part(self, shape: Sequence[Value], region: Region, facts: Facts = INTS, *, leaves: bool = False) -> TileLayout:
         """The layout of a region, ``(start, extent)`` for each dimension of ``shape``; its origin goes into the offset.
 
         An axis on which only coordinate 0 is left keeps a unit iter, so that a slice still says which lane holds it.
@@ -178,10 +178,10 @@ class TileLayout(IterLayout):
         >>> S[8, 64].part((8, 64), [(2, 4), (16, 16)])
         S[(4, 16):(64, 1)] + 144
 
-        Starts may be expressions. Raises LayoutError where the region lies outside, or cuts an iter in a way that no
-        layout describes, or is not proven not to: the error names the fact that is missing.
+        Starts may be expressions. Raises LayoutError where the region lies outside (unless it ``leaves``), or cuts an
+        iter in a way that no layout describes, or is not proven not to: the error names the fact that is missing.
         """
-        return slice_tile(self, shape, region, facts)
+        return slice_tile(self, shape, region, facts, leaves=leaves)
 
     def tile(
         self, outer: Layout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS

@@ -23,6 +23,7 @@ from tilewright.primitives.table import (
     Operand,
     Out,
     Primitive,
+    Role,
     Scalar,
     Seen,
     operand_names,
@@ -30,7 +31,7 @@ from tilewright.primitives.table import (
 )
 
 __all__ = ["COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "In", "InOut", "Keyword", "Mismatch", "Operand", "Out",
-           "Primitive", "Scalar", "Seen", "operand_names", "primitive"]  # fmt: skip
+           "Primitive", "Role", "Scalar", "Seen", "operand_names", "primitive"]  # fmt: skip
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")

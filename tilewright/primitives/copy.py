@@ -10,10 +10,10 @@ from tilewright.primitives.elements import all_of, convertible, whole_vectors
 from tilewright.primitives.shapes import equal_extents
 from tilewright.primitives.table import Role, primitive
 
-__all__ = ["ASKED", "FILL", "copy"]
+__all__ = ["ASKED", "CLIP", "FILL", "copy"]
 
-FILL = "fill"
-ASKED = ("clip", FILL)
+CLIP, FILL = "clip", "fill"
+ASKED = (CLIP, FILL)
 To = Annotated[NDArray[Any], Role("out", written=True, if_asked=ASKED)]
 From = Annotated[NDArray[Any], Role("in", if_asked=ASKED)]
 

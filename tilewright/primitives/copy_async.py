@@ -44,12 +44,14 @@ def copy_async(
     cache_hint: Literal["", "evict_first", "evict_last", "evict_normal"] = "",
     oob: Literal["", "zero", "nan"] = "",
     use_tma_reduce: Literal["", "add", "min", "max", "inc", "dec", "and", "or", "xor"] = "",
+    remote_cta_id: object = None,
 ) -> None:
     """The call begins to move the elements of `src` to `dst`; waiting for its completion is the caller's.
 
     cta_group: CTAs that work on one tensor memory together. fmt: how the source is packed, 16 values in 16 bytes.
-    vec_len: elements of one access. clip, fill: as in `copy`. mbar: the m-barrier that a load of boxes tells of its
-    bytes. cta_mask: the CTAs of the cluster that get them. oob: what is loaded from outside of the array.
-    use_tma_reduce: how a stored box is combined with what is there.
+    vec_len: elements of one access. clip, fill: as in `copy`. mbar: the m-barrier that a bulk copy to shared memory
+    tells of its bytes. cta_mask: the CTAs of the cluster that get them. oob: what is loaded from outside of the array.
+    use_tma_reduce: how stored elements are combined with what is there. remote_cta_id: the CTA of the cluster whose
+    shared memory is written.
     """
     dst[...] = src.reshape(dst.shape)

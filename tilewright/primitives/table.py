@@ -51,6 +51,15 @@ class Role:
         """May the operand be a tile, or a value?"""
         return self.value or self.tile is tile
 
+    @property
+    def asking(self) -> str | None:
+        """The keyword, in words, by which a call lets a region leave its buffer; None where none does."""
+        if not self.if_asked:
+            return None
+        return (
+            "clip=True, and only what is inside is stored" if self.written else "fill=0, the value of what is outside"
+        )
+
 
 Array: TypeAlias = NDArray[Any]
 Out = Annotated[Array, Role("out", written=True)]
@@ -170,6 +179,11 @@ class Primitive:
     def tiles(self) -> tuple[Operand, ...]:
         """The operands that are regions."""
         return tuple(operand for operand in self.operands if operand.role.tile)
+
+    @property
+    def by_element(self) -> bool:
+        """Does it compute each place of its tiles, aligned at the right, by itself? Then places may be left out."""
+        return self.formula is not None or len(self.tiles) == 1
 
     @property
     def required(self) -> int:

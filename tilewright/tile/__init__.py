@@ -13,7 +13,8 @@ In the order in which to read:
     elements, rounds, round_loops, flow
                         what an elementwise call computes; who computes what, and the loops; extents of the run
     matrices            what the variants with ldmatrix and stmatrix share
-    boxes               how a tile is boxes of an array
+    boxes, stretches    how a tile is boxes of an array, or stretches of bytes
+    mma_layouts         the layouts of operands that reports propose
     cells, tmem_copies, tmem_sources
                         what those with tensor memory share
     smem_descriptors    where the tensor cores find matrices in shared memory
@@ -21,8 +22,8 @@ In the order in which to read:
                         what is computed, who has parts of it, and how threads share out a memory
     blocks, staging, scaling
                         products: which registers hold what; operands from memory; alpha and beta
-    meeting, inner, costs
-                        scratch memory and barriers; calls inside of calls; what the ways of a permutation cost
+    meeting, inner, pieces, costs
+                        scratch memory and barriers; calls inside of calls, of boxes; costs of permutations
     builder             writing the statements
 """
 

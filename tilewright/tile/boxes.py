@@ -11,16 +11,17 @@ through: else the chain is cut shorter and there are more boxes. What a box is, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from tilewright.errors import LayoutError
-from tilewright.ir import Region, Value, Var, const_value
+from tilewright.ir import Value, Var, const_value
 from tilewright.ir.tensor_map import MOST_BOX, UNIT, MapOf, element_of
 from tilewright.isa import shared_alignment
-from tilewright.layout import SwizzleLayout, SwizzleMode, TileLayout, mma_shared_layout
-from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.layout import SwizzleLayout, SwizzleMode, TileLayout
+from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Change, Decline
+from tilewright.tile.mma_layouts import mma_layouts
 from tilewright.tile.partition import storage_start
 
 __all__ = ["BoxPlan", "plan_boxes"]
@@ -237,8 +238,7 @@ def _check_alignment(call: TileCall, shared: Side, swizzle: SwizzleMode) -> None
     align, behind = storage_start(shared.buffer, call.facts)
     period = shared_alignment(int(swizzle))
     if align % period or (behind_is := const_value(behind)) is None or int(behind_is) % (8 * period):
-        buffer = replace(shared.buffer, align=period)
-        change = Change(f"align={period} on {shared.name}", _with_shared(call, shared, buffer))
+        change = Change(f"align={period} on {shared.name}", call.with_buffer(shared, align=period))
         where = f"{shared.name} is aligned to {align} bytes"
         raise Decline(where, allowed=f"a multiple of {period} bytes, for a box of this swizzle", changes=[change])
     assert shared.tile is not None
@@ -332,19 +332,9 @@ def _repeated(axes: Sequence[Axis], others: Sequence[Piece]) -> Iterator[Box]:
 # What would do
 
 
-def _with_shared(call: TileCall, shared: Side, buffer: object) -> TileCall:
-    region = Region(buffer, shared.region.box)  # type: ignore[arg-type]  # a buffer
-    return call.with_side(shared, side_of(region, call.facts))
-
-
 def _other_layouts(call: TileCall, shared: Side) -> Iterator[Change]:
-    """The layouts that boxes have, the widest swizzle first; then rows one after the other."""
-    buffer = shared.buffer
-    for mode in reversed(SwizzleMode):
-        try:
-            layout = mma_shared_layout(buffer.dtype, mode, buffer.shape, call.facts)
-        except LayoutError:
-            continue
-        text = f'layout=mma_shared_layout("{buffer.dtype}", SwizzleMode.{mode.name}, {buffer.shape})'
-        made = replace(buffer, layout=layout, align=max(buffer.align, shared_alignment(int(mode))))
-        yield Change(f"{text}, align={made.align} for {buffer.name}", _with_shared(call, shared, made))
+    """The layouts that boxes have, with the alignment of their swizzle."""
+    for text, layout, mode in mma_layouts(shared.buffer, call.facts):
+        align = max(shared.buffer.align, shared_alignment(int(mode)))
+        changed = call.with_buffer(shared, layout=layout, align=align)
+        yield Change(f"{text}, align={align} for {shared.name}", changed)

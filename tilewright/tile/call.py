@@ -13,7 +13,7 @@ from tilewright.ir import Argument, Buffer, Const, Expr, Region, Value, as_expr,
 from tilewright.ir.widths import has_wide_strides, widened
 from tilewright.layout import ComposeLayout, Layout, SwizzleLayout, TileLayout
 from tilewright.primitives import PRIMITIVES, Mismatch, Operand, Primitive
-from tilewright.primitives.shapes import broadcasting
+from tilewright.primitives.copy import CLIP
 from tilewright.records import replace
 from tilewright.tile.walks import digits_of
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.isa import Arch
     from tilewright.tile.scope import ExecScope
 
-__all__ = ["Side", "TileCall", "call_name", "checked", "side_of"]
+__all__ = ["Side", "TileCall", "call_name", "checked", "side_of", "without_clip"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +96,10 @@ def side_of(region: Region, facts: RangeFacts) -> Side:
         return replace(side, problem=f"{region.buffer.name} has no layout")
     everything = all(const_value(start) == 0 for start, _ in box) and side.extents == region.buffer.shape
     try:
-        layout = region.buffer.layout if everything else region.buffer.layout.part(region.buffer.shape, box, facts)
+        whole = region.buffer.layout
+        layout = (
+            whole if everything else whole.part(region.buffer.shape, box, facts, leaves=True)
+        )  # see `_check_inside`
     except LayoutError as error:
         allowed = f"; needed: {error.allowed}" if error.allowed else ""
         return replace(side, problem=f"{region.buffer.name}: {error.what}{allowed}")
@@ -201,6 +204,11 @@ class TileCall:
         """This call with one side exchanged."""
         return replace(self, sides={name: new if side is old else side for name, side in self.sides.items()})
 
+    def with_buffer(self, side: Side, **fields: object) -> TileCall:
+        """This call with other fields of the buffer that a side is a region of."""
+        buffer = replace(side.buffer, **fields)
+        return self.with_side(side, side_of(Region(buffer, side.region.box), self.facts))
+
     def invalid(self, why: Mismatch) -> DispatchError:
         """The error for a call that no variant could take."""
         return DispatchError(
@@ -220,7 +228,7 @@ def checked(call: TileCall) -> TileCall:
     for operand, side in call.operands:
         _check_filled(call, side)
         if not operand.role.may_leave(dict(call.config)):
-            _check_inside(call, side)
+            _check_inside(call, side, operand.role.asking)
     if row.shapes is not None:
         shapes = row.shapes(call.sides, call.facts, dict(call.config))
         if isinstance(shapes, Mismatch):
@@ -228,7 +236,18 @@ def checked(call: TileCall) -> TileCall:
         changed = {name: replace(side, extents=shapes[name]) for name, side in call.sides.items()
                    if not same(side.extents, shapes[name])}  # fmt: skip
         call = replace(call, sides={**call.sides, **changed}) if changed else call
-    return _clipped(call) if row.shapes in (None, broadcasting) else call
+    return _clipped(call) if row.by_element else call
+
+
+def without_clip(call: TileCall) -> TileCall:
+    """The call without ``clip=True`` where all of its regions are known to be inside, so that every variant fits."""
+    inside = all(
+        call.facts.less(-1, start) and call.facts.less(start + extent - 1, total)
+        for side in call.tiles
+        for start, extent, total in zip(side.starts, side.extents, side.buffer.shape, strict=True)
+    )
+    left = tuple((key, value) for key, value in call.config if key != CLIP)
+    return replace(call, config=left) if inside and left != call.config else call
 
 
 def _check_values(call: TileCall) -> None:
@@ -244,16 +263,16 @@ def _check_filled(call: TileCall, side: Side) -> None:
             raise call.invalid(_outside(side, "is empty", dim))
 
 
-def _check_inside(call: TileCall, side: Side) -> None:
+def _check_inside(call: TileCall, side: Side, hint: str | None) -> None:
     for dim, ((start, extent), total) in enumerate(zip(side.region.box, side.buffer.shape, strict=True)):
         if call.facts.less(start, 0) or call.facts.less(total, call.facts.simplify(start + extent)):
-            raise call.invalid(_outside(side, "leaves the buffer", dim))
+            raise call.invalid(_outside(side, "leaves the buffer", dim, hint))
 
 
-def _outside(side: Side, what: str, dim: int) -> Mismatch:
+def _outside(side: Side, what: str, dim: int, hint: str | None = None) -> Mismatch:
     (start, extent), total = side.region.box[dim], side.buffer.shape[dim]
     given = f"dimension {dim}: from {start}, {extent} elements"
-    return Mismatch(f"the region of {side.name} {what}", given, f"within 0..{total}")
+    return Mismatch(f"the region of {side.name} {what}", given, f"within 0..{total}", hint)
 
 
 def _clipped(call: TileCall) -> TileCall:

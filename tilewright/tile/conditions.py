@@ -17,10 +17,13 @@ __all__ = [
     "between",
     "between_in_order",
     "bits_only",
+    "by_several",
     "constant_extents",
     "element_bits",
+    "from_registers",
     "kept_inside",
     "one_place_each",
+    "one_way_keywords",
     "only_in",
     "plain_registers",
     "registers_inside",
@@ -99,6 +102,11 @@ def whole_warps(call: TileCall) -> str | None:
     return f"a {call.scope.kind} has {call.scope.lanes} of the 32 lanes that must execute the instruction together"
 
 
+@condition("several threads execute the call together")
+def by_several(call: TileCall) -> str | None:
+    return "a thread alone holds all that it needs" if call.scope.kind == "thread" else None
+
+
 @condition("all extents are numbers")
 def constant_extents(call: TileCall) -> str | None:
     for side in call.tiles:
@@ -113,6 +121,18 @@ def one_place_each(call: TileCall) -> str | None:
         if side.space != "local" and side.tile is not None and side.tile.replica:
             return f"{side.name} holds each element in several places: {side.tile}"
     return None
+
+
+FOR_LOADS, FOR_STORES = ("mbar", "cta_mask", "oob"), ("use_tma_reduce",)
+
+
+@condition("a load tells an m-barrier when it is complete (mbar=bar.ptr_to([0])); a store may reduce instead")
+def one_way_keywords(call: TileCall) -> str | None:
+    loads = call["dst"].space == "shared"
+    if loads and call.option("mbar") is None:
+        return "a load tells an m-barrier when it is complete"
+    wrong = next((key for key in (FOR_STORES if loads else FOR_LOADS) if call.option(key)), None)
+    return None if wrong is None else f"{wrong}= is not for {'loads' if loads else 'stores'}"
 
 
 @condition("the tensor memory has an address: allocated_addr=")
@@ -151,3 +171,9 @@ def registers_inside(call: TileCall) -> str | None:
         if side.space == "local" and (dims := open_dimensions(call, side)):
             return f"the region {side} may leave dimension {dims[0]} of {side.name}"
     return None
+
+
+@condition("the source is in registers")
+def from_registers(call: TileCall) -> str | None:
+    src = call["src"]
+    return None if src.space == "local" else f"{src.name} is in {src.space} memory"

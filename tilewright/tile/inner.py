@@ -7,7 +7,7 @@ from math import prod
 
 from tilewright.dtypes import DType
 from tilewright.errors import DispatchError
-from tilewright.ir import AddressOf, Argument, Buffer, DeclBuffer, as_expr, row_major
+from tilewright.ir import AddressOf, AllocBuffer, Argument, Buffer, DeclBuffer, as_expr, row_major
 from tilewright.layout import Layout
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
@@ -15,7 +15,7 @@ from tilewright.tile.dispatch import Chosen, Decline, choose
 from tilewright.tile.meeting import which_of_its_kind
 from tilewright.tile.walks import times
 
-__all__ = ["Staging", "inner_call", "planned", "staging"]
+__all__ = ["Registers", "Staging", "inner_call", "planned", "staging"]
 
 MOST_BYTES = 96 * 1024  # of scratch memory for one call
 APART = 1024  # bytes: each scope's part begins at a multiple, where every swizzle begins anew
@@ -38,6 +38,19 @@ def planned(call: TileCall) -> Chosen:
     if found.variant.name == "fallback":
         raise Decline(f"{call.text} would go element by element")
     return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Registers:
+    """Scratch registers of a layout: ``side`` while planning, `allocated` in the code."""
+
+    side: Side
+
+    def allocated(self, call: TileCall, out: Builder) -> Side:
+        """The same tile in registers of its own."""
+        made = replace(self.side.buffer, name=out.names.new(self.side.name))
+        out.add(AllocBuffer(made, at=out.at))
+        return side_of(made.region(), call.facts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from tilewright.ir.debts import owing
 from tilewright.ir.ranges import RangeFacts
 from tilewright.primitives import PRIMITIVES
 from tilewright.tile.builder import Builder, Names, Preparations
-from tilewright.tile.call import TileCall, call_name, checked, side_of
+from tilewright.tile.call import TileCall, call_name, checked, side_of, without_clip
 from tilewright.tile.dispatch import check_keywords, choose
 from tilewright.tile.meeting import MeetingPlaces
 from tilewright.tile.report import Entry, Report, entry_of
@@ -130,4 +130,6 @@ class _Resolver:
         sides = {key: side_of(part, facts) for key, part in operands.items() if isinstance(part, Region)}
         scalars = {key: part for key, part in operands.items() if not isinstance(part, Region)}
         scope = self.control.scope(stmt.scope, reach, name)
-        return checked(TileCall(stmt, sides, scope, self.arch, facts, stmt.config, self.arguments, scalars))
+        return without_clip(
+            checked(TileCall(stmt, sides, scope, self.arch, facts, stmt.config, self.arguments, scalars))
+        )

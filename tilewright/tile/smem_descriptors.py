@@ -9,15 +9,15 @@ addresses before the swizzle, in bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.errors import LayoutError
-from tilewright.ir import Region, Value, const_value
-from tilewright.layout import SwizzleMode, mma_shared_layout
-from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.ir import Value, const_value
+from tilewright.layout import SwizzleMode
+from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Change, Decline
+from tilewright.tile.mma_layouts import mma_layouts
 from tilewright.tile.partition import places, storage_start
 from tilewright.tile.walks import Ints, plus, quotient
 
@@ -72,7 +72,7 @@ def described(call: TileCall, side: Side, elements: Ints, *, may_transpose: bool
                 raise Decline(
                     f"{side.name} is aligned to {align} bytes, and its swizzle repeats every {period}",
                     allowed=f"a multiple of {period} bytes",
-                    changes=[_changed(call, side, f"align={period} on {side.name}", align=period)],
+                    changes=[Change(f"align={period} on {side.name}", call.with_buffer(side, align=period))],
                 )
             begin = facts.simplify(quotient(facts.simplify(base - int(low)), 8 * UNIT, facts))
             return Blocks(trans, swizzle, *fields, begin, linear[:, :, 0, 0] // UNIT)
@@ -102,17 +102,6 @@ def _fields(swizzle: SwizzleMode, linear: Ints, size: int, *, trans: bool) -> tu
 
 
 def _other_layouts(call: TileCall, side: Side) -> Iterator[Change]:
-    """The layouts that descriptors are made for, the widest swizzle first."""
-    buffer = side.buffer
-    for swizzle in reversed(SwizzleMode):
-        try:
-            layout = mma_shared_layout(buffer.dtype, swizzle, buffer.shape, call.facts)
-        except LayoutError:
-            continue
-        text = f'layout=mma_shared_layout("{buffer.dtype}", SwizzleMode.{swizzle.name}, {buffer.shape})'
-        yield _changed(call, side, f"{text} for {buffer.name}", layout=layout)
-
-
-def _changed(call: TileCall, side: Side, text: str, **fields: object) -> Change:
-    buffer = replace(side.buffer, **fields)  # type: ignore[arg-type]  # fields of a buffer
-    return Change(text, call.with_side(side, side_of(Region(buffer, side.region.box), call.facts)))
+    """The layouts that descriptors are made for."""
+    for text, layout, _ in mma_layouts(side.buffer, call.facts):
+        yield Change(f"{text} for {side.name}", call.with_buffer(side, layout=layout))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import LayoutError
-from tilewright.ir import Buffer, Region, const_value
-from tilewright.layout import Iter, SwizzleMode, TileLayout, TLane, mma_shared_layout
-from tilewright.tile.call import TileCall, side_of
+from tilewright.ir import const_value
+from tilewright.layout import Iter, TileLayout, TLane
+from tilewright.tile.call import TileCall
 from tilewright.tile.dispatch import Change
+from tilewright.tile.mma_layouts import mma_layouts
 from tilewright.tile.walks import walk_of
 
 if TYPE_CHECKING:
@@ -25,22 +24,16 @@ UNIT = 16  # bytes: what a descriptor counts in, and what stays together in shar
 
 def aligned(call: TileCall, nbytes: int) -> Iterator[Change]:
     """The source at a multiple of so many bytes."""
-    buffer = replace(call["src"].buffer, align=nbytes)
-    yield Change(f"align={nbytes} on {call['src'].name}", _with_source(call, buffer))
+    yield Change(f"align={nbytes} on {call['src'].name}", call.with_buffer(call["src"], align=nbytes))
 
 
 def other_layouts(call: TileCall, shape: Shape) -> Iterator[Change]:
     """The layouts of shared memory that descriptors are made for, the widest swizzle first; then the plainest."""
-    buffer = call["src"].buffer
-    for swizzle in reversed(SwizzleMode):
-        try:
-            layout = mma_shared_layout(buffer.dtype, swizzle, buffer.shape, call.facts)
-        except LayoutError:
-            continue
-        text = f'layout=mma_shared_layout("{buffer.dtype}", SwizzleMode.{swizzle.name}, {buffer.shape})'
-        yield Change(f"{text} for {buffer.name}", _with_source(call, replace(buffer, layout=layout)))
+    src = call["src"]
+    for text, layout, _ in mma_layouts(src.buffer, call.facts):
+        yield Change(f"{text} for {src.name}", call.with_buffer(src, layout=layout))
     if (plain := _in_order(call, shape)) is not None:
-        yield Change(f"layout={plain} for {buffer.name}", _with_source(call, replace(buffer, layout=plain)))
+        yield Change(f"layout={plain} for {src.name}", call.with_buffer(src, layout=plain))
 
 
 def _in_order(call: TileCall, shape: Shape) -> TileLayout | None:
@@ -76,7 +69,3 @@ def _cut(shard: Iterable[Iter], together: int) -> Iterator[Iter]:
             yield Iter(inside, stride, it.axis)
         else:
             yield it
-
-
-def _with_source(call: TileCall, buffer: Buffer) -> TileCall:
-    return call.with_side(call["src"], side_of(Region(buffer, call["src"].region.box), call.facts))

@@ -2,6 +2,9 @@
 
 prepare, loops      what is done before the cut; loops that wait
 segments            the cuts, at places where threads may wait
+graphs, pieces, live, divergence, regions, rounds
+                    the same for a kernel that is a graph: its blocks cut where threads may wait, what is alive and how
+                    it varies, which pieces are one function, and that function under masks
 axes                over what each value varies: CTAs, warps, lanes, or nothing
 analysis            all of that, what is alive where, and what may be poison
 emitter, source, nesting

@@ -23,7 +23,6 @@ from tilewright.ir import (
     code_of,
     expressions,
     statements,
-    walk,
 )
 from tilewright.ir.evaluate import evaluate
 from tilewright.ir.tensor_map import mapped
@@ -31,8 +30,9 @@ from tilewright.isa import bind
 from tilewright.sim.checks import checks_of
 from tilewright.sim.checks.bounds import Bounds
 from tilewright.sim.codegen.axes import ALL, UNIFORM, Axes
+from tilewright.sim.codegen.graphs import cut_graph
 from tilewright.sim.codegen.prepare import prepared
-from tilewright.sim.codegen.segments import Branch, Poll, Segment, Synchronise, cut
+from tilewright.sim.codegen.segments import Segment, cut, of_end
 from tilewright.sim.machine.subject import Subject
 
 if TYPE_CHECKING:
@@ -54,17 +54,22 @@ class Analysed(Subject):
         hidden = (Buffer(name, dtype("uint8"), (1,), "global", None, data=Var(name, HANDLE)) for name in arrays)
         buffers = (*kernel.buffers, *hidden)
         super().__init__(replace(kernel, body=prepared(kernel.body), buffers=buffers), checks, groups)
-        self.axes = Axes(self.kernel)
         self.parameters = frozenset(
             [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
         )
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
         self.shadowed = self._shadowed()
-        self.cut = cut(self.kernel, self.axes, apart="races" in checks)
-        self.spans = {segment.index: segment.end.at for segment in self.cut}
         self._reads: dict[int, frozenset[str]] = {}
-        self.live_in = self._liveness()
+        if self.kernel.graph is not None:
+            axes, self.cut, live_in = cut_graph(self.kernel.graph, self.parameters, orders="races" in checks)
+            self.axes: Axes = axes
+            self.live_in = [self._with_flags(names) for names in live_in]
+        else:
+            self.axes = Axes(self.kernel)
+            self.cut = cut(self.kernel, self.axes, apart="races" in checks)
+            self.live_in = self._liveness()
+        self.spans = {segment.index: segment.end.at for segment in self.cut}
         self.live = [self._axes_of(names) for names in self.live_in]
 
     # Arguments
@@ -134,7 +139,12 @@ class Analysed(Subject):
     def reads(self, segment: Segment) -> frozenset[str]:
         """Variables that a segment takes from outside: parameters and live values, with their flags."""
         if segment.index not in self._reads:
-            self._reads[segment.index] = self._with_flags(self._mentioned(segment) - self._bound(segment))
+            found = self._mentioned(segment)
+            if segment.region is not None:
+                found &= self.parameters | self.live_in[segment.index]
+            else:
+                found -= self._bound(segment)
+            self._reads[segment.index] = self._with_flags(found)
         return self._reads[segment.index]
 
     def writes(self, segment: Segment) -> frozenset[str]:
@@ -145,10 +155,9 @@ class Analysed(Subject):
     def _mentioned(self, segment: Segment) -> frozenset[str]:
         names = {s.var.name for s in statements(segment.body) if isinstance(s, Assign)}
         exprs = [expr for stmt in statements(segment.body) for expr in expressions(stmt)]
-        if isinstance(segment.end, Branch):
-            exprs += walk(segment.end.cond)
-        elif isinstance(segment.end, (Synchronise, Poll)):
-            exprs += walk(segment.end.call)
+        exprs += of_end(segment.end)
+        if segment.region is not None:
+            exprs += [expr for piece in segment.region.pieces.values() for expr in of_end(piece.end)]
         return frozenset(names | {expr.name for expr in exprs if isinstance(expr, Var)})
 
     def _bound(self, segment: Segment) -> frozenset[str]:

@@ -36,3 +36,7 @@ class Axes(Uniformity):
         super()._statement(stmt)
         if isinstance(stmt, For):
             self._join(stop_of(stmt), self.of(stmt.stop))
+
+    def is_blended(self, stmt: Stmt) -> bool:
+        """Do lanes elsewhere need what a variable held before, though all lanes that come here assign it?"""
+        return False

@@ -44,7 +44,8 @@ from tilewright.sim.codegen.emitter import Emitter, is_number
 from tilewright.sim.codegen.expressions import RULES
 from tilewright.sim.codegen.fusing import Fusing
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves
-from tilewright.sim.codegen.segments import Branch, Done, Goto, Poll, Segment, Synchronise
+from tilewright.sim.codegen.rounds import leaving, written
+from tilewright.sim.codegen.segments import Branch, Done, Goto, Leave, Poll, Segment, Synchronise
 from tilewright.sim.codegen.source import Source
 from tilewright.sim.fast.loads import is_loop_of_loads, load_all
 from tilewright.sim.machine import arithmetic, instructions
@@ -93,6 +94,7 @@ class SegmentEmitter(Emitter):
         self.segment = segment
         self.live_out = live_out
         self.loops: list[tuple[str, str] | None] = []  # (live, out) names of a masked loop, None for Python's own
+        self.whole = "m0"  # the mask under which a value is for all lanes that come here
         self.one_by_one = False  # inside of what is done only where a fused run could not be
 
     # The function
@@ -105,8 +107,18 @@ class SegmentEmitter(Emitter):
             for name in sorted(self.program.reads(self.segment)):
                 source = "scalars" if name in self.program.parameters else "env"
                 self.out.line(f"{self.variable(Var(name))} = {source}[{name!r}]")
-            self.body(self.segment.body, "m0")
+            if (region := self.segment.region) is not None:
+                self.first_values()
+                written(self, region)
+            else:
+                self.body(self.segment.body, "m0")
             self.end()
+
+    def first_values(self) -> None:
+        """Variables that some lanes may leave without a value of their own."""
+        names = sorted(self.program.writes(self.segment) - self.program.reads(self.segment))
+        if names:
+            self.out.line(" = ".join([*(self.variable(Var(name)) for name in names), "None"]))
 
     def end(self) -> None:
         """What comes after the statements: on with another segment, or a call of the scheduler."""
@@ -123,6 +135,10 @@ class SegmentEmitter(Emitter):
             self.meet(end)
         elif isinstance(end, Poll):
             self.ask(end)
+        elif isinstance(end, Leave):
+            self.write_back()
+            ways = "".join(f"({to}, {leaving(to)}), " for to in end.to)
+            self.out.line(f"return run.scheduler.leave(b, ({ways}))")
         else:
             self.write_back()
             if isinstance(end, Goto):
@@ -225,7 +241,8 @@ class SegmentEmitter(Emitter):
         """A new value for a variable, in the active lanes."""
         text, flags = self.settled(stmt.var, stmt.value, mask)
         name = self.variable(stmt.var)
-        if mask != "m0" and self.program.axes.variables[stmt.var.name] != UNIFORM:
+        apart = mask != self.whole or (mask != "m0" and self.axes.is_blended(stmt))
+        if apart and self.axes.variables[stmt.var.name] != UNIFORM:
             text = f"{mask}.chosen({text}, {name})"
             flags = flags and f"{mask}.chosen({flags}, {name}_s)"
         self.define(stmt.var, text, flags)

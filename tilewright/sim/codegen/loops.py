@@ -31,7 +31,7 @@ from tilewright.sim.codegen.prepare import calls_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["changed_names", "is_closed", "is_long", "leaves", "polls", "shows_order"]
+__all__ = ["asks", "changed_names", "is_closed", "is_long", "is_strong", "leaves", "polls", "shows_order"]
 
 FEW_TURNS = 4096  # that nobody need watch
 
@@ -46,8 +46,8 @@ def polls(loop: Stmt) -> bool:
         return False
     inner = [call for stmt in (loop, *statements(loop.body)) for call in calls_of(stmt)]
     if isinstance(loop, For):
-        return any(map(_asks, inner)) and any(isinstance(stmt, Break) for stmt in statements(loop.body))
-    if any(_is_strong(call) for call in inner):
+        return any(map(asks, inner)) and any(isinstance(stmt, Break) for stmt in statements(loop.body))
+    if any(is_strong(call) for call in inner):
         return True
     changing = changed_names(loop)
     exits = list(_exits(loop))
@@ -59,16 +59,16 @@ def polls(loop: Stmt) -> bool:
 def shows_order(stmt: If) -> bool:
     """Does a branch ask memory in a way that may tell who came first? m-barriers do not: they count."""
     inner = (call for part in statements((*stmt.then, *stmt.orelse)) for call in calls_of(part))
-    return any(_is_strong(call) and bind(call).form.signal is None for call in inner)
+    return any(is_strong(call) and bind(call).form.signal is None for call in inner)
 
 
-def _is_strong(call: Call) -> bool:
+def is_strong(call: Call) -> bool:
     """Does a call touch memory as others may see it: an atomic, or a load or store with an order?"""
     bound = bind(call)
     return any(bound.form.word(access.sem, bound.mods) != "weak" for access in bound.form.accesses)
 
 
-def _asks(call: Call) -> bool:
+def asks(call: Call) -> bool:
     """Does a call ask an m-barrier, and go on whatever the answer?"""
     form = bind(call).form
     return form.sync is None and form.signal is not None and form.signal.kind == "wait"

@@ -28,6 +28,7 @@ from tilewright.ir import (
     as_expr,
     binary,
     bodies,
+    walk,
 )
 from tilewright.isa import WARPGROUP, WHOLE_WARP, bind
 from tilewright.sim.codegen.axes import LANE, Axes, stop_of
@@ -35,9 +36,25 @@ from tilewright.sim.codegen.loops import polls, shows_order
 from tilewright.sim.codegen.prepare import calls_of, is_collective
 
 if TYPE_CHECKING:
-    from tilewright.errors import Span
+    from collections.abc import Callable
 
-__all__ = ["Branch", "Done", "Goto", "Poll", "Segment", "Synchronise", "cut"]
+    from tilewright.errors import Span
+    from tilewright.sim.codegen.regions import Region
+
+__all__ = [
+    "Branch",
+    "Done",
+    "End",
+    "Goto",
+    "Leave",
+    "Poll",
+    "Segment",
+    "Synchronise",
+    "cut",
+    "of_end",
+    "renumbered",
+    "targets",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +105,60 @@ class Done:
     at: Span | None = None
 
 
-End = Goto | Branch | Synchronise | Poll | Done
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The end of a region: lanes go on with several segments, or have ended."""
+
+    to: tuple[int, ...]
+    at: Span | None = None
+
+
+End = Goto | Branch | Synchronise | Poll | Done | Leave
+
+
+def targets(end: End) -> tuple[int, ...]:
+    """The segments that lanes may go on with."""
+    if isinstance(end, Branch):
+        return (end.then, end.orelse)
+    if isinstance(end, Poll):
+        return (end.to, end.again)
+    if isinstance(end, Leave):
+        return end.to
+    return () if isinstance(end, Done) else (end.to,)
+
+
+def of_end(end: End) -> tuple[Expr, ...]:
+    """The expressions that an end reads."""
+    if isinstance(end, Branch):
+        return walk(end.cond)
+    return walk(end.call) if isinstance(end, (Synchronise, Poll)) else ()
+
+
+def renumbered(end: End, number: Callable[[int], int]) -> End:
+    """The same end, its segments under other numbers."""
+    if isinstance(end, Done):
+        return end
+    if isinstance(end, Poll):
+        return replace(end, to=number(end.to), again=number(end.again))
+    if isinstance(end, Branch):
+        return replace(end, then=number(end.then), orelse=number(end.orelse))
+    if isinstance(end, Leave):
+        return replace(end, to=tuple(map(number, end.to)))
+    return replace(end, to=number(end.to))
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Statements without a wait, and what comes after them."""
+    """Statements without a wait, and what comes after them. region: of a graph, where they stand in several pieces."""
 
     index: int
     body: Body
     end: End
+    region: Region | None = None
 
     def successors(self) -> tuple[int, ...]:
         """The segments that its lanes may go on with."""
-        if isinstance(self.end, Branch):
-            return (self.end.then, self.end.orelse)
-        if isinstance(self.end, Poll):
-            return (self.end.to, self.end.again)
-        return () if isinstance(self.end, Done) else (self.end.to,)
+        return targets(self.end)
 
 
 def cut(kernel: Kernel, axes: Axes, *, apart: bool = False) -> tuple[Segment, ...]:
@@ -276,17 +329,12 @@ class _Cutter:
         kept = [label for label in self.order if label in reachable]
         number = {label: index for index, label in enumerate(kept)}
 
-        def renamed(end: End) -> End:
-            if isinstance(end, Done):
-                return end
-            if isinstance(end, Poll):
-                return replace(end, to=number[self._through(end.to)], again=number[end.again])
-            if isinstance(end, Branch):
-                return replace(end, then=number[self._through(end.then)], orelse=number[self._through(end.orelse)])
-            return replace(end, to=number[self._through(end.to)])
+        def through(label: int) -> int:
+            return number[self._through(label)]
 
         return tuple(
-            Segment(number[label], self.segments[label].body, renamed(self.segments[label].end)) for label in kept
+            Segment(number[label], self.segments[label].body, renumbered(self.segments[label].end, through))
+            for label in kept
         )
 
     def _through(self, label: int) -> int:

@@ -54,9 +54,9 @@ class Mask:
             return self
         return other if other.array is None else Mask(self.shape, self.array | other.array)
 
-    def chosen(self, new: Value, old: Value) -> Value:
-        """``new`` in the active lanes, ``old`` in the others."""
-        if self.array is None:
+    def chosen(self, new: Value, old: Value | None) -> Value:
+        """``new`` in the active lanes, ``old`` in the others; None where those never had a value."""
+        if self.array is None or old is None:
             return new
         where = self.array if np.ndim(new) < 4 and np.ndim(old) < 4 else self.array[..., None]
         return np.where(where, new, old)

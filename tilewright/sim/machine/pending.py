@@ -79,7 +79,7 @@ class Operation:
     touched: tuple[Touched, ...] = ()
     signals: tuple[Touched, ...] = ()
     is_joined: bool = field(default=False, init=False)
-    _read: list[Array] | None = field(default=None, init=False)
+    _read: list[Array | None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         form, bound = self.form, self.instruction.bound
@@ -172,10 +172,11 @@ class Operation:
         return self.instruction.bound.mods
 
     def read(self) -> None:
-        """Its sources are read now: they may change from now on."""
-        if self._read is None and not any(access.rmw for access in self.form.touched):
-            self._read = [one.load(self.batch.wave, flags=False) for one in self.reads]
-            self._flags = [one.load(self.batch.wave, flags=True) for one in self.reads] if self._marks else []
+        """Its sources are read now, and may change; what they are combined with is read as it is written."""
+        if self._read is None:
+            self._read = [None if one.combines else one.load(self.batch.wave, flags=False) for one in self.reads]
+            self._flags = [None if one.combines else one.load(self.batch.wave, flags=True)
+                           for one in self.reads if self._marks]  # fmt: skip
 
     @property
     def _marks(self) -> bool:
@@ -205,19 +206,19 @@ class Operation:
         if found is None:
             return
         if self._marks:
-            self._flags = self.form.joined([one._flags for one in everyone], **self.instruction.keywords) or []
-        self._read = found
+            self._flags = [*(self.form.joined([one._flags for one in everyone], **self.instruction.keywords) or [])]
+        self._read = [*found]
         for operation in later:
             operation.is_joined = True
 
     def complete(self) -> None:
         """What the operation does, done; operations that combine go one after the other."""
         if not self.is_commit and not self.is_joined:
-            if any(access.rmw for access in self.form.touched):
+            self.read()
+            if any(one.combines for one in self.touched):
                 for issuer in range(len(self.issuers.rows)):
                     self._carry_out([one.on_behalf(issuer) for one in self.touched], slice(issuer, issuer + 1))
             else:
-                self.read()
                 self._carry_out(list(self.touched), slice(None))
         self.signal(at_issue=False)
 
@@ -225,10 +226,8 @@ class Operation:
         wave, run = self.batch.wave, self.instruction
         shape = self.batch.shape
         reads, writes = ([one for one in touched if one.writes == write] for write in (False, True))
-        found = self._read if self._read is not None else [one.load(wave, flags=False) for one in reads]
-        flags: list[Array] = []
-        if self._marks:
-            flags = self._flags if self._read is not None else [one.load(wave, flags=True) for one in reads]
+        found, flags = (list(self._found(kept, reads, which, flags=kept is self._flags)) for kept in
+                        (self._read or [], self._flags))  # fmt: skip
         kept = [register.load(self.batch, self.mask, at, checked=True) for register, at in self._kept]
         values = [self.arguments[name][which] for name in self.form.takes]
         registers = [self.issuers.taken(value, shape)[which] for value in kept]
@@ -239,6 +238,12 @@ class Operation:
             register.store(self.batch, self.mask, at, self.issuers.spread(data, shape), checked=True)
         if self._marks:
             self._mark(flags, which, writes)
+
+    def _found(self, kept: list[Array | None], reads: list[Touched], which: slice, *, flags: bool) -> Iterator[Array]:
+        """What the sources of these issuers had; what they are combined with, as it is now."""
+        for had, now, all_ in zip(kept, reads, self.reads, strict=False):
+            own = had if had is None or which == slice(None) else had[all_.issuer == which.start]
+            yield now.load(self.batch.wave, flags=flags) if own is None else own
 
     @property
     def _kept(self) -> list[tuple[Any, Any]]:
@@ -267,7 +272,7 @@ class Operation:
         else:
             for value in (*flags, *given, *(registers if self._reads_registers(which) else ())):
                 self._require(value, f"an operand of {self.name}")
-            results = tuple(_ones(one) for one in writes) + (None,) * len(self.sinks)
+            results = tuple(one.all_initialised for one in writes) + (None,) * len(self.sinks)
         for one, data in zip(writes, results, strict=False):
             if one.space not in ("shared", "tmem"):
                 self._require(data, f"a store of {self.name}")
@@ -290,12 +295,6 @@ class Operation:
                 allowed="sources that have been written before",
                 at=self.instruction.at,
             )
-
-
-def _ones(one: Touched) -> Array:
-    if one.space == "tmem":
-        return np.full(one.at.shape, 0x01010101, np.uint32)
-    return np.ones((*one.at.shape, one.width), np.uint8)
 
 
 def _join(operations: list[Operation]) -> None:

@@ -146,7 +146,12 @@ class Touched:
             rows, at = rows - issuers.wave.rank(rows) + found.rank, at & (1 << OFFSET_BITS) - 1
         rows = np.broadcast_to(rows.reshape(-1, *[1] * (at.ndim - 1)), at.shape)
         if space == "shared":
+            own = rows - issuers.wave.rank(rows)
             rows, at = split(issuers.wave, rows, at)
+            count = issuers.cluster_ctas
+            if (beyond := (rows < own) | (rows >= own + count)).any():
+                who = np.isin(np.arange(len(issuers.rows)), issuer[beyond.reshape(len(at), -1).any(1)])
+                issuers.fault(f"an address of CTA {int((rows - own)[beyond][0])} of a cluster of {count} CTAs", who)
         nbytes = None if found.nbytes is None else np.broadcast_to(found.nbytes, at.shape).astype(np.int64)
         return cls(effect, space, found.width or width, issuer, rows, at, found.column, nbytes, found.fill)
 
@@ -159,6 +164,11 @@ class Touched:
     def proxy(self) -> str:
         """Through which it is accessed; m-barriers through the generic one."""
         return "generic" if isinstance(self.effect, Signal) else self.effect.proxy
+
+    @property
+    def combines(self) -> bool:
+        """Does it read and write, with nobody in between?"""
+        return isinstance(self.effect, Access) and self.effect.rmw
 
     @property
     def touches(self) -> Bools:
@@ -211,6 +221,13 @@ class Touched:
             yield one, (window == one) & counts
 
     # Bytes
+
+    @property
+    def all_initialised(self) -> Array:
+        """The flags of places that all are."""
+        if self.space == "tmem":
+            return np.full(self.at.shape, 0x01010101, np.uint32)
+        return np.ones((*self.at.shape, self.width), np.uint8)
 
     def load(self, wave: Wave, *, flags: bool) -> Array:
         """What is there, or its flags: (m, ..., width) bytes, (m, ...) cells. Bytes that do not count are zero, and

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.isa import Access
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.tmem import cell_number, cells_text
 from tilewright.sim.order.clocks import HEARD, SEEN
@@ -66,15 +65,15 @@ def _touch_bytes(known: Operations, operation: Operation, own: Ints, one: Touche
         for table, did in tables:
             before = np.where(one.touches, table[where], 0)
             seen = known.clocks.parts[rows, knowers, before] & SEEN != 0
-            seen |= (before == mine) & (not one.writes or (_combines(one) and did == "read"))
-            if _combines(one):  # nobody comes in between, whoever is first
+            seen |= (before == mine) & (not one.writes or (one.combines and did == "read"))
+            if one.combines:  # nobody comes in between, whoever is first
                 seen |= np.isin(before, _combining(known, before))
             if not seen.all():
                 raise _collides(known, operation, one, np.argwhere(~seen)[0], known.parts[int(before[~seen][0])], did)
         if one.writes:
             known.filling[where] = np.where(one.touches, mine, known.filling[where])
             lost = one.touches & (known.filling[where] != mine)
-            if lost.any() and not _combines(one):
+            if lost.any() and not one.combines:
                 earlier = known.parts[int(known.filling[where][lost][0])]
                 raise _collides(known, operation, one, np.argwhere(lost)[0], earlier, "written")
             continue
@@ -88,15 +87,10 @@ def _touch_bytes(known: Operations, operation: Operation, own: Ints, one: Touche
                 )[of_warp]
 
 
-def _combines(one: Touched) -> bool:
-    """Does it read and write, with nobody in between?"""
-    return isinstance(one.effect, Access) and one.effect.rmw
-
-
 def _combining(known: Operations, numbers: NDArray[np.int32]) -> list[int]:
     """Of these parts, those that combine what is there with their own."""
     parts = {number: known.parts.get(number) for number in np.unique(numbers).tolist()}
-    return [k for k, part in parts.items() if part and any(map(_combines, part.operation.touched))]
+    return [k for k, part in parts.items() if part and any(one.combines for one in part.operation.touched)]
 
 
 def _collides(

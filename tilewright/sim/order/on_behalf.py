@@ -42,6 +42,8 @@ def places_of(order: Order, operation: Operation, one: Touched, which: Bools | N
         for mask, address, nbytes in _accesses(operation, part, chosen, most, pitch):
             together = operation.issuers.lanes > 1
             site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, collective=together)
+            if one.combines:  # with others of its kind in any order
+                site.sem, site.scope, site.element = "relaxed", "gpu", one.width
             yield places.access(clocks, site, batch, mask, address)
 
 

@@ -15,15 +15,14 @@ from tilewright.isa import lookup
 from tilewright.tile.boxes import Box, BoxPlan, plan_boxes
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import between, constant_extents, single_thread
-from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.conditions import between, constant_extents, one_way_keywords, single_thread
+from tilewright.tile.dispatch import variant
 from tilewright.tile.hints import check_target
 from tilewright.tile.walks import plus
 
 __all__ = ["tma"]
 
 TENSOR = "ptx.cp_async.bulk.tensor"
-FOR_LOADS = ("mbar", "cta_mask", "oob")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +40,13 @@ class Plan:
     "copy_async",
     priority=20,
     keywords=("mbar", "cta_mask", "cache_hint", "oob", "use_tma_reduce"),
-    when=[between("global", "shared"), single_thread, constant_extents],
+    when=[between("global", "shared"), single_thread, constant_extents, one_way_keywords],
 )
 def tma(call: TileCall) -> Plan:
     """cp.async.bulk.tensor: one thread has the copy engine move boxes of an array."""
     loads = call["dst"].space == "shared"
     row = "g2c" if loads else "s2g_reduce" if call.option("use_tma_reduce") else "s2g"
     check_target(call, f"{TENSOR}.{row}", lookup(f"{TENSOR}.{row}").forms[0])
-    if loads and call.option("mbar") is None:
-        raise Decline("a load tells an m-barrier when it is complete", allowed="mbar=bar.ptr_to([0])")
-    wrong = ("use_tma_reduce",) if loads else FOR_LOADS
-    for key in wrong:
-        if call.option(key):
-            direction = "loads" if loads else "stores"
-            raise Decline(f"{key}= is not for {direction}", allowed=f"no {key}=, or the other direction")
     return Plan(f"{TENSOR}.{row}", plan_boxes(call, oob=str(call.option("oob") or "zero")))
 
 

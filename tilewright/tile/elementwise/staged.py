@@ -9,37 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.ir import AllocBuffer, Buffer, const_value
+from tilewright.ir import Buffer, const_value
 from tilewright.layout import TileLayout
 from tilewright.records import replace
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.conditions import constant_extents, one_place_each, only_in, registers_inside
+from tilewright.tile.conditions import by_several, constant_extents, one_place_each, only_in, registers_inside
 from tilewright.tile.copy.converted import dtypes_differ
-from tilewright.tile.dispatch import Chosen, Decline, condition, elementwise, variant
+from tilewright.tile.dispatch import Chosen, Decline, elementwise, variant
 from tilewright.tile.elementwise.holders import some_registers
-from tilewright.tile.inner import Staging, inner_call, planned, staging
+from tilewright.tile.inner import Registers, Staging, inner_call, planned, staging
 from tilewright.tile.rounds import held_elsewhere, registers_alike
 
 __all__ = ["staged"]
-
-
-@condition("several threads execute the call together")
-def by_several(call: TileCall) -> str | None:
-    return "a thread alone holds all that it needs" if call.scope.kind == "thread" else None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Registers:
-    """Scratch registers with the layout of those that compute: ``side`` while planning, `allocated` in the code."""
-
-    side: Side
-
-    def allocated(self, call: TileCall, out: Builder) -> Side:
-        """The same tile in registers of its own."""
-        made = replace(self.side.buffer, name=out.names.new("staged"))
-        out.add(AllocBuffer(made, at=out.at))
-        return side_of(made.region(), call.facts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,9 +14,9 @@ from tilewright.ir import const_value
 from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, TileLayout
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.conditions import constant_extents, only_in
+from tilewright.tile.conditions import by_several, constant_extents, only_in
 from tilewright.tile.costs import cheapest, matrix_wavefronts, meeting_cost, told, vector_wavefronts
-from tilewright.tile.dispatch import Chosen, Decline, condition, variant
+from tilewright.tile.dispatch import Chosen, Decline, variant
 from tilewright.tile.inner import Staging, inner_call, planned, staging
 from tilewright.tile.matrices import MatrixPlan
 from tilewright.tile.owners import owners
@@ -24,11 +24,6 @@ from tilewright.tile.partition import places
 from tilewright.tile.shares import Share
 
 __all__ = ["scratch"]
-
-
-@condition("several threads execute the call together")
-def by_several(call: TileCall) -> str | None:
-    return "a thread alone needs no scratch memory" if call.scope.kind == "thread" else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,20 +7,12 @@ from dataclasses import dataclass
 from tilewright.ir import const_value
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.conditions import constant_extents, kept_inside
-from tilewright.tile.dispatch import Chosen, condition, variant
+from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside
+from tilewright.tile.dispatch import Chosen, variant
 from tilewright.tile.inner import Staging, inner_call, planned, staging
 from tilewright.tile.reductions import OPERATIONS
 
 __all__ = ["staged"]
-
-
-@condition("the source is in registers that threads share")
-def from_shared_out_registers(call: TileCall) -> str | None:
-    src = call["src"]
-    if src.space != "local":
-        return f"{src.name} is in {src.space} memory"
-    return "a thread alone needs no scratch memory" if call.scope.kind == "thread" else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +32,7 @@ class StagedReduction:
     *OPERATIONS,
     priority=5,
     keywords=("axes", "accum", "nan", "thread_reduce"),
-    when=[from_shared_out_registers, constant_extents, kept_inside],
+    when=[from_registers, by_several, constant_extents, kept_inside],
 )
 def staged(call: TileCall) -> StagedReduction:
     """The elements go to shared memory, and are reduced from there."""

@@ -1,0 +1,62 @@
+"""Float32 arithmetic with a rounding of one's choice: the sign of a sum that is exactly zero (IEEE 754, 6.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tilewright import isa
+
+Numbers = NDArray[np.float32]
+X = np.float32([3.0, -3.0, 1e-45, 0.0, -0.0])
+SUMS = {
+    "add": lambda x: (x, -x),
+    "sub": lambda x: (x, x),
+    "fma": lambda x: (x, np.ones_like(x), -x),
+}
+
+
+def of_single(name: str, operands: tuple[Numbers, ...], mode: str) -> Numbers:
+    (form,) = isa.INSTRUCTIONS[f"rounded_{name}"].forms
+    return np.asarray(form.execute(*operands, rounding=mode))  # type: ignore[misc]  # it has a meaning
+
+
+def of_pairs(name: str, operands: tuple[Numbers, ...], mode: str) -> Numbers:
+    (form,) = isa.INSTRUCTIONS[f"ptx.{name}_f32x2"].forms
+    words: Any = form.execute(  # type: ignore[misc]  # it has a meaning
+        *(np.repeat(one, 2).view(np.uint64) for one in operands), rounding=mode, ftz=False
+    )
+    return np.asarray(words).view(np.float32)[::2]
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("compute", [of_single, of_pairs])
+def test_a_sum_that_cancels_out_is_negative_zero_if_rounded_down(compute: Any, name: str, mode: str) -> None:
+    result = compute(name, SUMS[name](X), mode)
+
+    assert (result == 0).all()
+    assert (np.signbit(result) == (mode == "rm")).all()
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize("compute", [of_single, of_pairs])
+def test_a_sum_of_two_equal_zeros_is_that_zero(compute: Any, mode: str) -> None:
+    zeros = np.float32([0.0, -0.0])
+
+    assert (np.signbit(compute("add", (zeros, zeros), mode)) == np.signbit(zeros)).all()
+    assert (np.signbit(compute("fma", (zeros, np.ones_like(zeros), zeros), mode)) == np.signbit(zeros)).all()
+
+
+@pytest.mark.parametrize("compute", [of_single, of_pairs])
+def test_what_is_too_large_is_infinite_only_where_it_is_rounded_away(compute: Any) -> None:
+    most = np.float32([np.finfo(np.float32).max])
+
+    with np.errstate(over="ignore"):
+        up, down = ([float(compute("add", (x, x), mode)[0]) for mode in ("rz", "rm", "rp")] for x in (most, -most))
+
+    assert up == [most[0], most[0], np.inf]
+    assert down == [-most[0], -np.inf, -most[0]]

@@ -1,0 +1,223 @@
+"""Kernels whose code is a control-flow graph run as their structured twins do, however their lanes part and meet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
+from tests.sim.graphs import ByHand, Random, both, taken_apart
+from tilewright.dtypes import dtype
+from tilewright.errors import KernelError, SimulationError
+from tilewright.host import Limits
+from tilewright.ir import Var
+from tilewright.ir.special import LANE, WARP
+from tilewright.isa import call
+from tilewright.sim import Program, parse_checks
+
+INT = dtype("int32")
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**9))
+def test_a_kernel_taken_apart_leaves_the_same_bytes(seed: int) -> None:
+    made = Random(seed).k.kernel()
+
+    (_, plain), (_, apart) = both(made, out=np.zeros(128, np.int32), n=seed % 7)
+
+    assert plain["out_ptr"].tolist() == apart["out_ptr"].tolist()
+
+
+def test_a_loop_that_is_left_at_two_places() -> None:
+    k = ByHand(threads=64)
+    out = k.array("out", "int32", 64)
+    i, x = Var("i", INT), Var("x", INT)
+    k.block("entry")
+    k.let(i, 0)
+    k.let(x, tid)
+    k.jump("head")
+    k.block("behind")  # as compilers put what is rarely reached behind the rest
+    k.let(x, x + 1000)
+    k.jump("store")
+    k.block("head")
+    k.branch(i >= tid % 9, "store", "inside")
+    k.block("inside")
+    k.let(x, x * 3)
+    k.branch(x > 500, "behind", "latch")
+    k.block("latch")
+    k.let(i, i + 1)
+    k.jump("head")
+    k.block("store")
+    k.store(out, tid, x + i)
+    k.exit()
+    array = np.zeros(64, np.int32)
+
+    k.run(out=array)
+
+    def expected(t: int) -> int:
+        x = t
+        for i in range(t % 9):
+            x *= 3
+            if x > 500:
+                return x + 1000 + i
+        return x + t % 9
+
+    assert array.tolist() == [expected(t) for t in range(64)]
+
+
+def test_a_loop_with_two_entries_runs() -> None:
+    k = ByHand(threads=32)
+    out = k.array("out", "int32", 32)
+    i = Var("i", INT)
+    k.block("entry")
+    k.let(i, lane)
+    k.branch(lane % 2 == 0, "a", "b")
+    k.block("a")
+    k.let(i, i + 5)
+    k.branch(i > 60, "end", "b")
+    k.block("b")
+    k.let(i, i * 2)
+    k.branch(i > 50, "end", "a")
+    k.block("end")
+    k.store(out, lane, i)
+    k.exit()
+    array = np.zeros(32, np.int32)
+
+    k.run(out=array)
+
+    def expected(t: int) -> int:
+        at_a, i = t % 2 == 0, t
+        while True:
+            i = i + 5 if at_a else i * 2
+            if i > (60 if at_a else 50):
+                return i
+            at_a = not at_a
+
+    assert array[1:].tolist() == [expected(t) for t in range(1, 32)]
+
+
+def test_threads_that_have_ended_are_not_waited_for_at_a_barrier() -> None:
+    k = ByHand(threads=64)
+    out, s = k.array("out", "int32", 32), k.shared("s", "int32", 64)
+    k.block("entry")
+    k.branch(warp == 1, "gone", "stay")
+    k.block("gone")
+    k.exit()
+    k.block("stay")
+    k.store(s, tid, tid)
+    k.call("cuda.cta_sync")
+    k.store(out, tid, get(s, 31 - tid))
+    k.exit()
+    array = np.zeros(32, np.int32)
+
+    k.run(out=array)
+
+    assert array.tolist() == list(range(31, -1, -1))
+
+
+@pytest.mark.parametrize("turns", [1, 5])
+def test_a_barrier_in_a_loop_between_a_branch_and_its_join(turns: int) -> None:
+    k = Lowered(threads=64)
+    out, s = k.array("out", "int32", 64), k.shared("s", "int32", 64)
+    x = k.bind("x", tid)
+    with k.loop("i", 0, turns):
+        with k.when(warp == 0):
+            k.store(s, tid, x)
+            k.do("cuda.cta_sync")
+            k.assign(x, get(s, 63 - tid) + 1)
+        with k.otherwise():
+            k.store(s, tid, x * 2)
+            k.do("cuda.cta_sync")
+            k.assign(x, get(s, 63 - tid))
+        k.do("cuda.cta_sync")
+
+    k.store(out, tid, x)
+
+    (_, plain), (_, apart) = both(k.kernel(), out=np.zeros(64, np.int32))
+
+    assert plain["out_ptr"].tolist() == apart["out_ptr"].tolist()
+    assert len(set(apart["out_ptr"].tolist())) > 1
+
+
+def test_the_holder_of_a_lock_may_wait_for_lanes_that_spin() -> None:
+    """Every lane takes the lock in turn; whoever had it waits where all lanes meet again."""
+    k = ByHand(threads=64, grid=2)
+    out, lock = k.array("out", "int32", 1), k.array("lock", "int32", 1)
+    old = Var("old", INT)
+    k.block("entry")
+    k.jump("try")
+    k.block("try")
+    k.let(old, call("cuda.atomic_cas", at(lock), 0, 1))
+    k.branch(old != 0, "try", "held")
+    k.block("held")
+    k.call("cuda.thread_fence")
+    k.store(out, 0, get(out, 0) + 1)
+    k.call("cuda.thread_fence")
+    k.call("cuda.atomic_exch", at(lock), 0)
+    k.jump("end")
+    k.block("end")
+    k.exit()
+    array = np.zeros(1, np.int32)
+
+    k.run(check="bounds", out=array, lock=np.zeros(1, np.int32))
+
+    assert array[0] == 128
+
+
+def test_a_counter_stays_one_number_though_some_lanes_leave_the_loop_or_have_ended() -> None:
+    k = ByHand(threads=64)
+    out = k.array("out", "int32", 64)
+    i, x = Var("i", INT), Var("x", INT)
+    k.block("entry")
+    k.branch(tid > 40, "gone", "go")
+    k.block("gone")
+    k.exit()
+    k.block("go")
+    k.let(i, 0)
+    k.let(x, 0)
+    k.jump("head")
+    k.block("head")
+    k.let(x, x + i)
+    k.branch(x > tid, "end", "latch")
+    k.block("latch")
+    k.let(i, i + 1)
+    k.branch(i < 100, "head", "end")
+    k.block("end")
+    k.store(out, tid, x)
+    k.exit()
+    program = Program(k.kernel(), parse_checks("none"))
+
+    assert program.compiled.axes.variables["i"] == 0
+    assert program.compiled.axes.variables["x"] == LANE | WARP
+
+
+def test_labels_must_name_blocks() -> None:
+    k = ByHand()
+    k.block("entry")
+    k.jump("nowhere")
+
+    with pytest.raises(KernelError, match="goes on with nowhere, which is no block"):
+        k.kernel()
+
+
+def test_nobody_goes_on_where_a_loop_never_ends() -> None:
+    k = ByHand(threads=32)
+    k.block("entry")
+    k.jump("entry")
+
+    with pytest.raises(SimulationError, match="steps"):
+        Program(k.kernel(), parse_checks("all")).run({}, {}, limits=Limits(None, 1000, None))
+
+
+def test_a_kernel_taken_apart_counts_what_it_did_before() -> None:
+    k = Lowered(threads=64, grid=2)
+    out = k.array("out", "int32", 128)
+    with k.loop("i", 0, 3) as i, k.when(i * tid % 3 == 1):
+        k.store(out, cta * 64 + tid, i)
+
+    (plain, _), (apart, _) = both(k.kernel(), out=np.zeros(128, np.int32))
+
+    assert plain.counts.bytes_written == apart.counts.bytes_written
+    assert taken_apart(k.kernel()).graph is not None

@@ -1,0 +1,148 @@
+"""Over what the values of a graph vary, and where lanes that have parted wait for each other.
+
+Lanes that part at a branch are apart until its ways join. What they assign meanwhile is blended into the variable where
+lanes that went the other way still need its value; else it is simply the value, and varies as that does. So a counter
+stays uniform though some lanes leave the loop early, or have ended before.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from tilewright.ir import Assign, Bind, Body, If, Stmt, statements
+from tilewright.ir.flow import END
+from tilewright.sim.codegen.axes import UNIFORM, Axes
+from tilewright.sim.codegen.live import Liveness
+from tilewright.sim.codegen.pieces import may_wait, polls
+from tilewright.sim.codegen.segments import Branch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tilewright.ir.flow import Flow, Loop
+    from tilewright.sim.codegen.pieces import Piece
+
+__all__ = ["Divergence"]
+
+
+class Divergence(Axes):
+    """The axes of every variable of a graph. around: for each piece the axes over which its lanes may be apart from
+    others of their batch. blended: the ``id`` of each assignment whose variable other lanes still need.
+    """
+
+    def __init__(self, pieces: Sequence[Piece], flow: Flow, live: Liveness) -> None:
+        self.variables: dict[str, int] = {}
+        self.flow = flow
+        self.pieces = pieces
+        self.blended: set[int] = set()
+        self._conditions: list[int] = []
+        self._live = live
+        self._waiting = _bits(k for k in flow.line if may_wait(pieces[k])) | _bits(
+            k for loop in flow.loops if polls(loop, pieces) for k in loop.blocks()
+        )
+        self._lockstep = {number: self._whole(flow.around[number]) for number in flow.line}
+        branches = [number for number in flow.line if len(set(pieces[number].successors())) > 1]
+        self._sides = {number: flow.between(number) for number in branches}
+        self._turns = {number: flow.in_a_turn(number) for number in branches}
+        self._others: dict[tuple[int, int], int] = {}
+        before: dict[str, int] | None = None
+        while before != self.variables:
+            before = dict(self.variables)
+            self.around = {number: self._around(number) for number in flow.line}
+            for number in flow.line:
+                self._piece(number)
+
+    def _whole(self, around: tuple[Loop, ...]) -> Loop | None:
+        """The outermost of these loops whose lanes take their turns together, since nobody waits in it."""
+        return next((loop for loop in around if not _bits(loop.blocks()) & self._waiting), None)
+
+    def _apart_from(self, number: int, branch: int) -> int:
+        """Where lanes may stand that need a variable as it was before a piece, and have parted at a branch from those
+        that are there; as bits.
+        """
+        bit, loop, join = 1 << number, self._lockstep[number], self.flow.joins[branch]
+        once = not self.flow.around[number]
+        if once or loop is None or loop is not self._lockstep[branch]:
+            if not any(side & bit for side in self._sides[branch]):
+                return 0
+            there = self.flow.between(branch, number if once else None)
+            found = _of_others(self._sides[branch], there, bit) | (1 << join if join != END else 0)
+            return found & self._ahead(number) if once else found
+        sides = self._turns[branch]
+        found = _of_others(sides, self.flow.in_a_turn(branch, number), bit) & self._ahead(number)
+        for inner in self.flow.around[branch]:
+            blocks = _bits(inner.blocks())
+            if blocks & bit:  # those who have left the loop stay where they are for all of its turns
+                found |= reduce(or_, sides) & ~blocks
+        return found & ~bit
+
+    def _ahead(self, number: int) -> int:
+        """The pieces that come after one, and the heads of its loops: nobody is left in those before."""
+        rank = self.flow.rank[number]
+        return _bits((*self.flow.line[rank + 1 :], *(loop.head for loop in self.flow.around[number])))
+
+    def _parting(self, number: int) -> int:
+        """The axes over which lanes part at the end of a piece."""
+        end = self.pieces[number].end
+        return self.of(end.cond) if isinstance(end, Branch) else UNIFORM
+
+    def _around(self, number: int) -> int:
+        """Those who took a way on which nobody waits until it ends are no concern of the others."""
+        bit, found = 1 << number, UNIFORM
+        for branch, sides in self._sides.items():
+            inside = any(side & bit for side in sides)
+            if inside and (self.flow.joins[branch] != END or _of_others(sides, sides, bit) & self._waiting):
+                found |= self._parting(branch)
+        return found
+
+    def _needed_by(self, number: int) -> list[tuple[int, int]]:
+        """For each branch that lanes in a piece may have taken: over what they part there, and where the others are."""
+        found = []
+        for branch in self._sides:
+            if axes := self._parting(branch):
+                key = (number, branch)
+                if key not in self._others:
+                    self._others[key] = self._apart_from(number, branch)
+                if there := self._others[key]:
+                    found.append((axes, there))
+        return found
+
+    def _piece(self, number: int) -> None:
+        apart: list[tuple[int, int]] | None = None
+        for stmt in self.pieces[number].body:
+            if isinstance(stmt, (Bind, Assign)):
+                axes = UNIFORM
+                if needed := self._live.where(stmt.var.name):
+                    apart = self._needed_by(number) if apart is None else apart
+                    axes = reduce(or_, (axes for axes, there in apart if there & needed), UNIFORM)
+                if axes:
+                    self.blended.add(id(stmt))
+                self._join(stmt.var, self.of(stmt.value) | axes)
+            elif isinstance(stmt, If):
+                apart = self._needed_by(number) if apart is None else apart
+                self._predicated(stmt.then, self.of(stmt.cond), apart)
+                self._predicated(stmt.orelse, self.of(stmt.cond), apart)
+
+    def _predicated(self, body: Body, cond: int, apart: list[tuple[int, int]]) -> None:
+        around = reduce(or_, (axes for axes, _ in apart), cond)
+        for stmt in statements(body):
+            if isinstance(stmt, (Bind, Assign)):
+                self.blended.add(id(stmt))
+                self._join(stmt.var, self.of(stmt.value) | around)
+            elif isinstance(stmt, If):
+                around |= self.of(stmt.cond)
+
+    def is_blended(self, stmt: Stmt) -> bool:
+        """Do lanes elsewhere need what the variable held?"""
+        return id(stmt) in self.blended
+
+
+def _bits(blocks: Iterable[int]) -> int:
+    return reduce(or_, (1 << block for block in blocks), 0)
+
+
+def _of_others(sides: Sequence[int], there: Sequence[int], bit: int) -> int:
+    """What is reached ``there`` from the sides on which those are that did not take a side with this bit."""
+    return reduce(or_, (b for a, b in zip(sides, there[::-1], strict=True) if a & bit), 0)

@@ -1,0 +1,72 @@
+"""Which variables matter where: for each piece of a graph those that it, or what follows it, may read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.ir import Assign, Bind, Body, If, Var, expressions, walk
+from tilewright.sim.codegen.segments import of_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tilewright.ir.flow import Flow
+    from tilewright.sim.codegen.pieces import Piece
+
+__all__ = ["Liveness"]
+
+
+class Liveness:
+    """live_in: by piece. An assignment under a condition leaves the value that was there before in other lanes."""
+
+    def __init__(self, pieces: Sequence[Piece], flow: Flow, parameters: frozenset[str]) -> None:
+        used, given = {}, {}
+        for number in flow.line:
+            used[number], given[number] = _summary(pieces[number], parameters)
+        self.live_in: dict[int, frozenset[str]] = dict.fromkeys(flow.line, frozenset())
+        todo = set(flow.line)
+        for number in _backwards(flow, todo):
+            after = frozenset().union(*(self.live_in[k] for k in flow.successors[number]))
+            now = used[number] | (after - given[number])
+            if now != self.live_in[number]:
+                self.live_in[number] = now
+                todo.update(flow.predecessors[number])
+        self._where: dict[str, int] = {}
+        for number, names in self.live_in.items():
+            for name in names:
+                self._where[name] = self._where.get(name, 0) | 1 << number
+
+    def where(self, name: str) -> int:
+        """The pieces before which a variable is live, as bits."""
+        return self._where.get(name, 0)
+
+
+def _backwards(flow: Flow, todo: set[int]) -> Iterable[int]:
+    while todo:
+        for number in reversed(flow.line):
+            if number in todo:
+                todo.discard(number)
+                yield number
+
+
+def _summary(piece: Piece, parameters: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """The variables whose earlier values a piece reads, and those that it gives values in all of its lanes."""
+    used: set[str] = set()
+    given: set[str] = set()
+    _go(piece.body, used, given, sure=True)
+    used |= {node.name for node in of_end(piece.end) if isinstance(node, Var)} - given
+    return frozenset(used - parameters), frozenset(given)
+
+
+def _go(body: Body, used: set[str], given: set[str], *, sure: bool) -> None:
+    for stmt in body:
+        read = walk(stmt.value) if isinstance(stmt, (Bind, Assign)) else expressions(stmt)
+        used |= {node.name for node in read if isinstance(node, Var)} - given
+        if isinstance(stmt, If):
+            _go(stmt.then, used, given, sure=False)
+            _go(stmt.orelse, used, given, sure=False)
+        elif isinstance(stmt, (Bind, Assign)):
+            if sure:
+                given.add(stmt.var.name)
+            elif stmt.var.name not in given:
+                used.add(stmt.var.name)

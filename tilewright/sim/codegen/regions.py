@@ -1,0 +1,151 @@
+"""Regions: pieces of a graph that become one function, since nobody waits on the way from one to the other.
+
+A region is entered at one piece. It has whole loops, and whatever else is reached from within it alone. Lanes that part
+inside go through its pieces in turn, each under its mask; a piece that the same lanes come to as to an earlier one has
+that one's mask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tilewright.ir.flow import Loop
+from tilewright.sim.codegen.segments import Done, Goto, Leave, Poll, Segment, Synchronise, renumbered
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tilewright.ir.flow import Flow, Order
+    from tilewright.sim.codegen.pieces import Piece
+
+__all__ = ["Region", "regions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """items: its pieces in the order in which they run. tail: the piece that all lanes leave from, if there is one.
+    masks: by piece, and by ``~head`` of a loop for those that enter it, the first of these that has the same lanes.
+    segments: what the other pieces of the graph belong to.
+    """
+
+    items: Order
+    pieces: Mapping[int, Piece]
+    masks: Mapping[int, int]
+    tail: int | None
+    segments: Mapping[int, int]
+
+    @property
+    def first(self) -> int:
+        """Whose lanes are those that enter the region."""
+        item = self.items[0]
+        return ~item.head if isinstance(item, Loop) else item
+
+
+def regions(pieces: Sequence[Piece], flow: Flow, outer: frozenset[int]) -> tuple[Segment, ...]:
+    """The segments of a graph. outer: the pieces whose branch leads out of the region."""
+    homes = _Homes(pieces, flow, outer)
+    heads = list(dict.fromkeys(homes.homes[number] for number in flow.line))
+    index = {head: number for number, head in enumerate(heads)}
+    segments = {number: index[head] for number, head in homes.homes.items()}
+    return tuple(_segment(head, homes, segments) for head in heads)
+
+
+class _Homes:
+    """By piece: the head of its region."""
+
+    def __init__(self, pieces: Sequence[Piece], flow: Flow, outer: frozenset[int]) -> None:
+        self.pieces = pieces
+        self.flow = flow
+        self.outer = outer
+        self.whole = {block: loop for loop in reversed(flow.loops) if self._is_whole(loop) for block in loop.blocks()}
+        self.homes: dict[int, int] = {}
+        for number in flow.line:
+            loop = self.whole.get(number)
+            if loop is not None and number != loop.head:
+                self.homes[number] = self.homes[loop.head]
+            else:
+                self.homes[number] = self._home(number, frozenset(loop.blocks() if loop else ()))
+
+    def _leads_out(self, number: int) -> bool:
+        end = self.pieces[number].end
+        return number in self.outer or isinstance(end, (Synchronise, Poll)) or (isinstance(end, Goto) and end.polls)
+
+    def _is_whole(self, loop: Loop) -> bool:
+        """Does nobody wait in it, and nobody enter it but by its head?"""
+        inside = frozenset(loop.blocks())
+        others = inside - {loop.head}
+        return not any(map(self._leads_out, inside)) and all(
+            before in inside for number in others for before in self.flow.predecessors[number]
+        )
+
+    def _home(self, number: int, inside: frozenset[int]) -> int:
+        before = [k for k in self.flow.predecessors[number] if k not in inside]
+        homes = {number if self._leads_out(k) else self.homes.get(k, number) for k in before}
+        home = homes.pop() if len(homes) == 1 else number
+        if number == self.flow.line[0] or (self._leads_out(number) and not self._all_come(home, number)):
+            return number
+        return home
+
+    def _all_come(self, head: int, number: int) -> bool:
+        """Are the lanes at a piece all those that entered the region?"""
+        around = self.flow.around[head]
+        loop = self.whole.get(head)
+        around = around[: around.index(loop)] if loop is not None else around
+        return self.flow.around[number] == around and self.flow.follows(head, number, around)
+
+
+def _segment(head: int, homes: _Homes, segments: Mapping[int, int]) -> Segment:
+    own = [number for number in homes.flow.line if homes.homes[number] == head]
+    items: Order = tuple(dict.fromkeys(homes.whole.get(number, number) for number in own))
+    pieces = {number: homes.pieces[number] for number in own}
+    masks = _Masks(homes, items, frozenset(own)).found
+    region = Region(items, pieces, masks, None, segments)
+    reached = {k for piece in pieces.values() for k in piece.successors() if k not in pieces}
+    leaving = [n for n, piece in pieces.items() if isinstance(piece.end, Done) or not {*piece.successors()} <= {*own}]
+    body = tuple(stmt for piece in pieces.values() for stmt in piece.body)
+    if len(leaving) == 1 and masks[leaving[0]] == region.first and not {*pieces[leaving[0]].successors()} & {*own}:
+        end = renumbered(pieces[leaving[0]].end, segments.__getitem__)
+        return Segment(segments[head], body, end, replace(region, tail=leaving[0]))
+    at = next((piece.end.at for piece in reversed(pieces.values()) if piece.end.at is not None), None)
+    return Segment(segments[head], body, Leave(tuple(sorted(segments[k] for k in reached)), at), region)
+
+
+class _Masks:
+    """For each piece and loop of a region the first one that the same lanes come to."""
+
+    def __init__(self, homes: _Homes, items: Order, members: frozenset[int]) -> None:
+        self.flow = homes.flow
+        self.whole = homes.whole
+        self.members = members
+        self.found: dict[int, int] = {}
+        self._first = items[0].head if isinstance(items[0], Loop) else items[0]
+        self._go(items)
+
+    def _go(self, items: Order) -> None:
+        for item in items:
+            if isinstance(item, Loop):
+                around = self.flow.around[item.head]
+                around = around[: around.index(item)]
+                self.found[~item.head] = self._root(item.head, around, ~item.head)
+                self.found[item.head] = item.head
+                self._go(item.items[1:])
+            else:
+                self.found[item] = self._root(item, self.flow.around[item], item)
+
+    def _root(self, number: int, around: tuple[Loop, ...], key: int) -> int:
+        if number == self._first:
+            return key
+        before = self.flow.dominators[number]
+        while before in self.members:
+            inside = self.flow.around[before]
+            if inside[: len(around)] != around:
+                break
+            if inside == around:
+                return self.found[before] if self.flow.follows(before, number, around) else key
+            loop = inside[len(around)]
+            if before == loop.head:
+                known = ~before in self.found and self.flow.follows(before, number, around)
+                return self.found[~before] if known else key
+            before = self.flow.dominators[before]
+        return key

@@ -1,0 +1,123 @@
+"""Registers that end inside of a warp, or of a thread: scratch registers that do not, with the neutral element behind
+what the source has. All lanes then have as much as any, and join by shuffles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tilewright.ir import Buffer, Region, const_value
+from tilewright.layout import Iter, TileLayout
+from tilewright.primitives.fill import fill
+from tilewright.primitives.reduce import axes_of
+from tilewright.records import replace
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside
+from tilewright.tile.dispatch import Chosen, Decline, variant
+from tilewright.tile.inner import Registers, inner_call, planned
+from tilewright.tile.owners import owners
+from tilewright.tile.reductions import OPERATIONS, reduction_of
+
+__all__ = ["padded"]
+
+WARP = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaddedReduction:
+    """made: the scratch registers. steps: what fills them, copies the source to them and reduces them."""
+
+    made: Registers
+    steps: tuple[Chosen, Chosen, Chosen]
+
+    def summary(self) -> str:
+        """``256 elements with neutral ones: 1 x 8 elements per thread, 5 shuffles``."""
+        return f"{self.made.side.size} elements with neutral ones: {self.steps[-1].plan.summary()}"
+
+
+@variant(
+    *OPERATIONS,
+    priority=11,
+    keywords=("axes", "accum", "nan", "thread_reduce"),
+    when=[from_registers, by_several, constant_extents, kept_inside],
+)
+def padded(call: TileCall) -> PaddedReduction:
+    """Lanes that have less than others, or nothing, count neutral elements, so that all join by shuffles."""
+    src = call["src"]
+    if _is_even(call):
+        raise Decline(f"the threads that hold {src} are whole warps, or a power of two, with as much in each")
+    shape, layout = src.buffer.shape, src.buffer.layout
+    axes = axes_of(dict(call.config), len(shape)) or ()
+    if not isinstance(layout, TileLayout) or any(const_value(start) is None for start in src.starts):
+        raise Decline(f"{src.name} has no layout without a swizzle and a region of numbers")
+    wide, extents = _widened(call, layout, [int(const_value(extent) or 0) for extent in shape], axes)
+    _check_positions(call, extents, axes)
+    made = Registers(side_of(Buffer("padded", src.dtype, tuple(extents), "local", wide).region(), call.facts))
+    first, second, last = (planned(each) for each in _steps(call, made.side, axes))
+    return PaddedReduction(made, (first, second, last))
+
+
+def _is_even(call: TileCall) -> bool:
+    try:
+        count = len(owners(call, call["src"], loading=True).threads)
+    except Decline:
+        return False
+    return count % WARP == 0 or (count < WARP and count.bit_count() == 1)
+
+
+def _widened(
+    call: TileCall, layout: TileLayout, shape: list[int], axes: Collection[int]
+) -> tuple[TileLayout, list[int]]:
+    """The layout with more threads along the dimensions that are reduced, and their extents."""
+    grouped, ends = layout.group(shape)
+    shard, extents = list(grouped.shard), list(shape)
+    for dim, (first, end) in enumerate(pairwise(ends)):
+        it = shard[first] if first < end else None
+        if dim not in axes or it is None or not it.axis.is_thread():
+            continue
+        room = _room(call, layout, it)
+        shard[first] = Iter(room, it.stride, it.axis)
+        extents[dim] = extents[dim] // int(it.extent) * room
+    return TileLayout(shard, grouped.replica, grouped.offset), extents
+
+
+def _room(call: TileCall, layout: TileLayout, it: Iter) -> int:
+    """The extent of a thread iter that reaches the next one on its axis, the end of a warp, or a power of two."""
+    strides = [int(other.stride) for other in (*layout.shard, *layout.replica) if other.axis == it.axis]
+    beyond = min((stride for stride in strides if stride > int(it.stride)), default=0)
+    reach = int(it.stride) * int(it.extent)
+    end = beyond or (1 << (reach - 1).bit_length() if reach < WARP else -(-reach // WARP) * WARP)
+    fits = end % int(it.stride) == 0 and end <= call.scope.threads
+    return end // int(it.stride) if fits else int(it.extent)
+
+
+def _check_positions(call: TileCall, extents: list[int], axes: Collection[int]) -> None:
+    """Positions count through the dimensions that are reduced: those but the outermost must be as they were."""
+    src, inner = call["src"], sorted(axes)[1:]
+    moved = any(const_value(src.starts[dim]) for dim in axes) or any(src.extents[dim] != extents[dim] for dim in inner)
+    if OPERATIONS[call.stmt.primitive].finds and moved:
+        raise Decline("the positions among more elements would be others")
+
+
+def _steps(call: TileCall, whole: Side, axes: Collection[int]) -> tuple[TileCall, TileCall, TileCall]:
+    src, box = call["src"], whole.region.box
+    own = side_of(Region(whole.buffer, src.region.box), call.facts)
+    kept = tuple(box[dim] if dim in axes else part for dim, part in enumerate(src.region.box))
+    rest = side_of(Region(whole.buffer, kept), call.facts)
+    value = reduction_of(call, None if OPERATIONS[call.stmt.primitive].finds else whole.size).padding
+    return (
+        replace(inner_call(call, fill.name, {"dst": whole}), scalars={"value": value}),
+        inner_call(call, "copy", {"dst": own, "src": src}),
+        inner_call(call, call.stmt.primitive, {"dst": call["dst"], "src": rest}, **dict(call.config)),
+    )
+
+
+@padded.emit
+def _(plan: PaddedReduction, call: TileCall, out: Builder) -> None:
+    axes = axes_of(dict(call.config), len(call["src"].extents)) or ()
+    made = plan.made.allocated(call, out)
+    for chosen, inner in zip(plan.steps, _steps(call, made, axes), strict=True):
+        chosen.variant.emitter(chosen.plan, inner, out)
