@@ -12,7 +12,7 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir import AddressOf, Assign, Branch, Exit, Jump, Load, Store, Var, as_expr, cast, const
 from tilewright.ptx.bits import unsigned
 from tilewright.ptx.declare import variable
-from tilewright.ptx.names import Memory, Scope, Symbol, all_statements, element_bytes, register_dtype
+from tilewright.ptx.names import Memory, Scope, Symbol, all_statements, element_bytes, identifier, register_dtype
 from tilewright.ptx.outside import OUTSIDE
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Body, Function, Instruction, Name, Operand, Targets, Variable, Vector
@@ -166,7 +166,7 @@ def _inline(
             allowed="functions that can stand in the place of their calls",
             at=step.at,
         )
-    inner = Scope(None, f"@{low.fresh('call')}")
+    inner = Scope(None, f"__{low.fresh('call')}")
     for param, operand in zip(function.params, arguments, strict=True):
         inner.symbols[param.name] = _passed(low, param, operand, inner, step)
     for result, operand in zip(function.returns, results, strict=True):
@@ -208,7 +208,7 @@ def _place_of_result(low: Lowering, result: Variable, operand: Operand, inner: S
     if isinstance(known, Memory) and result.space == "param":
         return known
     if result.space == "reg":
-        return Var(f"{result.name}{inner.suffix}", register_dtype(result.type))
+        return Var(identifier(result.name, inner.suffix), register_dtype(result.type))
     return variable(low, replace(result, space="local"), inner)
 
 

@@ -11,8 +11,8 @@ from tilewright import isa
 from tilewright.dtypes import BOOL, VOID, DType
 from tilewright.errors import InstructionError
 from tilewright.ir import (
+    AddressOf,
     AllocBuffer,
-    Assign,
     Bind,
     Buffer,
     Component,
@@ -25,17 +25,21 @@ from tilewright.ir import (
     binary,
     cast,
     const,
+    unary,
 )
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.types import TYPES
-from tilewright.ptx.bits import bits_of, number_dtype, unsigned
-from tilewright.ptx.names import Memory, Parameter
+from tilewright.ptx.bits import number_dtype, unsigned
+from tilewright.ptx.names import Parameter
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Name, Operand, Pair, Vector
 from tilewright.ptx.values import assigned, element, lookup, pointer, read, register, stored
 
 __all__ = ["instruction"]
+
+WINDOW_BITS = 40
+"""Each memory has a window of so many bits in the one address space."""
 
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
@@ -132,6 +136,39 @@ def _move(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     return before
 
 
+def _window(low: Lowering, space: str) -> Expr | None:
+    """Where the window of shared or local memory begins, in the one address space; None where the kernel has none."""
+    for alloc in low.allocated:
+        if alloc.buffer.is_shared == (space == "shared"):
+            here = cast(AddressOf(alloc.buffer, (as_expr(0),)), UINT64)
+            return binary("&", here, const(-1 << WINDOW_BITS, UINT64))
+    return None
+
+
+def _convert_address(low: Lowering, step: Step) -> Sequence[Stmt]:
+    """``cvta``: an address in shared memory is an offset of 32 bits, all others are the same everywhere."""
+    target, source = step.ins.operands
+    value = read(low, source, step, UINT64)
+    if any(word.startswith("shared") for word in step.ins.modifiers):
+        offset = cast(cast(value, UINT32), UINT64)
+        window = _window(low, "shared")
+        value = offset if "to" in step.ins.modifiers or window is None else binary("|", offset, window)
+    return assigned(low, target, value, step)
+
+
+def _is_in_space(low: Lowering, step: Step) -> Sequence[Stmt]:
+    """``isspacep``: does an address lie in a memory? What lies in no other is global."""
+    target, source = step.ins.operands
+    value = binary("&", read(low, source, step, UINT64), const(-1 << WINDOW_BITS, UINT64))
+    inside: dict[str, Expr] = {}
+    for space in ("shared", "local"):
+        window = _window(low, space)
+        inside[space] = const(False, BOOL) if window is None else value == window
+    wanted = step.ins.modifiers[0].partition("::")[0]
+    elsewhere = unary("not", binary("or", inside["shared"], inside["local"]))
+    return assigned(low, target, inside.get(wanted, elsewhere if wanted == "global" else const(False, BOOL)), step)
+
+
 def _nothing(low: Lowering, step: Step) -> Sequence[Stmt]:
     """What no value shows."""
     return ()
@@ -141,6 +178,8 @@ _OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
     "ld": _load,
     "st": _store,
     "mov": _move,
+    "cvta": _convert_address,
+    "isspacep": _is_in_space,
     **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
 }
 

@@ -82,7 +82,7 @@ def _body(low: Lowering, body: Body, scope: Scope, returns: str | None) -> None:
             scope.symbols[statement.name] = variable(low, statement, scope)
         elif isinstance(statement, Block):
             low.scopes += 1
-            _body(low, statement.body, Scope(scope, f"{scope.suffix}'{low.scopes}"), returns)
+            _body(low, statement.body, Scope(scope, f"{scope.suffix}__{low.scopes}"), returns)
 
 
 inlined.append(_body)

@@ -16,7 +16,7 @@ from tilewright.errors import KernelError, Span
 from tilewright.ir import Buffer, Expr, Var
 from tilewright.ptx.tree import Block, Body, Function, Label, Prototype, Registers, Statement, Targets, Variable
 
-__all__ = ["Memory", "Parameter", "Scope", "Symbol", "all_statements", "element_bytes", "nbytes", "register_dtype"]
+__all__ = ["Memory", "Parameter", "Scope", "Symbol", "all_statements", "element_bytes", "identifier", "nbytes", "register_dtype"]
 
 _WIDTHS = {8: dtype("uint16"), 16: dtype("uint16"), 32: dtype("uint32"), 64: dtype("uint64")}
 _VECTOR_PARTS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
@@ -61,6 +61,12 @@ def register_dtype(kind: str) -> DType:
     return BOOL if kind == "pred" else _WIDTHS[element_bytes(kind) * 8]
 
 
+def identifier(name: str, suffix: str) -> str:
+    """The name of a register as the rest of the compiler has names: letters, digits and underscores."""
+    plain = re.sub(r"\W", lambda found: f"_{ord(found[0]):x}_", name.removeprefix("%"))
+    return f"{plain}{'' if name.startswith('%') else '__n'}{suffix}"
+
+
 @dataclass(slots=True)
 class Scope:
     """The names that a scope adds to those around it. suffix: what makes its registers' names their own."""
@@ -101,7 +107,7 @@ class Scope:
         for stem, count, kind in self.families:
             number = name[len(stem) :]
             if name.startswith(stem) and number.isdigit() and int(number) < count:
-                made = self.symbols[name] = Var(name + self.suffix, kind)
+                made = self.symbols[name] = Var(identifier(name, self.suffix), kind)
                 return made
         return None
 
@@ -110,11 +116,11 @@ class Scope:
         kind = register_dtype(registers.type)
         for name, count in registers.names:
             if registers.vector > 1:
-                parts = tuple(Var(f"{name}.{part}{self.suffix}", kind) for part in "xyzw"[: registers.vector])
+                parts = tuple(Var(identifier(f"{name}.{part}", self.suffix), kind) for part in "xyzw"[: registers.vector])
                 self.vectors[name] = parts
                 self.symbols |= {f"{name}.{part}": parts[at] for part, at in _VECTOR_PARTS.items() if at < len(parts)}
             elif count is None:
-                self.symbols[name] = Var(name + self.suffix, kind)
+                self.symbols[name] = Var(identifier(name, self.suffix), kind)
             else:
                 self.families.append((name, count, kind))
 

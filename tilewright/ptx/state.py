@@ -73,7 +73,7 @@ class Lowering:
     def fresh(self, name: str) -> str:
         """A name that nothing has."""
         self.labels += 1
-        return f"{name}.{self.labels}"
+        return f"{name}_{self.labels}"
 
     def add(self, statements: Sequence[Stmt]) -> None:
         """Statements of the current block."""
@@ -99,5 +99,5 @@ class Lowering:
     def now(self) -> Var:
         """The thread's clock: it goes on with each look, so that whoever waits for it comes to an end."""
         if self.clock is None:
-            self.clock = Var("%clock", UINT64)
+            self.clock = Var("clock__n", UINT64)
         return self.clock
