@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Chunk", "blanked", "chunks", "instances", "kernels"]
+__all__ = ["Chunk", "blanked", "chunks", "instances", "kernels", "parameters"]
 
 _SKIP = re.compile(
     r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?\*/|R"(?P<tag>[^()\s\\]*)\(.*?\)(?P=tag)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
@@ -125,6 +125,46 @@ def kernels(text: str) -> list[str]:
         named = [name for name in names if name not in _NOT_NAMES]
         found += named[:1]
     return list(dict.fromkeys(found))
+
+
+def parameters(text: str) -> dict[str, tuple[str, ...]]:
+    """The names of each kernel's parameters, by its name; of a name that several kernels have, those of the first."""
+    clean, found = _without_comments(text), dict[str, tuple[str, ...]]()
+    for match in re.finditer(r"\b__global__\b[^;{]*?\b([A-Za-z_]\w*)\s*\(", clean):
+        end = match.end()
+        if match[1] in _NOT_NAMES:
+            inner = re.compile(r"\b([A-Za-z_]\w*)\s*\(").search(clean, _closed(clean, end))
+            if inner is None:
+                continue
+            name, end = inner[1], inner.end()
+        else:
+            name = match[1]
+        listed = clean[end : _closed(clean, end) - 1]
+        names = [re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=[^,]*)?$", part.strip()) for part in _parted(listed)]
+        found.setdefault(name, tuple(each[1] for each in names if each))
+    return found
+
+
+def _closed(text: str, start: int) -> int:
+    """Behind the parenthesis that closes the one before ``start``."""
+    depth = 1
+    for mark in re.compile(r"[()]").finditer(text, start):
+        depth += 1 if mark[0] == "(" else -1
+        if not depth:
+            return mark.end()
+    return len(text)
+
+
+def _parted(text: str) -> list[str]:
+    """What commas part that stand in no bracket."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += {"(": 1, "<": 1, "[": 1, ")": -1, ">": -1, "]": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part.strip()]
 
 
 def instances(text: str) -> list[str]:

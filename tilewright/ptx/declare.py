@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Buffer, Expr, Var, cast
+from tilewright.ptx.initial import named_in
 from tilewright.ptx.names import Memory, Parameter, Scope, all_statements, element_bytes, nbytes
 from tilewright.ptx.state import UINT8, UINT64, Lowering
 from tilewright.ptx.tree import Address, Function, Instruction, Name, Sum, Variable
@@ -21,7 +22,9 @@ def parameter(low: Lowering, param: Variable, scope: Scope) -> None:
         low.add_buffer(array)
     if _lies_in_memory(low.entry, param):
         low.in_bytes[param.name] = param
-        buffer = low.global_bytes(f"{param.name} (parameter)" if array else param.name, nbytes(param), max(8, param.align))
+        buffer = low.global_bytes(
+            f"{param.name} (parameter)" if array else param.name, nbytes(param), max(8, param.align)
+        )
         scope.symbols[param.name] = Memory(buffer)
         return
     value: Expr
@@ -43,7 +46,9 @@ def _lies_in_memory(entry: Function, param: Variable) -> bool:
         if not isinstance(statement, Instruction):
             continue
         for operand in statement.operands:
-            base = operand.base if isinstance(operand, Address) else operand.name if isinstance(operand, Sum) else operand
+            base = (
+                operand.base if isinstance(operand, Address) else operand.name if isinstance(operand, Sum) else operand
+            )
             if isinstance(base, Name) and base.text == param.name:
                 whole = isinstance(operand, Address) and not operand.offset and statement.opcode == "ld"
                 if not whole or element_bytes(statement.modifiers[-1]) != element_bytes(param.type):
@@ -89,7 +94,8 @@ def place_dynamic(low: Lowering) -> int:
     start = -(-low.shared_end // align) * align
     names = {name for name, _ in low.dynamic}
     low.allocated = [
-        replace(each, offset=start, lies_with="dynamic") if each.buffer.name in names else each for each in low.allocated
+        replace(each, offset=start, lies_with="dynamic") if each.buffer.name in names else each
+        for each in low.allocated
     ]
     return start + max(1, low.machine.dynamic_bytes)
 
@@ -112,4 +118,8 @@ def _in_module(low: Lowering, declared: Variable, name: str) -> Memory:
         raise KernelError(f"{name} is declared, but defined nowhere", given=f".extern .{declared.space} {name}")
     low.globals[name] = declared
     made = low.outside.symbols[name] = Memory(low.global_bytes(name, max(1, nbytes(declared)), max(declared.align, 16)))
+    for other in named_in(declared):  # which then have places, too
+        found = module_symbol(low, other)
+        if isinstance(found, Function):
+            low.function_address(found)
     return made

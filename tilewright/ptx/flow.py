@@ -117,8 +117,10 @@ def _parts(ins: Instruction) -> tuple[Sequence[Operand], Name, Sequence[Operand]
     callee = rest.pop(0)
     arguments = rest.pop(0) if rest and isinstance(rest[0], Vector) else None
     assert isinstance(callee, Name)
-    return (results.parts if isinstance(results, Vector) else ()), callee, (
-        arguments.parts if isinstance(arguments, Vector) else ()
+    return (
+        (results.parts if isinstance(results, Vector) else ()),
+        callee,
+        (arguments.parts if isinstance(arguments, Vector) else ()),
     )
 
 

@@ -16,7 +16,17 @@ from tilewright.errors import KernelError, Span
 from tilewright.ir import Buffer, Expr, Var
 from tilewright.ptx.tree import Block, Body, Function, Label, Prototype, Registers, Statement, Targets, Variable
 
-__all__ = ["Memory", "Parameter", "Scope", "Symbol", "all_statements", "element_bytes", "identifier", "nbytes", "register_dtype"]
+__all__ = [
+    "Memory",
+    "Parameter",
+    "Scope",
+    "Symbol",
+    "all_statements",
+    "element_bytes",
+    "identifier",
+    "nbytes",
+    "register_dtype",
+]
 
 _WIDTHS = {8: dtype("uint16"), 16: dtype("uint16"), 32: dtype("uint32"), 64: dtype("uint64")}
 _VECTOR_PARTS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
@@ -116,7 +126,9 @@ class Scope:
         kind = register_dtype(registers.type)
         for name, count in registers.names:
             if registers.vector > 1:
-                parts = tuple(Var(identifier(f"{name}.{part}", self.suffix), kind) for part in "xyzw"[: registers.vector])
+                parts = tuple(
+                    Var(identifier(f"{name}.{part}", self.suffix), kind) for part in "xyzw"[: registers.vector]
+                )
                 self.vectors[name] = parts
                 self.symbols |= {f"{name}.{part}": parts[at] for part, at in _VECTOR_PARTS.items() if at < len(parts)}
             elif count is None:

@@ -83,7 +83,9 @@ class Lowering:
 
     def global_bytes(self, name: str, size: int, align: int) -> Buffer:
         """A buffer of bytes in global memory, which the caller of the kernel fills."""
-        return self.add_buffer(Buffer(name, UINT8, (size,), "global", None, data=Var(f"{name}.ptr", HANDLE), align=align))
+        return self.add_buffer(
+            Buffer(name, UINT8, (size,), "global", None, data=Var(f"{name}.ptr", HANDLE), align=align)
+        )
 
     def add_buffer(self, buffer: Buffer) -> Buffer:
         if buffer.name not in self.buffers:

@@ -149,4 +149,3 @@ def stored(at: Expr, values: list[Expr], kind: DType, space: str, where: Span) -
     parts = [value if value.dtype == kind else Reinterpret(value, kind) for value in values]
     whole = kind.with_lanes(len(parts)) if len(parts) > 1 else kind
     return Store(element(at, whole, space), Vector(tuple(parts), whole) if len(parts) > 1 else parts[0], at=where)
-
