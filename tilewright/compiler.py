@@ -303,12 +303,12 @@ class Executable:
             names = {param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle")} & rest.keys()
             free = 0 if index < len(args) else 1
             if len(names) > free:
-                raise ArgumentError(
-                    f"argument {param.name} of {self.name} is given twice", given=", ".join(sorted(names))
-                )
+                shown = param.name.removesuffix("_ptr")
+                raise ArgumentError(f"argument {shown} of {self.name} is given twice", given=", ".join(sorted(names)))
             ordered += [rest.pop(name) for name in names]
         if rest:
-            known = [param.name for param in self.kernel.params]
+            matched = {buffer.data: buffer.name for buffer in self.kernel.buffers}
+            known = [matched.get(param, param.name) for param in self.kernel.params]
             raise ArgumentError(
                 f"{self.name} has no such parameter", given=", ".join(rest), allowed=choices(next(iter(rest)), known)
             )

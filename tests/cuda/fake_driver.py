@@ -62,7 +62,8 @@ class FakeDriver:
         return 0
 
     def cuDeviceGetAttribute(self, found: Any, attribute: c_int, handle: c_int) -> int:
-        found._obj.value = divmod(self.devices[handle.value], 10)[attribute.value - 75]
+        numbers = {16: 132, **dict(zip((75, 76), divmod(self.devices[handle.value], 10), strict=True))}
+        found._obj.value = numbers[attribute.value]
         return 0
 
     def cuDevicePrimaryCtxRetain(self, context: Any, handle: c_int) -> int:

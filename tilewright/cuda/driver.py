@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 MULTIPROCESSOR_MAJOR, MULTIPROCESSOR_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
+MULTIPROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 POINTER_DEVICE = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 MAX_DYNAMIC_SHARED, LARGE_CLUSTERS = 8, 14  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, ..._NON_PORTABLE_...
 PORTABLE_CLUSTER = 8  # CTAs that every device can put into a cluster
@@ -136,6 +137,7 @@ class Device:
     name: str
     capability: int
     context: int
+    multiprocessors: int = 1
 
     def __str__(self) -> str:
         return f"cuda:{self.ordinal} ({self.name}, sm_{self.capability})"
@@ -169,11 +171,12 @@ def device(ordinal: int) -> Device:
     handle, context, name = c_int(), c_void_p(), (c_char * 256)()
     call("cuDeviceGet", byref(handle), c_int(ordinal))
     call("cuDeviceGetName", name, c_int(len(name)), handle)
-    digits = [c_int(), c_int()]
-    for digit, attribute in zip(digits, (MULTIPROCESSOR_MAJOR, MULTIPROCESSOR_MINOR), strict=True):
-        call("cuDeviceGetAttribute", byref(digit), c_int(attribute), handle)
+    numbers = [c_int(), c_int(), c_int()]
+    for number, attribute in zip(numbers, (MULTIPROCESSOR_MAJOR, MULTIPROCESSOR_MINOR, MULTIPROCESSORS), strict=True):
+        call("cuDeviceGetAttribute", byref(number), c_int(attribute), handle)
+    major, minor, multiprocessors = (number.value for number in numbers)
     call("cuDevicePrimaryCtxRetain", byref(context), handle)
-    return Device(ordinal, name.value.decode(), 10 * digits[0].value + digits[1].value, context.value or 0)
+    return Device(ordinal, name.value.decode(), 10 * major + minor, context.value or 0, multiprocessors)
 
 
 def device_of_pointer(address: int) -> int:

@@ -218,7 +218,11 @@ def _storage(kernel: ir.Kernel, unit: Unit) -> Iterator[str]:
 def _special_registers(unit: Unit, kernel: ir.Kernel) -> Iterator[str]:
     for name, row in ir.SPECIALS.items():
         if name in unit.specials:
-            yield f"const int {unit.specials[name]} = {row.cuda};"
+            text = row.cuda
+            if unit.in_flight and row.axis is not None and row.axis.each % 32 == 0:
+                yield "// broadcast: ptxas then knows it to be one value of the warp, for its uniform registers"
+                text = f"__shfl_sync(0xffffffffu, {text}, 0)"
+            yield f"const int {unit.specials[name]} = {text};"
             if row.cuda.startswith("tw_"):
                 _check_clusters(kernel, unit.arch)
                 unit.function(

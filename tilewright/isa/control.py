@@ -9,7 +9,7 @@ from __future__ import annotations
 from tilewright.errors import InstructionError
 from tilewright.ir import const_value
 from tilewright.isa.arch import only, since
-from tilewright.isa.machine import Machine
+from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import WHOLE_WARP, Bound, Form, instruction, reads
 
 __all__: list[str] = []
@@ -25,7 +25,7 @@ def _check_count(bound: Bound) -> None:
         raise InstructionError(f"T.{bound.instruction.name}: n", given=f"{known} registers", allowed=allowed)
 
 
-def unseen(machine: Machine) -> None:
+def unseen(machine: Machine, *registers: Lanes) -> None:
     """Nothing that values show: registers have names here, and one grid runs after the other."""
 
 

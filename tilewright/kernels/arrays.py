@@ -14,13 +14,35 @@ from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, described
 from tilewright.ir.arguments import ArrayInfo
 
-__all__ = ["FLOATS", "Array", "contiguous", "expect", "info_of", "kind_of", "like", "matrix", "same_shape"]
+__all__ = [
+    "FLOATS",
+    "Array",
+    "contiguous",
+    "expect",
+    "info_of",
+    "kind_of",
+    "like",
+    "matrix",
+    "multiprocessors",
+    "same_shape",
+]
 
 Array: TypeAlias = Any
 """`Any`: a tensor of torch, an array of CuPy or NumPy."""
 
 FLOATS = ("float32", "float16", "bfloat16")
+SIMULATED = 4  # multiprocessors
 INTEGERS = ("int32", "int64")
+
+
+def multiprocessors(array: Array) -> int:
+    """Of the GPU that has the array; on the simulator few, which take turns as many do."""
+    device = host.device_of(array)
+    if device == "cpu":
+        return SIMULATED
+    from tilewright.cuda import driver
+
+    return driver.device(int(device.removeprefix("cuda:"))).multiprocessors
 
 
 def kind_of(array: Array) -> str:

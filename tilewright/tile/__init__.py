@@ -3,6 +3,7 @@
 In the order in which to read:
 
     resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
+    variables           scalars in registers that are variables before all else
     call, scope         what a variant sees: the tiles, and who executes the call
     conditions, hints   what variants ask, and changes that might help; report: what is told
     copy, copy_async, fill, elementwise, reduce, scan, permute_layout, gemm, gemm_async

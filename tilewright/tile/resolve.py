@@ -17,6 +17,7 @@ from tilewright.tile.dispatch import check_keywords, choose
 from tilewright.tile.meeting import MeetingPlaces
 from tilewright.tile.report import Entry, Report, entry_of
 from tilewright.tile.scope import ControlFlow, Reach
+from tilewright.tile.variables import with_variables
 
 if TYPE_CHECKING:
     from tilewright.isa import Arch
@@ -32,6 +33,7 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, Report]:
     collective that control flow deprives of its threads.
     """
     target = isa.arch(arch) if isinstance(arch, str) else arch
+    kernel = with_variables(kernel)
     if not any(isinstance(stmt, ir.TileCall) for stmt in ir.statements(kernel.body)):
         return kernel, Report()
     resolver = _Resolver(kernel, target)

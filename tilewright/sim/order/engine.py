@@ -323,11 +323,11 @@ class Order(Check):
         key, unseen = (str(operation.instruction.at), ""), ""
         if order.stores is not None and key not in self.warned:
             unseen = next(order.stores.unseen_by(operation, operations, self.program), "")
+        order.protocol.told(operation)
         if operation.is_commit:
             operations.commit(operation)
         else:
             check_issue(operations, operation)
-            order.protocol.told(operation)
         for one in operation.touched:
             for access in places_of(self, operation, one):
                 self._meet(access)

@@ -188,7 +188,7 @@ class Places:
         return Block.zeros(rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
 
     def _marks(self, rows: int) -> NDArray[np.uint8]:
-        return np.zeros((rows, -(-max(self.nbytes, 1) // WIDEST) * WIDEST // self.grain), np.uint8)
+        return np.zeros((rows, -(-max(self.nbytes, 1) // (WIDEST * self.grain)) * WIDEST), np.uint8)  # whole accesses
 
     def expand(self, ctas: int) -> None:
         """From now on every CTA has tags of its own."""

@@ -1,0 +1,257 @@
+"""Matrix products: ours beside torch.matmul, in tensor operations a second.
+
+    python -m benchmarks.gpu.matmul                     # everything
+    python -m benchmarks.gpu.matmul sizes tune          # parts
+    python -m benchmarks.gpu.matmul sizes --beside gemm.cu
+
+Data are normal numbers, as the power that a product takes depends on them. Calls take turns, round by round. Back to
+back: a CUDA graph of several launches, each on other inputs, more of them than the second-level cache holds. Cold: a
+graph of one launch, before which other memory is read. With ``--beside`` a hand-written kernel ``gemm`` in CUDA takes
+part: three tensor maps (boxes of 128 x 64, 128 x 64, 64 x 64), then M, N, K.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from ctypes import addressof, byref, c_uint32, c_void_p, create_string_buffer
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.measure import ARCH, Claim, Table
+from benchmarks.gpu.memory_bound import FLUSH_BYTES, Captured
+from tilewright import kernels
+from tilewright.cuda import driver
+from tilewright.cuda.nvrtc import assemble
+from tilewright.kernels.matmul import Tiles, product
+
+ROUNDS, TURN_SECONDS, MOST_LAUNCHES = 24, 4e-3, 64
+CACHED_BYTES = 192 << 20
+SIZES = ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 2048), (16384, 4096, 4096))
+WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336))
+OURS, CUBLAS, BESIDE = "tilewright", "torch.matmul", "beside"
+
+Shape = tuple[int, int, int]
+Call = Callable[[Any, Any], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds of one call: medians over the rounds."""
+
+    warm: float
+    cold: float
+
+
+def inputs(shape: Shape, kind: str, count: int) -> list[tuple[Any, Any]]:
+    """So many pairs of A, (M, K), and B, (K, N) with K contiguous."""
+    import torch
+
+    m, n, k = shape
+    made = [(torch.randn(m, k, device="cuda"), torch.randn(n, k, device="cuda")) for _ in range(count)]
+    return [(a.to(getattr(torch, kind)), b.to(getattr(torch, kind)).T) for a, b in made]
+
+
+def race(shape: Shape, kind: str, calls: Mapping[str, Call], rounds: int = ROUNDS) -> dict[str, Times]:
+    """The calls in turns, on the same inputs."""
+    import torch
+
+    m, n, k = shape
+    pairs = inputs(shape, kind, max(1, min(8, -(-CACHED_BYTES // (2 * k * (m + n))))))
+    guess = 2 * m * n * k / 6e14 + 5e-6
+    launches = max(2, min(MOST_LAUNCHES, int(TURN_SECONDS / guess)))
+    flush = torch.ones(FLUSH_BYTES // 4, device="cuda")
+    other = Captured(lambda: flush.sum())
+    single = {name: Captured(partial(call, *pairs[0])) for name, call in calls.items()}
+    many = {name: Captured(in_turns(call, pairs), launches) for name, call in calls.items()}
+    found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in calls}
+    for turn in range(rounds + 2):  # the first ones warm up
+        for name in calls:
+            warm = timed(many[name]) / launches
+            other()
+            cold = timed(single[name])
+            if turn >= 2:
+                found[name][0].append(warm)
+                found[name][1].append(cold)
+    return {name: Times(*map(statistics.median, pair)) for name, pair in found.items()}
+
+
+def in_turns(call: Call, pairs: list[tuple[Any, Any]]) -> Callable[[], object]:
+    """A call on the next pair each time."""
+    at = iter(range(1 << 30))
+    return lambda: call(*pairs[next(at) % len(pairs)])
+
+
+def timed(call: Callable[[], object]) -> float:
+    import torch
+
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    call()
+    stop.record()
+    stop.synchronize()
+    return float(start.elapsed_time(stop)) / 1000
+
+
+def checked(shape: Shape, kind: str, call: Call) -> None:
+    """AssertionError where a product is wrong."""
+    ((a, b),) = inputs(shape, kind, 1)
+    exact = a.float() @ b.float()
+    error = ((call(a, b).float() - exact).norm() / exact.norm()).item()  # type: ignore[attr-defined]  # a tensor
+    assert error < 8e-3, f"{shape} of {kind}: off by {error}"
+
+
+# A kernel of others
+
+
+class HandWritten:
+    """A kernel ``gemm`` in CUDA: C = A @ B with K contiguous in both, bfloat16."""
+
+    def __init__(self, path: str) -> None:
+        self.shared_bytes = 4 * 49152 + 32768 + 64 + 1024
+        cubin = assemble(Path(path).read_text(), ARCH).cubin
+        self.function = driver.load_function(driver.device(0), cubin, "gemm", self.shared_bytes, 2)
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        import torch
+
+        from tilewright.cuda.maps import encoded
+
+        (m, k), n = a.shape, b.shape[1]
+        c = torch.empty(m, n, device="cuda", dtype=a.dtype)
+        maps = [create_string_buffer(encoded(_map(array, rows), array.data_ptr()), 128)
+                for array, rows in ((a, 128), (b.T, 128), (c, 64))]  # fmt: skip
+        values = [*maps, *(c_uint32(size) for size in (m, n, k))]
+        pointers = (c_void_p * len(values))(*(addressof(value) for value in values))
+        clusters = min(-(-m // 256) * -(-n // 256), driver.device(0).multiprocessors // 2)
+        config = driver.LaunchConfig((2 * clusters, 1, 1), (384, 1, 1), self.shared_bytes, None, None, 0)
+        config.stream = torch.cuda.current_stream().cuda_stream
+        driver.call("cuLaunchKernelEx", byref(config), c_void_p(self.function), pointers, None)
+        return c
+
+
+def _map(array: Any, rows: int) -> Any:
+    import tilewright as tw
+
+    return tw.TensorMap(array, box=(rows, 64), swizzle=3).fields
+
+
+# Parts
+
+
+@cache
+def configured(tiles: Tiles, kind: str) -> Call:
+    """The kernel with these tiles."""
+    exe = product(tiles, kind, kind)
+
+    def call(a: Any, b: Any) -> Any:
+        import torch
+
+        c = torch.empty(a.shape[0], b.shape[1], device="cuda", dtype=a.dtype)
+        most = -(-a.shape[0] // (tiles.m * tiles.cluster)) * -(-b.shape[1] // tiles.n)
+        exe(a, b.T, c, min(most, driver.device(0).multiprocessors // tiles.cluster))
+        return c
+
+    return call
+
+
+def torch_matmul(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def contestants(kind: str) -> dict[str, Call]:
+    found: dict[str, Call] = {OURS: kernels.matmul, CUBLAS: torch_matmul}
+    path = sys.argv[sys.argv.index("--beside") + 1] if "--beside" in sys.argv else ""
+    return {**found, BESIDE: HandWritten(path)} if path and kind == "bfloat16" else found
+
+
+def cells(shape: Shape, times: Times) -> tuple[str, str]:
+    operations = 2 * math.prod(shape) / 1e12
+    return f"{operations / times.warm:.0f}", f"{operations / times.cold:.0f}"
+
+
+def compared(shape: Shape, kind: str) -> tuple[tuple[str, ...], float]:
+    calls = contestants(kind)
+    for name, call in calls.items():
+        if name != CUBLAS:
+            checked(shape, kind, call)
+    times = race(shape, kind, calls)
+    ratios = [f"{times[other].warm / times[OURS].warm:.3f}" for other in calls if other != OURS]
+    found = [part for name in calls for part in cells(shape, times[name])]
+    row = (kind, " x ".join(map(str, shape)), *found, *ratios)
+    return row, times[CUBLAS].warm / times[OURS].warm
+
+
+def geometric(ratios: list[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def sizes() -> Iterator[tuple[tuple[str, ...], float]]:
+    """The five sizes."""
+    for kind in ("bfloat16", "float16"):
+        for shape in SIZES:
+            yield compared(shape, kind)
+
+
+def layers() -> Iterator[tuple[tuple[str, ...], float]]:
+    """Rows of a transformer by its weights."""
+    for m in (128, 512, 2048, 8192):
+        for n, k in WEIGHTS:
+            yield compared((m, n, k), "bfloat16")
+
+
+def small() -> Iterator[tuple[tuple[str, ...], float]]:
+    """Few rows, where reading the weights takes the time."""
+    for m in (1, 16):
+        for n, k in WEIGHTS:
+            yield compared((m, n, k), "bfloat16")
+
+
+PARTS = {"sizes": sizes, "layers": layers, "small": small}
+
+
+def tune() -> None:
+    """Tiles beside each other, and promotion of what is loaded to 256 bytes in the second-level cache."""
+    from tilewright.cuda import maps
+
+    tiles = [Tiles(), Tiles(cluster=1), *(Tiles(band=band) for band in (4, 16)), Tiles(n=192), Tiles(n=128, stages=6),
+             Tiles(n=128, stages=6, cluster=1)]  # fmt: skip
+    for shape in (*SIZES, (512, 4096, 4096), (2048, 4096, 14336)):
+        calls: dict[str, Call] = {str(each): configured(each, "bfloat16") for each in tiles}
+        for promotion in (128, 256):
+            maps.L2_PROMOTION = promotion.bit_length() - 6
+            maps.encoded.cache_clear()
+            times = race(shape, "bfloat16", {**calls, CUBLAS: torch_matmul}, rounds=8)
+            for name, time in times.items():
+                ratio = times[CUBLAS].warm / time.warm
+                print(f"{shape}, {promotion}: {ratio:.3f} {cells(shape, time)} {name}", flush=True)
+
+
+def run(wanted: tuple[str, ...] = tuple(PARTS)) -> Table:
+    rows: list[tuple[str, ...]] = []
+    claims: list[Claim] = []
+    for part in wanted:
+        ratios: list[float] = []
+        for row, ratio in PARTS[part]():
+            print(*row, sep=" | ", flush=True)
+            rows.append(row)
+            ratios.append(ratio)
+        claims.append(
+            Claim(f"{part}: geometric mean of what torch.matmul takes by what ours takes", geometric(ratios), 1.0)
+        )
+        claims.append(Claim(f"{part}: the least of them", min(ratios), 0.95))
+    head = [f"{name}, {how}" for name in contestants("bfloat16") for how in ("back to back", "cold")]
+    names = ["by torch.matmul", "by the other"][: len(head) // 2 - 1]
+    return Table("Matrix products, TFLOP/s", ("elements", "M x N x K", *head, *names), tuple(rows), tuple(claims))
+
+
+if __name__ == "__main__":
+    parts = [word for word in sys.argv[1:] if word in (*PARTS, "tune")]
+    if "tune" in parts:
+        tune()
+    if asked := tuple(part for part in parts or PARTS if part in PARTS):
+        print(run(asked).markdown())

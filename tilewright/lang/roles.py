@@ -1,0 +1,181 @@
+"""Warps that hand work to each other through a ring of stages: who does what, and the barriers between them.
+
+A producer fills stages, consumers use them. Each stage has an m-barrier that is *full* once its bytes have come, and
+one that is *empty* once every warp that reads it has said so, in every CTA that writes there. Each side walks along the
+ring with a `PipelineState` of its own, which goes on from tile to tile.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+from tilewright.dtypes import BOOL
+from tilewright.errors import KernelError, choices
+from tilewright.ir import AddressOf, Expr, If, Value, as_expr, binary, cast, special
+from tilewright.lang.builder import current
+from tilewright.lang.forms import arrive, expect_tx, where
+from tilewright.lang.instructions import row_call
+from tilewright.lang.meta import meta_class
+from tilewright.lang.pipelines import MBarrier, PipelineState
+from tilewright.lang.pool import SMEMPool
+from tilewright.lang.scalars import local_scalar
+
+__all__ = ["EXPORTS"]
+
+
+@meta_class
+class TMABar(MBarrier):
+    """Barriers that count the bytes of copies."""
+
+    def arrive(self, stage: Value, tx_count: Value, cta_id: Value | None = None, pred: Value | None = None) -> None:  # type: ignore[override]  # bytes instead of arrivals
+        """Arrive at a stage and announce so many bytes."""
+        expect_tx(self.ptr_to([stage]), tx_count, cta_id, pred)
+
+
+@meta_class
+class TCGen05Bar(MBarrier):
+    """Barriers that wait for the tensor cores of sm_100."""
+
+    def arrive(self, stage: Value, cta_group: int = 1, cta_mask: Value | None = None) -> None:  # type: ignore[override]  # units arrive, not threads
+        """A stage is arrived at once all that the thread has issued to the tensor cores is complete."""
+        row_call("ptx.tcgen05.commit", self.ptr_to([stage]), cta_group=cta_group, cta_mask=cta_mask)
+
+
+KINDS: dict[str, type[MBarrier]] = {"mbar": MBarrier, "tma": TMABar, "tcgen05": TCGen05Bar}
+
+
+@meta_class
+class Pipeline:
+    """A ring of stages: the barriers ``full`` and ``empty``, made and initialised, and who stands where.
+
+    full, empty: kinds of barriers, "tma", "tcgen05", "mbar". init_full, init_empty: arrivals of a phase. consumers:
+    warps of a CTA that read a stage; ``init_empty`` then follows. cluster: CTAs that write into each other's stages.
+    Before the stages are used come `T.ptx.fence.mbarrier_init` and `T.cuda.cta_sync` or, of a cluster,
+    `T.cuda.cluster_sync`.
+    """
+
+    def __init__(
+        self, pool: SMEMPool, stages: int, *, full: str = "tma", empty: str = "mbar", init_full: Value = 1,
+        init_empty: Value = 1, empty_phase_offset: int = 0, leader: Value | None = None, consumers: int | None = None,
+        cluster: int = 1,
+    ) -> None:  # fmt: skip
+        for name, kind in (("full", full), ("empty", empty)):
+            if kind not in KINDS:
+                raise KernelError(f"{name}= is no kind of barrier", given=repr(kind), allowed=choices(kind, KINDS))
+        self.stages, self.cluster = stages, cluster
+        self.full = KINDS[full](pool, stages, 0, leader)
+        self.empty = KINDS[empty](pool, stages, empty_phase_offset, leader)
+        self.full.init(init_full)
+        self.empty.init(init_empty if consumers is None else consumers * cluster)
+
+    def producer(self, tx_count: Value = 0) -> Producer:
+        """Who fills the stages, each with so many bytes."""
+        return Producer(self, tx_count)
+
+    def consumer(self) -> Consumer:
+        """Who uses the stages."""
+        return Consumer(self)
+
+
+@meta_class
+class Producer(PipelineState):
+    """Where one thread stands that fills the stages of a ring. ``full``: the barrier that copies tell."""
+
+    def __init__(self, ring: Pipeline, tx_count: Value) -> None:
+        self.ring, self.tx_count = ring, tx_count
+        PipelineState.__init__(self, ring.stages, 1)
+
+    @property
+    def full(self) -> AddressOf:
+        """The barrier of the stage, for ``mbar=``."""
+        return self.ring.full.ptr_to([self.stage])
+
+    def acquire(self) -> None:
+        """Wait until nobody reads the stage any more, in any CTA that gets its bytes, and announce them."""
+        self.ring.empty.wait(self.stage, self.phase)
+        expect_tx(self.full, self.tx_count)
+
+    def drain(self) -> None:
+        """Wait until all stages have been read: no other CTA arrives here afterwards, and this one may end."""
+        for _ in range(self.depth):
+            self.ring.empty.wait(self.stage, self.phase)
+            self.advance()
+
+
+@meta_class
+class Consumer(PipelineState):
+    """Where a warp stands that uses the stages of a ring. last: the stage before this one."""
+
+    def __init__(self, ring: Pipeline) -> None:
+        self.ring = ring
+        self.last = local_scalar("int32")
+        self.last = 0  # type: ignore[assignment]  # a store
+        PipelineState.__init__(self, ring.stages, 0)
+
+    def advance(self) -> None:
+        """Go on to the next stage."""
+        self.last = self.stage
+        PipelineState.advance(self)
+
+    def wait(self) -> None:
+        """Wait until the stage has its bytes."""
+        self.ring.full.wait(self.stage, self.phase)
+
+    def release(self, stage: Value | None = None, pred: Value = True) -> None:
+        """The warp has read a stage, this one if none is named: one lane says so to each CTA of the cluster.
+
+        The arrival has the cheap form, without a scope: enough for what tensor cores read, which their wait covers.
+        """
+        lane, cluster = special("laneid"), self.ring.cluster
+        far: dict[str, Any] = {"cta_id": lane, "scope": "cta"} if cluster > 1 else {}
+        bar = self.ring.empty.ptr_to([self.stage if stage is None else stage])
+        where(binary("and", cast(pred, BOOL), binary("<", lane, cluster)), lambda: arrive(bar, **far))
+
+
+class Role(AbstractContextManager[None]):
+    """``with T.WarpRole(...):`` around what some warps do: a branch; mutable while it is open."""
+
+    def __init__(self, cond: Value, regs: int | None, *, increase: bool) -> None:
+        self._builder = current("a role")
+        self._at = self._builder.at
+        self._cond = self._builder.settled(as_expr(cond))
+        self._regs, self._increase, self._stack = regs, increase, ExitStack()
+
+    def __enter__(self) -> None:
+        self._stack.enter_context(self._builder.parser.frame(ast.Pass()))
+        self._body = self._stack.enter_context(self._builder.block())
+        if self._regs is not None:
+            row_call("ptx.setmaxnreg", self._increase, self._regs)
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+        if error[0] is None:
+            self._builder.emit(If(self._cond, tuple(self._body), (), at=self._at))
+
+
+def warp_role(warp_id: Value, i: int, regs: int | None = None, increase: bool = False) -> Role:
+    """``with T.WarpRole(warp_id, i):`` what warp ``i`` does; regs: registers of each of its threads from here on."""
+    return Role(binary("==", warp_id, i), regs, increase=increase)
+
+
+def warpgroup_role(wg: Value, i: int | Sequence[int], regs: int | None = None, increase: bool = False) -> Role:
+    """``with T.WarpgroupRole(wg, i):`` what warpgroup ``i`` does, or those from ``i[0]`` up to before ``i[1]``.
+
+    regs: registers of each of its threads from here on; ``increase``: more than it had.
+    """
+    first, end = (i, i + 1) if isinstance(i, int) else i
+    inside: Expr = binary("==", wg, first)
+    if end - first > 1:
+        inside = binary("and", binary(">=", wg, first), binary("<", wg, end))
+    return Role(inside, regs, increase=increase)
+
+
+EXPORTS: dict[str, object] = {
+    **{each.__name__: each for each in (TMABar, TCGen05Bar, Pipeline)},
+    "WarpRole": warp_role,
+    "WarpgroupRole": warpgroup_role,
+}
+"""What ``T`` has of this file, by its name there."""
