@@ -51,7 +51,7 @@ def compile_cu(
 
     Raises ToolError, at the file's line, where NVRTC refuses device code, and at a limit of time or memory.
     """
-    options = [f"--gpu-architecture=compute_{arch[3:]}", "--std=c++17", "--generate-line-info", "--no-source-include"]
+    options = [f"--gpu-architecture=compute_{arch[3:]}", "--std=c++17", "--generate-line-info"]
     options += [f"-I{folder}" for folder in (*include, *wheel_folders())]
     options += [f"-D{name}={value}" if value is not None else f"-D{name}" for name, value in defines.items()]
     request = {"file": file, "options": options, "headers": dict(stand_ins(text, include)), "seconds": seconds,
@@ -122,9 +122,10 @@ def _asked(request: dict[str, Any]) -> dict[str, Any]:
         raise _out_of_time(request)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise ToolError("NVRTC did not finish", given=last[0], allowed=f"{BYTES >> 30} GiB of memory",
-                        hint="pip install 'tilewright[cuda]'" if "not installed" in last[0] else None)  # fmt: skip
+        raise ToolError("NVRTC did not finish", given=last[0], allowed=f"{BYTES >> 30} GiB of memory")
     found: dict[str, Any] = json.loads(done.stdout)
+    if found.get("missing"):
+        raise ToolError("NVRTC is not installed", given=found["log"], hint="pip install 'tilewright[cuda]'")
     return found
 
 

@@ -46,6 +46,6 @@ def _remembered(text: str) -> str:
     """A name for a text without a file, by which reports find its lines."""
     import linecache
 
-    name = f"/text-{len(linecache.cache)}.cu"
+    name = f"/text-{len(linecache.cache)}/kernel.cu"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     return name

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import host
-from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
 from tilewright.ir import Kernel, Launch
-from tilewright.isa import ARCHS, arch
 from tilewright.load.arguments import Given, given
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
@@ -44,7 +42,7 @@ def load_ptx(text: str | Path) -> LoadedModule:
 
     Raises KernelError, at the line and column, for what is no PTX.
     """
-    path = Path(text) if isinstance(text, Path) or "\n" not in text and text.endswith(".ptx") else None
+    path = Path(text) if isinstance(text, Path) or ("\n" not in text and text.endswith(".ptx")) else None
     if path is None:
         return LoadedModule(parse(str(text)))
     return LoadedModule(parse(path.read_text(encoding="utf-8"), str(path)))
@@ -71,7 +69,7 @@ class LoadedModule:
 
     @cached_property
     def globals(self) -> Mapping[str, NDArray[Any]]:
-        """The variables of the module that are not in shared memory, as arrays: what a kernel leaves, the next finds."""
+        """The module's variables in global and constant memory, as arrays: what a kernel leaves, the next finds."""
         return _Globals(self.module)
 
     def __getitem__(self, name: str) -> LoadedKernel:
@@ -117,7 +115,7 @@ def plain_name(symbol: str) -> str:
 
 
 class _Globals(Mapping[str, "NDArray[Any]"]):
-    """Arrays of a module's variables, made when they are first asked for; names of C++ are found by their plain names."""
+    """Arrays of a module's variables, made when they are first asked for; C++'s are found by their plain names."""
 
     def __init__(self, module: Module) -> None:
         self.variables = {name: each for name, each in module.variable_of.items() if each.space in ("global", "const")}

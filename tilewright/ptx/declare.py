@@ -1,4 +1,4 @@
-"""Variables and parameters get a place: global ones a buffer, shared ones an offset, local ones storage of each thread."""
+"""Variables and parameters get a place: a buffer, an offset in shared memory, storage of each thread."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from dataclasses import replace
 
 from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Buffer, Expr, Var, cast
+from tilewright.ptx.bits import bits_of, number_dtype, unsigned
 from tilewright.ptx.initial import named_in
 from tilewright.ptx.names import Memory, Parameter, Scope, all_statements, element_bytes, nbytes
 from tilewright.ptx.state import UINT8, UINT64, Lowering
 from tilewright.ptx.tree import Address, Function, Instruction, Name, Sum, Variable
-from tilewright.ptx.bits import bits_of, number_dtype, unsigned
 
 __all__ = ["module_symbol", "parameter", "place_dynamic", "variable"]
+
+
+WORD = 16  # bytes: of the widest access
 
 
 def parameter(low: Lowering, param: Variable, scope: Scope) -> None:
@@ -63,7 +66,8 @@ def variable(low: Lowering, declared: Variable, scope: Scope) -> Memory:
     if declared.space == "shared":
         return _shared(low, declared)
     name, size = f"{declared.name}{scope.suffix}", nbytes(declared)
-    buffer = Buffer(name, UINT8, (max(size, 1),), "local", None, align=max(declared.align, 8))
+    whole = -(-max(size, 1) // WORD) * WORD
+    buffer = Buffer(name, UINT8, (whole,), "local", None, align=max(declared.align, WORD))
     low.allocated.append(AllocBuffer(buffer, at=low.lines.current))
     return Memory(buffer)
 
@@ -87,7 +91,7 @@ def _shared(low: Lowering, declared: Variable) -> Memory:
 
 
 def place_dynamic(low: Lowering) -> int:
-    """Dynamic shared memory begins after the static variables, all its names in one place. Returns the arena's bytes."""
+    """Dynamic shared memory begins after the static, all its names in one place. Returns the arena's bytes."""
     if not low.dynamic:
         return low.shared_end + low.machine.dynamic_bytes
     align = max(16, *(each for _, each in low.dynamic))

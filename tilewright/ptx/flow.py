@@ -183,7 +183,7 @@ def _inline(
         own = step.scope.find(operand.text) if isinstance(operand, Name) else None
         if isinstance(own, Var):
             symbol = inner.symbols[result.name]
-            low.add(assigned(low, operand, symbol if isinstance(symbol, Var) else _whole(symbol, result), step))
+            low.add(assigned(low, operand, symbol if isinstance(symbol, Var) else _whole(low, symbol, result), step))
 
 
 def _known(operand: Operand, step: Step) -> Symbol | None:
@@ -200,7 +200,7 @@ def _passed(low: Lowering, param: Variable, operand: Operand, inner: Scope, step
     if isinstance(made, Var):
         low.add([Assign(made, value, at=step.at)])
     else:
-        low.add([Store(_whole(made, param), cast(value, unsigned(8 * element_bytes(param.type))), at=step.at)])
+        low.add([Store(_whole(low, made, param), cast(value, unsigned(8 * element_bytes(param.type))), at=step.at)])
     return made
 
 
@@ -214,10 +214,10 @@ def _place_of_result(low: Lowering, result: Variable, operand: Operand, inner: S
     return variable(low, replace(result, space="local"), inner)
 
 
-def _whole(symbol: Symbol, declared: Variable) -> Load:
+def _whole(low: Lowering, symbol: Symbol, declared: Variable) -> Load:
     """The one number that a variable is."""
     assert isinstance(symbol, Memory)
-    return element(AddressOf(symbol.buffer, (as_expr(0),)), unsigned(8 * element_bytes(declared.type)))
+    return element(low, AddressOf(symbol.buffer, (as_expr(0),)), unsigned(8 * element_bytes(declared.type)))
 
 
 FLOW: Mapping[str, Callable[[Lowering, Step], None]] = {

@@ -1,7 +1,7 @@
 """The initial values of a module's variables: bytes, and addresses that only a launch knows.
 
-Source: PTX ISA, "Initializers": what is not said is zero; a name stands for an address, ``generic(name)`` for the one that
-it has everywhere.
+Source: PTX ISA, "Initializers": what is not said is zero; a name stands for an address, ``generic(name)`` for the one
+that it has everywhere.
 """
 
 from __future__ import annotations

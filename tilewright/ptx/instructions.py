@@ -11,7 +11,6 @@ from tilewright import isa
 from tilewright.dtypes import BOOL, VOID, DType
 from tilewright.errors import InstructionError
 from tilewright.ir import (
-    AddressOf,
     AllocBuffer,
     Bind,
     Buffer,
@@ -34,12 +33,9 @@ from tilewright.ptx.bits import number_dtype, unsigned
 from tilewright.ptx.names import Parameter
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Name, Operand, Pair, Vector
-from tilewright.ptx.values import assigned, element, lookup, pointer, read, register, stored
+from tilewright.ptx.values import WINDOW_BITS, assigned, element, lookup, pointer, read, register, stored, window
 
 __all__ = ["instruction"]
-
-WINDOW_BITS = 40
-"""Each memory has a window of so many bits in the one address space."""
 
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
@@ -80,10 +76,10 @@ def _load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
         return assigned(low, target, _as(found.value, kind), step)
     at = pointer(low, address, step, space)
     if lanes == 1:
-        return assigned(low, target, element(at, kind, space), step)
+        return assigned(low, target, element(low, at, kind, space), step)
     parts = target.parts if isinstance(target, Vector) else ()
     whole = Var(low.fresh("vector"), kind.with_lanes(lanes))
-    made: list[Stmt] = [Bind(whole, element(at, whole.dtype, space), mutable=False, at=step.at)]
+    made: list[Stmt] = [Bind(whole, element(low, at, whole.dtype, space), mutable=False, at=step.at)]
     for index, part in enumerate(parts):
         made += assigned(low, part, Component(whole, index), step)
     return made
@@ -99,13 +95,13 @@ def _store(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     plain = _plain(step)
     if plain is None:
         return None
-    space, kind, lanes = plain
+    space, kind, _ = plain
     address, source = step.ins.operands
     assert isinstance(address, Address)
     parts = source.parts if isinstance(source, Vector) else (source,)
     bits = unsigned(kind.bits)
     values = [read(low, part, step, bits) for part in parts]
-    return [stored(pointer(low, address, step, space), values, kind, space, step.at)]
+    return [stored(low, pointer(low, address, step, space), values, kind, space, step.at)]
 
 
 # Registers
@@ -136,23 +132,14 @@ def _move(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     return before
 
 
-def _window(low: Lowering, space: str) -> Expr | None:
-    """Where the window of shared or local memory begins, in the one address space; None where the kernel has none."""
-    for alloc in low.allocated:
-        if alloc.buffer.is_shared == (space == "shared"):
-            here = cast(AddressOf(alloc.buffer, (as_expr(0),)), UINT64)
-            return binary("&", here, const(-1 << WINDOW_BITS, UINT64))
-    return None
-
-
 def _convert_address(low: Lowering, step: Step) -> Sequence[Stmt]:
     """``cvta``: an address in shared memory is an offset of 32 bits, all others are the same everywhere."""
     target, source = step.ins.operands
     value = read(low, source, step, UINT64)
     if any(word.startswith("shared") for word in step.ins.modifiers):
         offset = cast(cast(value, UINT32), UINT64)
-        window = _window(low, "shared")
-        value = offset if "to" in step.ins.modifiers or window is None else binary("|", offset, window)
+        start = window(low, "shared")
+        value = offset if "to" in step.ins.modifiers or start is None else binary("|", offset, start)
     return assigned(low, target, value, step)
 
 
@@ -162,8 +149,8 @@ def _is_in_space(low: Lowering, step: Step) -> Sequence[Stmt]:
     value = binary("&", read(low, source, step, UINT64), const(-1 << WINDOW_BITS, UINT64))
     inside: dict[str, Expr] = {}
     for space in ("shared", "local"):
-        window = _window(low, space)
-        inside[space] = const(False, BOOL) if window is None else value == window
+        start = window(low, space)
+        inside[space] = const(False, BOOL) if start is None else value == start
     wanted = step.ins.modifiers[0].partition("::")[0]
     elsewhere = unary("not", binary("or", inside["shared"], inside["local"]))
     return assigned(low, target, inside.get(wanted, elsewhere if wanted == "global" else const(False, BOOL)), step)

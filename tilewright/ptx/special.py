@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tilewright.dtypes import dtype
-from tilewright.ir import Const, Expr, Launch, Special, as_expr, binary, cast, const, const_value, special
+from tilewright.ir import Const, Expr, Launch, as_expr, binary, cast, const, const_value, special
 
 __all__ = ["Machine", "special_register"]
 

@@ -29,8 +29,21 @@ from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Function, Immediate, Name, Not, Operand, Sum
 
-__all__ = ["address_of", "assigned", "element", "lookup", "pointer", "read", "register", "stored"]
+__all__ = [
+    "WINDOW_BITS",
+    "address_of",
+    "assigned",
+    "element",
+    "lookup",
+    "pointer",
+    "read",
+    "register",
+    "stored",
+    "window",
+]
 
+WINDOW_BITS = 40
+"""Each memory has a window of so many bits in the one address space."""
 CLOCKS = {"%clock": UINT32, "%clock64": UINT64, "%globaltimer": UINT64, "%globaltimer_lo": UINT32}
 HIGH_CLOCKS = ("%clock_hi", "%globaltimer_hi")
 
@@ -115,8 +128,20 @@ def pointer(low: Lowering, address: Address, step: Step, space: str) -> Expr:
     return base + const(address.offset, kind) if address.offset else base
 
 
-def element(at: Expr, kind: DType, space: str = "") -> Load:
+def window(low: Lowering, space: str) -> Expr | None:
+    """Where the window of shared or local memory begins, in the one address space; None where the kernel has none."""
+    for alloc in low.allocated:
+        if alloc.buffer.is_shared == (space == "shared"):
+            here = cast(AddressOf(alloc.buffer, (as_expr(0),)), UINT64)
+            return binary("&", here, const(-1 << WINDOW_BITS, UINT64))
+    return None
+
+
+def element(low: Lowering, at: Expr, kind: DType, space: str = "") -> Load:
     """The element of ``kind`` where a pointer leads."""
+    shared = window(low, "shared") if at.dtype.bits == 32 else None
+    if shared is not None:
+        at = cast(at, UINT64) + shared
     if isinstance(at, AddressOf):
         name, space = f"{at.buffer.name}.{kind}", at.buffer.space
     else:
@@ -144,8 +169,8 @@ def assigned(low: Lowering, operand: Operand, value: Expr, step: Step) -> list[A
     return [] if own is None else [Assign(own, bits_of(value, own.dtype), at=step.at)]
 
 
-def stored(at: Expr, values: list[Expr], kind: DType, space: str, where: Span) -> Store:
+def stored(low: Lowering, at: Expr, values: list[Expr], kind: DType, space: str, where: Span) -> Store:
     """Values, as many as a vector has, go where a pointer leads; each is bits as wide as ``kind``."""
     parts = [value if value.dtype == kind else Reinterpret(value, kind) for value in values]
     whole = kind.with_lanes(len(parts)) if len(parts) > 1 else kind
-    return Store(element(at, whole, space), Vector(tuple(parts), whole) if len(parts) > 1 else parts[0], at=where)
+    return Store(element(low, at, whole, space), Vector(tuple(parts), whole) if len(parts) > 1 else parts[0], at=where)
