@@ -25,7 +25,7 @@ from tilewright.ir.verify import verify
 from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Public, instances
-from tilewright.tile import Report, resolve
+from tilewright.tile import Report, check_registers, resolve
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -160,6 +160,7 @@ class Executable:
         self.kernel = kernel
         self.target = target
         self.fast_math = fast_math
+        check_registers(kernel)
         resolved, self.report = resolve(kernel, target)
         self.lowered = lower(resolved)
         self._check_instructions()
