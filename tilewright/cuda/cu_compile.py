@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.cuda import cu_worker
 from tilewright.cuda.cu_chunks import Chunk, blanked, chunks, instances
 from tilewright.cuda.cu_headers import INSTALL, stand_ins, wheel_folders
 from tilewright.errors import Span, ToolError
@@ -112,7 +113,7 @@ def _refused(text: str, file: str, log: str, headers: Mapping[str, str]) -> Tool
 def _asked(request: dict[str, Any]) -> dict[str, Any]:
     """What the process answers. Raises ToolError where it ends without an answer."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-m", "tilewright.cuda.cu_worker"]
+    command = [sys.executable, "-c", Path(cu_worker.__file__).read_text(encoding="utf-8")]  # the room is not imported
     try:
         done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=False,
                               timeout=request["seconds"] + 30, env=environment)  # fmt: skip

@@ -1,7 +1,7 @@
 """The process in which NVRTC reads a .cu file: it gets a request as JSON, and answers with PTX or with complaints.
 
-Run as ``python -m tilewright.cuda.cu_worker``; imports little, so that it starts at once. Limits of time and memory are
-set before NVRTC sees any of the file.
+Run as ``python -c`` with this text, so that nothing else of the package is imported. Limits of time and memory are set
+before NVRTC sees any of the file.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from tilewright.ir import Kernel, Launch
 from tilewright.load.arguments import Given, given
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
+from tilewright.ptx.names import nbytes
 from tilewright.ptx.tree import Function, Module
 
 if TYPE_CHECKING:
@@ -210,7 +211,8 @@ class LoadedKernel:
         found: dict[str, NDArray[Any]] = {}
         raw = self.module.globals.raw  # type: ignore[attr-defined]  # a _Globals
         for name, declared in lowered.globals.items():
-            found[f"{name}.ptr"] = array = raw(name)
+            own = name in self.module.module.variable_of  # else what the driver provides, anew for each launch
+            found[f"{name}.ptr"] = array = raw(name) if own else np.zeros(nbytes(declared), np.uint8)
             for pointer in initial_bytes(declared)[1]:
                 number = lowered.functions.get(pointer.of)
                 address = base(pointer.of) + pointer.offset if number is None else number

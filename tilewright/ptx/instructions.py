@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tilewright import isa
-from tilewright.dtypes import BOOL, VOID, DType
+from tilewright.dtypes import BOOL, VOID, DType, dtype
 from tilewright.errors import InstructionError
 from tilewright.ir import (
     AllocBuffer,
@@ -18,6 +18,7 @@ from tilewright.ir import (
     Evaluate,
     Expr,
     Load,
+    Reinterpret,
     Stmt,
     Var,
     as_expr,
@@ -32,7 +33,7 @@ from tilewright.isa.types import TYPES
 from tilewright.ptx.bits import number_dtype, unsigned
 from tilewright.ptx.names import Parameter
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
-from tilewright.ptx.tree import Address, Name, Operand, Pair, Vector
+from tilewright.ptx.tree import Address, Immediate, Name, Operand, Pair, Vector
 from tilewright.ptx.values import WINDOW_BITS, assigned, element, lookup, pointer, read, register, stored, window
 
 __all__ = ["instruction"]
@@ -156,6 +157,18 @@ def _is_in_space(low: Lowering, step: Step) -> Sequence[Stmt]:
     return assigned(low, target, inside.get(wanted, elsewhere if wanted == "global" else const(False, BOOL)), step)
 
 
+def _barrier(low: Lowering, step: Step) -> Sequence[Stmt] | None:
+    """``bar.sync`` and ``barrier.sync`` without a number of threads: all of the CTA."""
+    words, operands = step.ins.modifiers, step.ins.operands
+    if words[0] != "sync" or len(operands) != 1:
+        return None
+    number = operands[0]
+    if isinstance(number, Immediate) and number.value == 0:
+        return [Evaluate(isa.call("cuda.cta_sync"), at=step.at)]
+    threads = const(low.machine.launch.warps * 32, UINT32)
+    return [Evaluate(isa.call("ptx.bar.sync", read(low, number, step, UINT32), threads), at=step.at)]
+
+
 def _nothing(low: Lowering, step: Step) -> Sequence[Stmt]:
     """What no value shows."""
     return ()
@@ -167,6 +180,8 @@ _OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
     "mov": _move,
     "cvta": _convert_address,
     "isspacep": _is_in_space,
+    "bar": _barrier,
+    "barrier": _barrier,
     **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
 }
 
@@ -183,7 +198,8 @@ def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
         first = leaves.pop(0)
         targets = [first.first, first.second] if isinstance(first, Pair) else [first]
     given, after = _given(low, row, mods, leaves, step)
-    arguments = {key: value for key, value in mods.items() if key not in given and row.operand(key) is None}
+    known = {key: value for key, value in mods.items() if key in row.keywords or key in row.params}
+    arguments = {key: value for key, value in known.items() if key not in given and row.operand(key) is None}
     if not targets:
         yield Evaluate(isa.call(row.name, **given, **arguments), at=step.at)
     for number, target in enumerate(targets):
@@ -247,15 +263,22 @@ def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, objec
     if kind.kind == "bits":
         word = kind.type_of(mods)  # type: ignore[arg-type]  # modifiers
         return read(low, operand, step, BOOL if word == "pred" else unsigned(TYPES[word].dtype.bits))
+    if kind.kind == "typed":
+        typed = dtype(str(mods["dtype"]))
+        return _of_type(read(low, operand, step, unsigned(typed.bits)), typed)
     width = {"b16": 16, "b64": 64, "f64": 64, "global": 64, "generic": 64}.get(kind.kind, 32)
     return read(low, operand, step, unsigned(width))
+
+
+def _of_type(bits: Expr, typed: DType) -> Expr:
+    """Bits as a value of a dtype."""
+    return bits if bits.dtype == typed else Reinterpret(bits, typed)
 
 
 def _places(low: Lowering, kind: Kind, parts: Sequence[Operand], step: Step, after: list[Stmt]) -> Iterator[Load]:
     """Storage for registers that a row writes; those of the text take its values afterwards."""
     width = {"b16": 16, "b64": 64, "f64": 64}.get(kind.kind, 32)
-    dtype = unsigned(width)
-    buffer = Buffer(low.fresh(kind.name), dtype, (len(parts),), "local", None)
+    buffer = Buffer(low.fresh(kind.name), unsigned(width), (len(parts),), "local", None)
     low.allocated.append(AllocBuffer(buffer, at=step.at))
     for index, part in enumerate(parts):
         place = Load(buffer, (as_expr(index),))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import Span
 from tilewright.ir import (
+    AddressOf,
     AllocBuffer,
     Block,
     Branch,
@@ -17,15 +18,18 @@ from tilewright.ir import (
     Jump,
     Stmt,
     Var,
+    as_expr,
+    cast,
 )
 from tilewright.ptx.lines import Lines
-from tilewright.ptx.names import Scope
+from tilewright.ptx.names import Scope, nbytes
 from tilewright.ptx.special import Machine
 from tilewright.ptx.tree import Function, Instruction, Module, Variable
 
 __all__ = ["UINT8", "UINT32", "UINT64", "Lowering", "Step"]
 
 UINT8, UINT32, UINT64 = dtype("uint8"), dtype("uint32"), dtype("uint64")
+WORKSPACE = Variable("global", "b8", "grid barrier", (64,))
 FUNCTION_ADDRESSES = 0x7E0000000000  # where no memory is
 
 
@@ -97,6 +101,11 @@ class Lowering:
     def function_address(self, function: Function) -> int:
         """The number that a pointer to a function is."""
         return FUNCTION_ADDRESSES + 16 * self.functions.setdefault(function.name, len(self.functions) + 1)
+
+    def workspace(self) -> Expr:
+        """The address of what the CTAs of a grid count their barriers in, which the driver provides."""
+        self.globals[WORKSPACE.name] = WORKSPACE
+        return cast(AddressOf(self.global_bytes(WORKSPACE.name, nbytes(WORKSPACE), 256), (as_expr(0),)), UINT64)
 
     def now(self) -> Var:
         """The thread's clock: it goes on with each look, so that whoever waits for it comes to an end."""

@@ -45,6 +45,7 @@ __all__ = [
 WINDOW_BITS = 40
 """Each memory has a window of so many bits in the one address space."""
 CLOCKS = {"%clock": UINT32, "%clock64": UINT64, "%globaltimer": UINT64, "%globaltimer_lo": UINT32}
+WORKSPACE_HALVES = {"%envreg1": 32, "%envreg2": 0}  # of the address of what cooperative groups share in a grid
 HIGH_CLOCKS = ("%clock_hi", "%globaltimer_hi")
 
 
@@ -89,6 +90,8 @@ def _named(low: Lowering, name: Name, step: Step) -> Expr:
         return cast(low.now(), CLOCKS[name.text])
     if name.text in HIGH_CLOCKS:
         return cast(binary(">>", low.now(), 32), UINT32)
+    if name.text in WORKSPACE_HALVES:
+        return cast(binary(">>", low.workspace(), WORKSPACE_HALVES[name.text]), UINT32)
     special = special_register(name.text, low.machine)
     return special if special is not None else address_of(low, name, 0, step)
 
