@@ -74,9 +74,9 @@ def saturated(x: Numbers) -> Numbers:
 
 def _operation(op: str, kind: np.dtype[Any], rounding: str) -> Callable[..., Numbers]:
     if kind.itemsize == 8 and (rounding != "rn" or op == "fma"):
-        return lambda *values: DOUBLE[op](*values, rounding)
+        return lambda *values: DOUBLE[op](*values, rounding=rounding)
     if kind.itemsize == 4 and rounding != "rn":
-        return lambda *values: SINGLE[op](*values, rounding)
+        return lambda *values: SINGLE[op](*values, rounding=rounding)
     if kind.itemsize > 2:
         return _NATIVE[op]
     if op == "fma":
