@@ -25,7 +25,7 @@ from tilewright.ir.verify import verify
 from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Public, instances
-from tilewright.tile import Report, resolve
+from tilewright.tile import Report, check_registers, resolve
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -160,6 +160,7 @@ class Executable:
         self.kernel = kernel
         self.target = target
         self.fast_math = fast_math
+        check_registers(kernel)
         resolved, self.report = resolve(kernel, target)
         self.lowered = lower(resolved)
         self._check_instructions()
@@ -303,12 +304,12 @@ class Executable:
             names = {param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle")} & rest.keys()
             free = 0 if index < len(args) else 1
             if len(names) > free:
-                raise ArgumentError(
-                    f"argument {param.name} of {self.name} is given twice", given=", ".join(sorted(names))
-                )
+                shown = param.name.removesuffix("_ptr")
+                raise ArgumentError(f"argument {shown} of {self.name} is given twice", given=", ".join(sorted(names)))
             ordered += [rest.pop(name) for name in names]
         if rest:
-            known = [param.name for param in self.kernel.params]
+            matched = {buffer.data: buffer.name for buffer in self.kernel.buffers}
+            known = [matched.get(param, param.name) for param in self.kernel.params]
             raise ArgumentError(
                 f"{self.name} has no such parameter", given=", ".join(rest), allowed=choices(next(iter(rest)), known)
             )

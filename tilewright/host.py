@@ -185,7 +185,7 @@ def _tensor_info(value: Any) -> ArrayInfo:
     with protocol("an argument has no memory of its own", "a dense tensor, such as .to_dense() makes"):
         shape, name = tuple(value.shape), str(value.dtype).removeprefix("torch.")
         steps, address = tuple(value.stride()), int(value.data_ptr())
-    return ArrayInfo(shape, name, steps, address, device_of(value), False)
+    return ArrayInfo(shape, name, steps, address, device_of(value), False, is_tensor=is_torch(value))
 
 
 def element_name(kind: np.dtype[Any]) -> str:

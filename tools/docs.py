@@ -10,6 +10,7 @@ from examples import block_scales, tensor_copy
 from tilewright.dtypes import dtype
 from tilewright.isa.atoms import ATOMS
 from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Form, Instruction
+from tilewright.lang.elsewhere import PAGES
 from tilewright.layout import Layout
 from tilewright.view import memory_grid, plain, svg
 from tools.primitives import PRIMITIVES_PAGE, STUB, primitives_page, stub
@@ -17,6 +18,7 @@ from tools.size import ROOT
 
 DOCS = ROOT / "docs"
 PAGE = DOCS / "instructions.md"
+ELSEWHERE_PAGE = DOCS / "coming_from.md"
 TENSOR_PAGE = DOCS / "tensor_memory.md"
 
 # Of uint8 tiles in tensor memory: name of the picture, what it shows, layout, shape.
@@ -46,6 +48,12 @@ PICTURE = """\
 </details>"""
 BEGIN, END = "<!-- made by make docs: {} -->", "<!-- end of {} -->"
 
+_ELSEWHERE = """\
+# Coming from CUDA, Triton, CuTe, NumPy
+
+A kernel that uses one of these names gets an error that says what it is here. This page is made by `make docs` from
+`tilewright/lang/elsewhere.py`.
+"""
 _HEAD = """\
 # Instructions
 
@@ -106,9 +114,18 @@ def _meaning(form: Form) -> str:
     return " ".join(first.split())
 
 
+def elsewhere_page() -> str:
+    """What others call things, a table for each."""
+    lines = [_ELSEWHERE]
+    for title, names in PAGES.items():
+        lines += [f"## {title}", "", "| there | here |", "| --- | --- |"]
+        lines += [f"| `{name}` | {here} |" for name, here in names.items()] + [""]
+    return "\n".join(lines)
+
+
 def made() -> Mapping[Path, str]:
     """Every file that is made, with its text; of the page on tensor memory the parts between marks are."""
-    files = {PAGE: page(), PRIMITIVES_PAGE: primitives_page(), STUB: stub()}
+    files = {PAGE: page(), PRIMITIVES_PAGE: primitives_page(), STUB: stub(), ELSEWHERE_PAGE: elsewhere_page()}
     text = TENSOR_PAGE.read_text(encoding="utf-8")
     for name, shows, layout, shape in PICTURES:
         grid = memory_grid(layout, shape, dtype("uint8"))

@@ -22,6 +22,11 @@ _HEAD = """\
 
 Every primitive as kernels call it, with its operands, its keywords and the variants that carry it out, in the order in
 which they are tried. This page is made by `make docs` from `tilewright/primitives/` and `tilewright/tile/`.
+
+`vec_len=` asks for accesses of so many elements; left out, they are as wide as layouts and addresses allow. A number
+of elements that is no vector is an error, and a variant whose layouts do not allow it declines. Every call takes
+`workspace=`, a dict of buffers, so that programs which pass one run unchanged: no variant reads it, as the compiler
+finds scratch memory itself and shares it among calls.
 """
 _STUB = '''\
 """What type checkers and editors see of ``Tx``. Made by `make docs` from `tilewright/primitives/`."""

@@ -1,7 +1,7 @@
 """Kernels at the speed of memory: ours, torch's, torch.compile's and Triton's, beside `copy_` of the same bytes.
 
     python -m benchmarks.gpu memory_bound              # everything, as RESULTS.md has it
-    python -m benchmarks.gpu.memory_bound rows tune    # parts: blocks, rows, reductions, small, tune
+    python -m benchmarks.gpu.memory_bound rows long    # parts: blocks, rows, long, reductions, small
 
 Each call is captured in a CUDA graph, so that no host counts; calls take turns; before each one other memory is read,
 so that the second-level cache has nothing of its arrays.
@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from benchmarks.gpu.measure import Claim, Table
@@ -22,6 +21,7 @@ from benchmarks.gpu.measure import Claim, Table
 ROUNDS = 20
 BYTES = 2**28  # of an input
 LENGTHS = (1024, 4096, 16384)
+LONG = (65536, 131072, 262144)
 KINDS = ("float32", "bfloat16")
 FLUSH_BYTES = 2**27
 LAUNCHES = 20  # of one graph, where the work is small
@@ -179,6 +179,8 @@ def compared(name: str, by_torch: Callable[..., Any], args: tuple[Any, ...]) -> 
     calls = {}
     wanted = by_torch(*args)
     for who, way in ways(name, by_torch).items():
+        if who == TRITON and args[0].shape[-1] >= min(LONG):
+            continue
         graph = Captured(partial(way, *args))
         graph()
         torch.cuda.synchronize()
@@ -226,17 +228,23 @@ class Row:
             yield Claim(f"{self.what}: of the best of torch.compile and Triton", self.best / mine, self.beside)
 
 
-def rows() -> Iterator[Row]:
+def rows(lengths: tuple[int, ...] = LENGTHS) -> Iterator[Row]:
     """Whole rows, 256 MiB of them."""
     import torch
 
     for work in works().values():
         for kind in KINDS:
             dtype = getattr(torch, kind)
-            for columns in LENGTHS:
+            for columns in lengths:
                 args = work.arguments(BYTES // dtype.itemsize // columns, columns, dtype)
                 what = f"{work.name}, rows of {columns}, {kind}"
-                yield Row(what, compared(work.name, work.torch, args), work.of_copy)
+                least = work.of_copy if columns < min(LONG) else 0.9
+                yield Row(what, compared(work.name, work.torch, args), least)
+
+
+def long_rows() -> Iterator[Row]:
+    """Rows that CTAs of a cluster share. Triton's tutorial kernels keep a row in one CTA: they are left out."""
+    yield from rows(LONG)
 
 
 def blocks() -> Iterator[Row]:
@@ -288,44 +296,10 @@ def small() -> Iterator[Row]:
             yield Row(f"{name}, {nbytes >> 10} KiB, bfloat16, replayed", times, 0, 0.97)
 
 
-def tune() -> Iterator[Row]:
-    """Other ways to deal out rows, so that the choice can be seen: columns of the table are not the usual ones."""
-    import torch
-
-    from tilewright.kernels.rows import Rows
-
-    softmax, rms_norm = (import_module(f"tilewright.kernels.{name}") for name in ("softmax", "rms_norm"))
-    for kind in KINDS:
-        dtype = getattr(torch, kind)
-        for columns in LENGTHS:
-            x = normal(BYTES // dtype.itemsize // columns, columns, dtype)
-            w, y = normal(1, columns, dtype)[0], torch.empty_like(x)
-            calls: dict[str, Call] = {COPY: Captured(copying(2 * x.nbytes))}
-            vector = 16 // dtype.itemsize
-            for threads in (32, 64, 128, 256, 512, 1024):
-                runs = columns // (threads * vector)
-                if not 8 <= runs * vector <= 32:
-                    continue
-                for resident in (0, 2048 // max(threads, 128)):
-                    deal = Rows(threads, runs, vector, whole=True, resident=resident)
-                    tried = {"softmax": (softmax.forward(deal, kind), (x, y)),
-                             "rms_norm": (rms_norm.forward(deal, kind, kind), (x, w, y, 1e-6))}  # fmt: skip
-                    for name, (exe, args) in tried.items():
-                        used = exe.resources
-                        label = f"{name}, {threads} threads, {runs} x {vector}, {used.registers} registers"
-                        if used.local_bytes == 0:
-                            calls[label] = Captured(partial(exe, *args))
-            found = cold(calls)
-            print(f"\n{kind}, rows of {columns}: of copy_'s rate", flush=True)
-            for name, time in sorted(found.items(), key=lambda item: item[1]):
-                print(f"  {found[COPY] / time:.3f}  {name}")
-    return iter(())
-
-
 PARTS: dict[str, Callable[[], Iterator[Row]]] = {
-    "blocks": blocks, "rows": rows, "reductions": reductions, "small": small, "tune": tune,
+    "blocks": blocks, "rows": rows, "long": long_rows, "reductions": reductions, "small": small,
 }  # fmt: skip
-SHOWN = ("blocks", "rows", "reductions", "small")
+SHOWN = ("blocks", "rows", "long", "reductions", "small")
 
 
 def run(parts: tuple[str, ...] = SHOWN) -> Table:

@@ -240,3 +240,25 @@ def test_help_teaches_every_command() -> None:
     for command in ("demo", "run", "lower", "explain", "layout", "atom", "doctor"):
         assert command in text
         assert "Usage" in printed(command, "--help")
+
+
+def test_tma_draws_where_each_box_lands() -> None:
+    text = printed("tma", "SwizzleLayout(3, 3, 3)", "--shape", "8,64", "--box")
+
+    assert "plan: g2c: a box of 8 x 64, 1024 bytes; 128-byte swizzle" in text
+    assert "box 0: at (0, 0), to bytes 0 to 1023" in text
+    assert ["1", "9", "8", "11", "10", "13", "12", "15", "14"] in [line.split() for line in text.splitlines()]
+
+
+def test_tma_folds_a_tile_that_is_wider_than_a_box() -> None:
+    facts = json.loads(printed("tma", "S[(8,512):(512,1)]", "--json"))
+
+    assert facts["plan"] == "g2c: a box of 8 x 2 x 256, 8192 bytes; no swizzle"  # 256 elements at most
+
+
+def test_tma_says_what_would_be_a_box() -> None:
+    done = call("tma", "S[(8,64):(72,1)]")
+
+    assert done.returncode == 2
+    assert "8 boxes, one of them 144 bytes after the first" in done.stderr
+    assert "SWIZZLE_128B_ATOM, (8, 64)" in done.stderr

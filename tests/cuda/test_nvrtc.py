@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+import tilewright as tw
+from tilewright import T
 from tilewright.cuda import nvrtc
 from tilewright.cuda.nvrtc import architectures, assemble, sass
 from tilewright.errors import TargetError, ToolError
@@ -100,6 +102,23 @@ def test_resources_of_an_unknown_kernel_name_the_nearest() -> None:
 def test_multiply_and_add_round_twice_unless_fast_math() -> None:
     assert "FFMA" not in sass(assemble(MULTIPLY_ADD, "sm_90a").cubin)
     assert "FFMA" in sass(assemble(MULTIPLY_ADD, "sm_90a", fast_math=True).cubin)
+
+
+def test_fast_math_takes_approximations_and_says_so() -> None:
+    @T.prim_func
+    def powers(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+        T.cta_id([1])
+        lane = T.lane_id([32])
+        B[lane] = T.exp(A[lane]) / B[lane]
+
+    exact, fast = (tw.compile(powers, target="sm_90a", fast_math=fast) for fast in (False, True))
+
+    assert " expf(" in exact.source("cuda")
+    assert "one rounding per operation" in exact.source("cuda")
+    assert " __expf(" in fast.source("cuda")
+    assert "quotients and roots approximate" in fast.source("cuda")
+    assert "CALL" in exact.source("sass")  # a division that is exact has a slow path
+    assert "CALL" not in fast.source("sass")
 
 
 def test_a_compile_error_shows_the_line() -> None:

@@ -15,7 +15,8 @@ from tilewright import kernels
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what torch warns of is its own affair
 
 KINDS = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
-SHAPES = ((1, 1), (7, 5), (33, 64), (5, 257), (130, 1024), (3, 4095), (9, 8192), (4, 16384), (2, 32768), (2, 70001))
+SHAPES = ((1, 1), (7, 5), (33, 64), (5, 257), (130, 1024), (3, 4095), (9, 8192), (4, 16384), (2, 32768), (2, 70001),
+          (3, 131072), (2, 262144), (2, 262145))  # fmt: skip
 
 
 @pytest.fixture(scope="module")

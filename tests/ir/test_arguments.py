@@ -72,7 +72,7 @@ def test_a_symbol_that_no_shape_gives_is_refused() -> None:
 
 
 def test_the_number_of_arguments_counts() -> None:
-    with pytest.raises(ArgumentError, match=r"(?s)k takes 2 arguments.*given: +1.*A_ptr: float16 of shape \(n, 64\)"):
+    with pytest.raises(ArgumentError, match=r"(?s)k takes 2 arguments.*given: +1.*A: float16 of shape \(n, 64\)"):
         signature(A, B, symbols=(N,)).bind([array(32, 64)])
 
 
@@ -310,3 +310,21 @@ def test_the_first_of_two_elements_is_the_low_half() -> None:
     values = np.array([1.0, 6.0], ml_dtypes.float4_e2m1fn)
 
     assert pack_subbyte(values).tolist() == [0x72]
+
+
+def test_the_names_of_arguments_are_those_of_their_buffers() -> None:
+    with pytest.raises(ArgumentError, match="k takes 2 arguments") as refused:
+        signature(A, B, symbols=(N,)).bind([array(32, 64)])
+
+    assert refused.value.allowed == "A: float16 of shape (n, 64), B: float16 of shape (64, n)"
+
+
+@pytest.mark.parametrize(("is_tensor", "hint"), [(True, ".to(torch.float16)"), (False, ".astype('float16')")])
+def test_the_hint_of_another_dtype_is_what_its_library_has(is_tensor: bool, hint: str) -> None:
+    wrong = array(32, 64, kind="float64", is_tensor=is_tensor)
+
+    with pytest.raises(ArgumentError, match="argument A of k has dtype float16") as refused:
+        signature(A, symbols=(N,)).bind([wrong])
+
+    assert refused.value.hint is not None
+    assert refused.value.hint.startswith(hint)

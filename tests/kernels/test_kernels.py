@@ -207,10 +207,18 @@ def test_accesses_are_as_wide_as_addresses_and_pitches_allow() -> None:
 
 
 def test_a_class_of_shapes_is_compiled_once() -> None:
-    assert chosen(1000, 4) == chosen(1024, 4)
+    assert chosen(1000, 4) == chosen(1020, 4)
     assert chosen(1000, 4) != chosen(512, 4)
+    assert chosen(1000, 4) != chosen(1024, 4), "rows that fill all accesses are asked nothing"
     made = import_module("tilewright.kernels.softmax").forward
-    assert made(chosen(1000, 4), "float32") is made(chosen(1024, 4), "float32")
+    assert made(chosen(1000, 4), "float32") is made(chosen(1020, 4), "float32")
+
+
+def test_nothing_is_asked_of_rows_that_fill_all_accesses() -> None:
+    forward = import_module("tilewright.kernels.layer_norm").forward
+
+    assert "if (" in forward(chosen(4000, 4), "float32", "float32").source("cuda").split("extern")[1].split("copy/")[1]
+    assert " n" not in forward(chosen(4096, 4), "float32", "float32").source("cuda").split("copy/")[1].split("//")[1]
 
 
 @pytest.mark.parametrize("columns", [8, 100, 1024, 4096, 16384])
@@ -221,6 +229,50 @@ def test_rows_are_checked_in_full_on_the_simulator(columns: int) -> None:
     import_module("tilewright.kernels.softmax").forward(dealt(x, y), "float32").simulate(x, y, check="all")
 
     close(y, softmax(wide(x)), "float32")
+
+
+LONG: dict[str, tuple[str, Callable[..., Array]]] = {
+    "softmax": ("", lambda x, _: softmax(x)),
+    "rms_norm": ("w", lambda x, w: normed(x, eps=1e-6, centred=False)[0] * w),
+    "layer_norm": ("ww", lambda x, w: normed(x, eps=1e-6, centred=True)[0] * w + w),
+}
+
+
+@pytest.mark.parametrize("columns", [16385, 20000, 40001, 65536])
+@pytest.mark.parametrize("name", LONG)
+def test_ctas_of_a_cluster_share_a_long_row(name: str, columns: int) -> None:
+    weights, meaning = LONG[name]
+    x = np.random.default_rng(0).standard_normal((2, columns), np.float32) + 10
+    w, y = x[1].copy(), np.zeros_like(x)
+    rows = dealt(x, y, clusters=True)
+    made = import_module(f"tilewright.kernels.{name}").forward(rows, *["float32"] * min(2, 1 + len(weights)))
+
+    made.simulate(x, *[w for _ in weights], y, *[1e-6 for _ in weights[:1]], check="all")
+
+    assert rows.cluster == 1 << (columns - 1).bit_length() - 14
+    assert not rows.long
+    np.testing.assert_allclose(y, meaning(wide(x), wide(w)), 2e-4, 5e-5 if weights else 1e-9)
+
+
+def test_the_loss_of_a_long_row_is_stored_once() -> None:
+    x, target = np.random.default_rng(0).standard_normal((3, 20000), np.float32), np.array([3, 19999, -100])
+    loss = np.zeros(3, np.float32)
+    made = import_module("tilewright.kernels.cross_entropy").forward(dealt(x, clusters=True), "float32", "int64")
+
+    made.simulate(x, target, loss, check="all")
+
+    close(loss, loss_of(wide(x), target), "float32")
+
+
+def test_a_share_that_a_row_does_not_reach_counts_nothing() -> None:
+    x = np.full((1, 16392), 7, np.float32)
+    y, ones = np.zeros_like(x), np.ones(16392, np.float32)
+    rows = Rows(512, 8, 4, True, cluster=4)
+    made = import_module("tilewright.kernels.layer_norm").forward(rows, "float32", "float32")
+
+    made.simulate(x, ones, ones, y, 1e-6, check="all")
+
+    assert (y == 1).all()
 
 
 def test_accesses_of_whole_rows_are_vectors() -> None:

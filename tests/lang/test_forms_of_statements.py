@@ -331,13 +331,3 @@ def test_a_kernel_may_return_early() -> None:
     run(k, a)
 
     assert a.tolist() == [-1] * 4 + [2 * i for i in range(4, 40)]
-
-
-def test_a_return_within_a_loop_of_run_time_is_refused() -> None:
-    with pytest.raises(KernelError, match="under run-time control flow"):
-
-        @T.prim_func
-        def k(A: T.Buffer((40,), "int32")):
-            for i in range(4):
-                if A[i] == 0:
-                    return

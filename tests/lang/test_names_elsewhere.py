@@ -3,13 +3,14 @@
 # ruff: noqa: F821  names that nobody defines
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tilewright.errors import KernelError, TilewrightError
-from tilewright.lang import T
-from tilewright.lang.elsewhere import NAMES
+from tilewright.lang import T, Tx
+from tilewright.lang.elsewhere import KEYWORDS, NAMES, hint_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming_from.md"
 
@@ -60,3 +61,45 @@ def test_the_page_has_every_name_and_no_other() -> None:
     rows = [line.split("`")[1] for line in PAGE.read_text().splitlines() if line.startswith("| `")]
 
     assert rows == list(NAMES)
+
+
+@pytest.mark.parametrize("name", ["T.syncthreads", "T.cuda.__syncwarp", "__shfl_down_sync", "tl.dot", "T.dot",
+                                  "cute.gemm", "T.cumsum", "tl.load", "T.cuda.memcpy_async"])  # fmt: skip
+def test_a_name_is_found_with_and_without_what_stands_before_it(name: str) -> None:
+    assert hint_for(name) is not None
+
+
+def test_what_hints_name_is_in_the_language() -> None:
+    named = {word for hint in (*NAMES.values(), *KEYWORDS.values()) for word in re.findall(r"\bTx?(?:\.\w+)+", hint)}
+
+    for word in named:
+        found = {"T": T, "Tx": Tx}[word.partition(".")[0]]
+        for part in word.split(".")[1:]:
+            found = getattr(found, part)
+
+    assert len(named) > 60
+
+
+def test_no_name_of_ours_is_explained_as_a_foreign_one() -> None:
+    assert {name for name in NAMES if name in dir(T)} == set()
+
+
+@pytest.mark.parametrize("name", ["mean", "cumsum", "softmax"])
+def test_a_primitive_that_is_none_says_what_computes_it(name: str) -> None:
+    with pytest.raises(TilewrightError, match="is not a tile primitive") as refused:
+        getattr(Tx.cta, name)
+
+    assert refused.value.hint == NAMES[name if name in NAMES else f"tl.{name}"]
+
+
+@pytest.mark.parametrize("keyword", ["mask", "other", "boundary_check", "axis"])
+def test_a_keyword_of_another_language_says_what_is_written_here(keyword: str) -> None:
+    with pytest.raises(KernelError, match=f"Tx.copy has no keyword '{keyword}'") as refused:
+
+        @T.prim_func
+        def masked(A: T.Buffer((32,), "float32")):
+            t = T.thread_id([32])
+            shared = T.alloc_shared((32,), "float32")
+            Tx.cta.copy(shared, A, **{keyword: t < 20})
+
+    assert refused.value.hint == KEYWORDS[keyword]

@@ -66,6 +66,39 @@ def test_who_arrives_relaxed_publishes_nothing() -> None:
     assert error.what.startswith("race: load reads A[0, ")
 
 
+def gathered(*, meets: bool) -> Any:
+    """The first lanes of a warp store to a CTA each."""
+
+    @T.prim_func
+    def gather(B: T.Buffer((4, 4), "int32")):
+        T.cluster_id([1])
+        rank, lane = T.cta_id_in_cluster([4]), T.lane_id([32])
+        slots = T.alloc_shared((4,), "int32")
+        T.cuda.cluster_sync()
+        if lane < 4:
+            T.ptx.st(T.ptx.mapa(slots.ptr_to([rank]), lane), 10 * rank + lane, space="shared::cluster")  # visits
+        if meets:
+            T.cuda.cluster_sync()
+            if lane < 4:
+                B[rank, lane] = slots[lane]
+
+    return gather
+
+
+def test_lanes_of_a_warp_may_store_to_several_ctas() -> None:
+    b = np.zeros((4, 4), np.int32)
+
+    assert simulate(gathered(meets=True), b) == []
+    assert np.array_equal(b, np.add.outer(np.arange(4), 10 * np.arange(4)))
+
+
+def test_each_cta_that_a_warp_stores_to_must_still_be_there() -> None:
+    error = refusal(gathered(meets=False), np.zeros((4, 4), np.int32))
+
+    assert error.what == "the shared memory of another CTA is touched, which may have ended by then"
+    assert str(error.at) == line("visits")
+
+
 def handed_round(*, sem: str = "release", size: int = 4) -> Any:
     """Each CTA of a cluster tells the next one's m-barrier, when the one before has told its own."""
 

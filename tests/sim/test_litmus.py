@@ -241,6 +241,32 @@ def test_an_m_barrier_is_made_once() -> None:
     assert "is initialised again" in met("init", "init")
 
 
+def told_by(issuer: int, *, meeting: bool) -> str:
+    """A thread has a bulk copy tell the m-barrier that thread 0 of its CTA has made."""
+    k = Lowered(threads=64)
+    x, s, bar = k.array("x", "int32", 4), k.shared("s", "int32", 4), k.shared("bar", "uint64", 1)
+    with k.when(tid == 0):
+        k.do("ptx.mbarrier.init", at(bar), 1)
+        k.do("ptx.mbarrier.arrive.expect_tx", at(bar), 16)
+    if meeting:
+        k.do("cuda.cta_sync")
+    with k.when(tid == issuer):
+        k.do("ptx.cp_async.bulk.g2s_cta", at(s), at(x), 16, at(bar))
+    with k.when(tid == 0):
+        k.do("ptx.mbarrier.try_wait", at(bar), 0)
+    try:
+        k.run(check="races", x=np.zeros(4, np.int32))
+    except SimulationError as error:
+        return error.what
+    return ""
+
+
+def test_an_operation_tells_an_m_barrier_of_its_cta_after_a_meeting_with_who_made_it() -> None:
+    assert told_by(0, meeting=False) == ""
+    assert told_by(32, meeting=True) == ""
+    assert "tells bar[0], which may not have been initialised" in told_by(32, meeting=False)
+
+
 def test_a_count_is_that_of_all_who_arrive() -> None:
     k = Lowered(threads=64)
     bar = k.shared("bar", "uint64", 1)

@@ -66,6 +66,24 @@ MISTAKES: dict[Callable[..., Any], dict[str, str]] = {
         "peer not ready": "cp_async.bulk.tensor.g2c tells bar[0] of another CTA, which may not have made it",
     },
 }
+# What is to blame where nobody can go on.
+BLAMED: dict[Callable[..., Any], dict[str, str]] = {
+    ring: {
+        "producer's phase": "an arrival at empty[0], where nobody has ever arrived; or parity 1, if this is the first",
+        "no arrival": "expect_tx alone announces bytes to full[0], and arrives nowhere",
+        "no copy": "a copy that tells full[0] of CTA (0, 0, 0): 1024 bytes were announced",
+        "few bytes": "1024 bytes announced at {}, not 1008: so many came to full[0]",
+        "many bytes": "1024 bytes announced at {}, not 1040: so many came to full[0]",
+        "full count 2": "1 more at full[0], or a count of 1 in mbarrier.init",
+        "empty count 3": "1 more at empty[0], or a count of 2 in mbarrier.init",
+        "no arrival of consumers": "an arrival at empty[0], where nobody has ever arrived",
+    },
+    casting: {
+        "peer expects nothing": "T.ptx.mbarrier.arrive.expect_tx(bar[0], 1024) in CTA (1, 0, 0)",
+        "half of the bytes": "1024 bytes announced at {}, not 512: so many came to bar[0]",
+        "mask without the peer": "a copy that tells bar[0] of CTA (1, 0, 0): 1024 bytes were announced",
+    },
+}
 WARNINGS: dict[Callable[..., Any], dict[str, str]] = {
     ring: {
         "no fence after init": "full[0], made without a fence after it",
@@ -93,6 +111,18 @@ def test_a_mistake_is_told_by_its_cause(made: Callable[..., Any], mistake: str, 
         run(made(mistake), SHAPES[made])
 
     assert cause in error.value.what
+
+
+@pytest.mark.parametrize(
+    ("made", "mistake", "hint"), [(made, *one) for made, known in BLAMED.items() for one in known.items()]
+)
+def test_a_deadlock_names_the_m_barrier_that_is_to_blame(made: Callable[..., Any], mistake: str, hint: str) -> None:
+    with pytest.raises(SimulationError, match=STUCK) as error:
+        run(made(mistake), SHAPES[made])
+
+    before, _, behind = hint.partition("{}")
+    assert before in str(error.value.hint)
+    assert behind in str(error.value.hint)
 
 
 @pytest.mark.parametrize(

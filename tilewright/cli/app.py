@@ -206,6 +206,42 @@ def layout(
     _draw([picture], svg, json=json)
 
 
+@app.command()
+def tma(
+    text: Annotated[str, typer.Argument(metavar="LAYOUT", help="Of the tile in shared memory.")],
+    shape: Annotated[
+        str | None, typer.Option(help="The tile's extents, 64,64; those of its iters if left out.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="The element type.")] = "float16",
+    box: Annotated[bool, typer.Option("--box", help="Draw which 16 bytes of which box go where.")] = False,
+    svg: Svg = None,
+    json: Json = False,
+) -> None:
+    """Show the boxes that the copy engine moves a tile by.
+
+    The tensor map of an array of rows, where each box begins in it and in shared memory; or why no boxes make the tile,
+    and a layout that they would. With --box a picture: cell 9 of box 0 lands in the 16 bytes from 144 on.
+
+    \b
+    Examples:
+      tilewright tma 'SwizzleLayout(3, 3, 3)' --shape 64,64 --box
+      tilewright tma 'S[(64,128):(128,1)]' --dtype float32
+      tilewright tma 'S[(8,64):(72,1)]' --box --svg boxes.svg
+    """
+    from tilewright.dtypes import dtype as dtype_named
+    from tilewright.layout import parse_layout
+    from tilewright.view import picture_shape
+    from tilewright.view.boxes import boxes_of, tma_grid
+
+    with _from_the_command_line():
+        parsed, kind = parse_layout(text), dtype_named(dtype)
+        extents = _extents(shape) if shape else picture_shape(parsed)
+        found = boxes_of(parsed, extents, kind)
+        grids = [tma_grid(parsed, extents, kind, found)] if box or svg else []
+    lines = [f"{name}: {fact}" for name, fact in found.facts.items()]
+    _draw(grids, svg, json=json, above=(*lines, *([""] if grids else [])), facts=found.facts)
+
+
 def _extents(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.replace("x", ",").strip("() ,").split(","))

@@ -29,6 +29,8 @@ __all__ = ["STATIC_SHARED_BYTES", "dynamic_shared_bytes", "emit", "entry_name"]
 STATIC_SHARED_BYTES = 48 * 1024  # more than this must be asked for when the kernel is launched
 ARENA_ALIGNMENT = 1024
 CLUSTERS = since("sm_90")
+_EXACT = "one rounding per operation: compile with --fmad=false"
+_FAST = "a * b + c may be rounded once, quotients and roots approximate, subnormal numbers count as zero"
 
 
 def emit(kernel: ir.Kernel, arch: Arch, *, fast_math: bool = False, may_alias: bool = False) -> str:
@@ -42,7 +44,8 @@ def emit(kernel: ir.Kernel, arch: Arch, *, fast_math: bool = False, may_alias: b
     assert kernel.stage == "lowered", f"{kernel.name} is at stage {kernel.stage}"
     reserved: set[str] = set()
     while True:
-        unit = Unit(arch, Names({entry_name(kernel), *reserved}), read_only(kernel), in_flight=in_flight(kernel))
+        names = Names({entry_name(kernel), *reserved})
+        unit = Unit(arch, names, read_only(kernel), in_flight=in_flight(kernel), fast_math=fast_math)
         unit.restricted = frozenset() if may_alias else restricted(kernel, unit.read_only)
         body = _kernel(kernel, unit)
         clashes = unit.clashes()
@@ -54,7 +57,7 @@ def emit(kernel: ir.Kernel, arch: Arch, *, fast_math: bool = False, may_alias: b
         helpers = [renamed(text, name) for text in helpers]
         body = [renamed(line, name) for line in body]
         body[0] = body[0].replace(f"\n{name}_(", f"\n{name}(")
-    return "\n\n".join([_header(kernel, unit, fast_math=fast_math), *helpers, "\n".join(body)]) + "\n"
+    return "\n\n".join([_header(kernel, unit), *helpers, "\n".join(body)]) + "\n"
 
 
 def entry_name(kernel: ir.Kernel) -> str:
@@ -75,7 +78,7 @@ def _launch(kernel: ir.Kernel) -> ir.Launch:
 # The header comment
 
 
-def _header(kernel: ir.Kernel, unit: Unit, *, fast_math: bool) -> str:
+def _header(kernel: ir.Kernel, unit: Unit) -> str:
     launch = _launch(kernel)
     grid = ", ".join(map(str, launch.grid))
     shared = dynamic_shared_bytes(launch)
@@ -90,10 +93,7 @@ def _header(kernel: ir.Kernel, unit: Unit, *, fast_math: bool) -> str:
         lines.append(f"Dynamic shared memory: {shared} bytes; allow them with cudaFuncSetAttribute first.")
     elif launch.shared_bytes:
         lines.append(f"Shared memory: {launch.shared_bytes} bytes.")
-    rounding = (
-        "contraction of a * b + c is allowed" if fast_math else "one rounding per operation: compile with --fmad=false"
-    )
-    lines.append(f"Floating point: {rounding}.")
+    lines.append(f"Floating point: {_FAST if unit.fast_math else _EXACT}.")
     if unit.restricted:
         lines.append(
             "Nothing that is written overlaps what is __restrict__: a call where it does gets a text without that."

@@ -15,6 +15,7 @@ from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, TargetError
 from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Load, as_expr, const_value
 from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, bind, register_kind
+from tilewright.isa.math import APPROXIMATIONS
 
 if TYPE_CHECKING:
     Emit = Callable[[Expr, Scope], Cpp]
@@ -51,6 +52,9 @@ def _expression(bound: Bound, scope: Scope, emit: Emit) -> Cpp:
     if bound.helper:
         _include(bound, scope)
     scope.unit.mention(bound.form.text + " ".join(bound.form.spellings(bound.mods).values()))
+    if scope.unit.fast_math:
+        stem, bracket, rest = code.partition("(")
+        code = APPROXIMATIONS.get(stem, stem) + bracket + rest
     made = Cpp(code, _level(code))
     return made.cast("void*") if bound.result.kind == "handle" else made
 

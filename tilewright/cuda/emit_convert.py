@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tilewright.cuda.emit_types import Cpp, Level, computed_through_float, cpp_type
-from tilewright.cuda.emit_unit import Unit
+from tilewright.cuda.emit_unit import Unit, assembly
 from tilewright.dtypes import DType, dtype
 from tilewright.isa.convert import CONVERSIONS
 
@@ -162,7 +162,9 @@ def _widen_bfloat16(name: str, source: DType, unit: Unit) -> None:
     unit.function(
         name,
         "float (unsigned short a)",
-        "return __uint_as_float((unsigned int)a << 16);",
+        "float d;",
+        *assembly("asm", "mov.b32 %0, {%1, %2};", '"=f"(d)', '"h"((unsigned short)0), "h"(a)'),
+        "return d;",
         comment="A bfloat16 is the upper half of a float.",
     )
 

@@ -33,7 +33,8 @@ class Unit:
 
     foreign: identifiers of the instruction table's own C++. declared: names of buffers that have a variable.
     read_only: names of global buffers and views that the kernel never writes. restricted: parameters that no other
-    argument overlaps. in_flight: the local buffers that fenced operations write, by group.
+    argument overlaps. in_flight: the local buffers that fenced operations write, by group. fast_math: may functions
+    approximate?
     """
 
     arch: Arch
@@ -41,6 +42,7 @@ class Unit:
     read_only: frozenset[str] = frozenset()
     restricted: frozenset[str] = frozenset()
     in_flight: Mapping[str, tuple[Buffer, ...]] = field(default_factory=dict)
+    fast_math: bool = False
     helpers: dict[str, str] = field(default_factory=dict)
     specials: dict[str, str] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)

@@ -32,6 +32,8 @@ _OPTIONS = (
     "--ptxas-options=-v",  # puts each kernel's resources into the log
 )
 
+FAST_MATH = ("--fmad=true", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
+
 _FIGURES = "Compiling entry function"  # what ptxas says first
 
 # What ptxas 13 says of a kernel, over two lines. It leaves out shared memory and barriers that are not used.
@@ -82,7 +84,8 @@ class Assembly:
 def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[str, ...] = ()) -> Assembly:
     """Assemble CUDA text for ``arch`` (``"sm_90a"``); the machine needs neither a GPU nor a CUDA toolkit.
 
-    A multiplication and an addition stay two roundings unless ``fast_math`` allows their contraction.
+    A multiplication and an addition stay two roundings unless ``fast_math`` allows their contraction; it also takes
+    subnormal numbers for zeros, and quotients and roots that are off by a few units in the last place.
 
     Raises ToolError with the offending lines where NVRTC or ptxas refuses the text, and where NVRTC is not installed;
     TargetError for an architecture that this NVRTC does not know.
@@ -91,8 +94,8 @@ def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[
         raise TargetError(
             f"{version()} has no architecture {arch!r}", given=arch, allowed=choices(arch, architectures())
         )
-    contraction = f"--fmad={'true' if fast_math else 'false'}"
-    flags = [f"--gpu-architecture={arch}", contraction, *_OPTIONS, *options]
+    arithmetic = FAST_MATH if fast_math else ("--fmad=false",)
+    flags = [f"--gpu-architecture={arch}", *arithmetic, *_OPTIONS, *options]
     made = _compiled(source, arch, flags)
     if _FIGURES not in made.log and "__global__" in source:  # of NVRTC's own cache, which keeps no log
         with suppress(ToolError):  # an NVRTC that does not know the option

@@ -44,6 +44,8 @@ ALSO: Mapping[str, Mapping[str, int]] = {
     "handle": {"int64": 1, "uint64": 1},
 }
 
+NO_ARRAYS = ("tf32", "handle")  # dtypes that no library of arrays has
+
 
 Descriptor: TypeAlias = "ArrayInfo | MapFields | Number"
 
@@ -136,7 +138,7 @@ class Signature:
         buffer = self.buffers.get(param.name)
         if any(each.name == param.name for each in self.maps):
             return f"{param.name}: a tensor map"
-        return f"{param.name}: {param.dtype if buffer is None else _shown(buffer)}"
+        return f"{param.name}: {param.dtype}" if buffer is None else f"{buffer.name}: {_shown(buffer)}"
 
     def _refuse(
         self, buffer: Buffer, what: str, given: object, allowed: object, hint: str | None = None
@@ -177,10 +179,12 @@ class Signature:
         """The description of an array whose dtype, alignment and writability fit."""
         buffer = self.buffers[param.name]
         if not isinstance(value, ArrayInfo):
-            raise self._refuse(buffer, "is an array", _given(value), _shown(buffer))
+            listed = isinstance(value, (list, tuple))
+            hint = f"numpy.array(..., {str(buffer.dtype.element)!r})" if listed else None
+            raise self._refuse(buffer, "is an array", _given(value), _shown(buffer), hint)
         names = [str(buffer.dtype.element), *ALSO.get(buffer.dtype.element, ())]
         if value.dtype not in names:
-            hint = f".astype({names[0]!r}) on the array; .view({names[0]!r}) where its bits are meant"
+            hint = value.converted(next(name for name in names if name not in NO_ARRAYS))
             raise self._refuse(buffer, f"has dtype {buffer.dtype}", value.dtype, " or ".join(names), hint)
         if value.readonly and buffer.name in self.written:
             raise self._refuse(buffer, "is written by the kernel", "a read-only array", "a writable one")
@@ -288,7 +292,7 @@ class Signature:
         if steps is not None and shape == self._extents(buffer, values):
             return self._check_strides(buffer, steps, shape, values)
         if not info.is_contiguous:
-            hint = "numpy.ascontiguousarray(array), or .contiguous() on a tensor"
+            hint = ".contiguous() on the tensor" if info.is_tensor else "numpy.ascontiguousarray(array)"
             raise self._refuse(
                 buffer, "must be C-contiguous", f"strides {info.strides}", "row major without gaps", hint
             )

@@ -14,7 +14,7 @@ class ArrayInfo:
 
     dtype: its element type by name. strides: in elements, not always whole; None where it is C-contiguous.
     address: in bytes, or any number that is a multiple of the same powers of two; None where it is not known.
-    device: "cpu", "cuda:0".
+    device: "cpu", "cuda:0". is_tensor: of torch's kind, with `.to` in the place of `.astype`.
     """
 
     shape: tuple[int, ...]
@@ -23,6 +23,7 @@ class ArrayInfo:
     address: int | None = None
     device: str = "cpu"
     readonly: bool = False
+    is_tensor: bool = False
 
     @property
     def size(self) -> int:
@@ -52,6 +53,12 @@ class ArrayInfo:
     def alignment(self) -> int:
         """The largest power of two, up to 1024 bytes, that the address is a multiple of."""
         return 1024 if not self.address else min(1024, self.address & -self.address)
+
+    def converted(self, dtype: str) -> str:
+        """What its owner writes to have elements of another dtype, or its bits as such."""
+        if self.is_tensor:
+            return f".to(torch.{dtype}) on the tensor; .view(torch.{dtype}) where its bits are meant"
+        return f".astype({dtype!r}) on the array; .view({dtype!r}) where its bits are meant"
 
     def __str__(self) -> str:
         return f"{self.dtype} of shape ({', '.join(map(str, self.shape))})"

@@ -14,6 +14,16 @@ from tilewright.primitives.compute import OPERATORS
 
 __all__ = ["Computed", "Reduced", "Tiled"]
 
+_OTHERWISE = {
+    "//": "T.floor(a / b), of floats",
+    "%": "a - b * T.floor(a / b), of floats",
+    "@": "Tx.warp.gemm(D, A, B)",
+    "&": "of truths: p * q",
+    "|": "of truths: p + q",
+    "^": "of truths: p != q",
+    "<<": "a * 2, for each place",
+    ">>": "T.floor(a / 2), of floats, for each place",
+}
 _PRIMITIVES = {symbol: name for name, symbol in OPERATORS.items()}
 
 
@@ -65,6 +75,36 @@ class Tiled:
     def __ge__(self, other: object) -> Computed:
         return Computed.of(">=", self, other)
 
+    def __floordiv__(self, other: object) -> Computed:
+        return Computed.of("//", self, other)
+
+    def __rfloordiv__(self, other: object) -> Computed:
+        return Computed.of("//", other, self)
+
+    def __mod__(self, other: object) -> Computed:
+        return Computed.of("%", self, other)
+
+    def __rmod__(self, other: object) -> Computed:
+        return Computed.of("%", other, self)
+
+    def __matmul__(self, other: object) -> Computed:
+        return Computed.of("@", self, other)
+
+    def __and__(self, other: object) -> Computed:
+        return Computed.of("&", self, other)
+
+    def __or__(self, other: object) -> Computed:
+        return Computed.of("|", self, other)
+
+    def __xor__(self, other: object) -> Computed:
+        return Computed.of("^", self, other)
+
+    def __lshift__(self, other: object) -> Computed:
+        return Computed.of("<<", self, other)
+
+    def __rshift__(self, other: object) -> Computed:
+        return Computed.of(">>", self, other)
+
     def __neg__(self) -> Computed:
         return Computed("neg", (self,))
 
@@ -108,7 +148,10 @@ class Computed(_NoTruth):
         """What an operator means. Raises KernelError for those that mean nothing for tiles."""
         if op not in _PRIMITIVES:
             raise KernelError(
-                f"tiles have no operator {op}", given=f"{left} {op} {right}", allowed=" ".join(_PRIMITIVES)
+                f"tiles have no operator {op}",
+                given=f"{_shown(left)} {op} {_shown(right)}",
+                allowed=f"{' '.join(_PRIMITIVES)}, the functions of T, or one element: an index for each dimension",
+                hint=_OTHERWISE.get(op),
             )
         return Computed(_PRIMITIVES[op], (left, right))
 
@@ -116,7 +159,7 @@ class Computed(_NoTruth):
         shown = [_shown(source) for source in self.sources]
         if self.primitive in OPERATORS:
             return f"({shown[0]} {OPERATORS[self.primitive]} {shown[1]})"
-        return f"{self.primitive}({', '.join(shown)})"
+        return f"T.{self.primitive}({', '.join(shown)})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,4 +173,5 @@ class Reduced(_NoTruth):
     keepdims: bool = False
 
     def __str__(self) -> str:
-        return f"{self.primitive}({_shown(self.source)}{'' if self.axes is None else f', axis={self.axes}'})"
+        axes = self.axes[0] if self.axes is not None and len(self.axes) == 1 else self.axes
+        return f"T.{self.primitive}({_shown(self.source)}{'' if axes is None else f', axis={axes}'})"

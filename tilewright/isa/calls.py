@@ -402,4 +402,5 @@ def _check_registers(bound: Bound) -> None:
                     f"T.{bound.instruction.name} writes {operand.name}",
                     given=str(place),
                     allowed="an element of a local buffer, or a pointer to one",
+                    hint=f'R = T.alloc_local((1,), "{place.dtype}"), and R[0] in its place',
                 )

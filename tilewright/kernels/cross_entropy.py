@@ -36,7 +36,8 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
             if (at >= 0) & (at < n):
                 mine: T.let = T.cast(X[rows.mine(row), T.cast(at, "int32")], "float32")
                 out.local()[0] = T.log(tiles.row_total.local()[0]) + tiles.row_most.local()[0] - mine
-            scope.copy(Loss[rows.at(row)], out, clip=True)
+            if rows.speaks:
+                scope.copy(Loss[rows.at(row)], out, clip=True)
 
     return tw.compile(cross_entropy, fast_math=True)
 
@@ -80,7 +81,7 @@ def outputs(x: Array, target: Array) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, target = matrix(args[0]), contiguous(args[1]).reshape(-1)
-    forward(dealt(x), kind_of(x), kind_of(target))(x, target, results[0].reshape(-1))
+    forward(dealt(x, clusters=True), kind_of(x), kind_of(target))(x, target, results[0].reshape(-1))
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

@@ -17,6 +17,24 @@ from tilewright.lang import T, Tx
 __all__ = ["layer_norm"]
 
 
+@T.inline
+def join(rows, total, squares, n):
+    """The sum of the row, and that of its squared deviations, from those of the shares of CTAs."""
+    if rows.cluster > 1:
+        shares = T.meta_var(rows.exchanged(total[0], squares[0]))
+        total[0] = sum([part for part, _ in shares])
+        middle: T.let = total[0] / T.cast(n, "float32")
+        counted = T.meta_var(zip(shares, rows.shares(n), strict=True))
+        squares[0] = sum([deviations(*share, count, middle) for share, count in counted])
+
+
+def deviations(total, squares, columns, middle):
+    """Of a share of a row, from the mean of all: its squares from its own mean, and how far the means are apart."""
+    count = T.cast(columns, "float32")
+    apart = total / T.max(count, 1.0) - middle
+    return squares + count * apart * apart
+
+
 @cache
 def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
     """y = (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + eps) * w + b"""
@@ -37,7 +55,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                 scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
                 Tx.sum(total.local(), read.local(), accum=True)
             scope.sum(mean, total)
-            middle: T.let = mean.local()[0] / T.cast(n, "float32")
+            middle: T.let = mean.local()[0] / T.cast(T.max(rows.share(n), 1), "float32")
             total.local()[0] = 0.0
             for p in rows.parts(n):
                 if rows.long:
@@ -47,11 +65,13 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                 scope.mul(tile, tile, tile)
                 Tx.sum(total.local(), tile.local(), accum=True)
             scope.sum(variance, total)
+            join(rows, mean.local(), variance.local(), n)
             scale: T.let = T.rsqrt(variance.local()[0] / T.cast(n, "float32") + eps)
+            centre: T.let = mean.local()[0] / T.cast(n, "float32")
             for p in rows.parts(n):
                 if rows.long:
                     scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                scope.sub(tile, read, middle)
+                scope.sub(tile, read, centre)
                 scope.mul(tile, tile, scale)
                 scope.fma(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)], B[rows.columns(p)])
 
@@ -67,7 +87,7 @@ def outputs(x: Array, weight: Array, bias: Array, eps: float) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, y, weight, bias = matrix(args[0]), matrix(results[0]), contiguous(args[1]), contiguous(args[2])
-    forward(dealt(x, y, weight, bias), kind_of(x), kind_of(weight))(x, weight, bias, y, args[3])
+    forward(dealt(x, y, weight, bias, clusters=True), kind_of(x), kind_of(weight))(x, weight, bias, y, args[3])
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

@@ -1,11 +1,12 @@
 """The maximum of a row and the sum of its exponentials, in one pass over the row: online softmax.
 
 Each thread sums the exponentials of its elements, less its own maximum, and scales the sum whenever that maximum grows;
-the row's threads then agree on both.
+the row's threads then agree on both, and the CTAs of a cluster likewise.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,16 @@ def exponents(rows, tiles, X, row, n):
     rows.scope.max(tiles.row_most, tiles.most)
     total[0] = total[0] * T.exp(most[0] - tiles.row_most.local()[0])
     rows.scope.sum(tiles.row_total, tiles.total)
+    join(rows, tiles.row_most.local(), tiles.row_total.local())
+
+
+@T.inline
+def join(rows, most, total):
+    """The maximum and the sum of the row, from those of the shares that CTAs have."""
+    if rows.cluster > 1:
+        shares = T.meta_var(rows.exchanged(most[0], total[0]))
+        most[0] = reduce(T.max, [largest for largest, _ in shares])
+        total[0] = sum([part * T.exp(largest - most[0]) for largest, part in shares])
 
 
 @T.inline

@@ -38,7 +38,8 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                 scope.mul(tile, read, read)
                 Tx.sum(total.local(), tile.local(), accum=True)
             scope.sum(row_total, total)
-            scale: T.let = T.rsqrt(row_total.local()[0] / T.cast(n, "float32") + eps)
+            whole: T.let = sum(share for (share,) in rows.exchanged(row_total.local()[0]))
+            scale: T.let = T.rsqrt(whole / T.cast(n, "float32") + eps)
             for p in rows.parts(n):
                 if rows.long:
                     scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
@@ -56,7 +57,7 @@ def outputs(x: Array, weight: Array, eps: float) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, y, weight = matrix(args[0]), matrix(results[0]), contiguous(args[1])
-    forward(dealt(x, y, weight), kind_of(x), kind_of(weight))(x, weight, y, args[2])
+    forward(dealt(x, y, weight, clusters=True), kind_of(x), kind_of(weight))(x, weight, y, args[2])
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

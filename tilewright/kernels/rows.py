@@ -1,20 +1,24 @@
 """How the rows of a matrix are dealt out to threads: the class of shapes that a kernel is compiled for.
 
-A row of up to `MOST_KEPT` elements stays in the registers of a CTA, or of some lanes of a warp: it is read once and
-written once, by accesses of up to 16 bytes, several of them on their way at a time. A longer row is gone through part
-by part, and read again where it is needed again. What is outside of a row is neither read nor written, so that one
-kernel serves all rows of nearly one length.
+A row stays in the registers of some lanes of a warp, of a CTA, or of the CTAs of a cluster: it is read once and written
+once, by accesses of up to 16 bytes, several of them on their way at a time. A row that is too long for that is gone
+through part by part, and read again where it is needed again. What is outside of a row is neither read nor written, so
+that one kernel serves all rows of nearly one length.
+
+The CTAs of a cluster have a share of a row each. Each computes with its share as if it were a row, and stores what came
+out, a few numbers, in the shared memory of the others; then all know the whole row.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from tilewright.dtypes import dtype
+from tilewright.host import device_of
 from tilewright.ir.special import special
 from tilewright.kernels.arrays import Array, info_of, kind_of, matrix
 from tilewright.lang import T, Tx
@@ -28,6 +32,7 @@ MOST_KEPT = 32768  # elements of a row that stays in registers
 # bytes, or four). A multiprocessor is to have 64 KB of rows on their way and more: as many CTAs as that takes.
 TABLE = ((32, 4, 0, 0), (64, 8, 0, 0), (256, 16, 0, 0), (1024, 32, 0, 0), (2048, 128, 16, 0), (4096, 256, 8, 0),
          (8192, 512, 4, 0), (16384, 512, 2, 2), (MOST_KEPT, 1024, 1, 1))  # fmt: skip
+SHARE, SHARE_THREADS, MOST_CTAS = 16384, 512, 16  # elements that a CTA of a cluster has, its threads, CTAs of a cluster
 WARPS = 4  # of a CTA, where each has rows of its own
 PART = 16  # elements that a thread has of a part
 BLOCK_THREADS, BLOCK_RUNS = 256, 2  # of an elementwise kernel: threads of a CTA, and accesses of each to each array
@@ -37,7 +42,8 @@ BLOCK_THREADS, BLOCK_RUNS = 256, 2  # of an elementwise kernel: threads of a CTA
 class Rows:
     """threads: that share a row. runs: accesses of each of them to a row, or to a part of it. vector: elements of an
     access. whole: are rows whole vectors? long: does a row have several parts? resident: CTAs that a multiprocessor
-    must have room for, 0: any number.
+    must have room for, 0: any number. cluster: CTAs that share a row. exact: are rows whole parts, so that nothing is
+    outside?
     """
 
     threads: int
@@ -46,6 +52,8 @@ class Rows:
     whole: bool
     long: bool = False
     resident: int = 0
+    cluster: int = 1
+    exact: bool = False
 
     @property
     def by_warps(self) -> bool:
@@ -64,7 +72,7 @@ class Rows:
 
     @property
     def part(self) -> int:
-        """Elements of a row, or of a part of it, that its threads hold."""
+        """Elements of a row, of a CTA's share of it, or of a part of it, that threads hold."""
         return self.threads * self.runs * self.vector
 
     @property
@@ -93,17 +101,26 @@ class Rows:
         """The first row of the calling warp or CTA, of so many CTAs."""
         if self.whole:
             T.assume(columns % self.vector == 0)
-        if not self.long:
-            T.assume(columns <= self.part)
+        if self.exact:
+            T.assume(columns % self.part == 0 if self.long else columns == self.part * self.cluster)
+        elif not self.long:
+            T.assume(columns <= self.part * self.cluster)
         if self.resident:
             T.func_attr({"min_blocks": self.resident})
-        cta = T.cta_id([ctas])
+        if self.cluster > 1:
+            T.cta_id_in_cluster([self.cluster])
+            T.ptx.barrier.cluster.arrive(
+                sem="relaxed"
+            )  # `exchanged` waits: nobody stores to a CTA that is not there yet
+        cta = T.cluster_id([ctas]) if self.cluster > 1 else T.cta_id([ctas])
         warp = T.warp_id([WARPS if self.by_warps else self.threads // 32])
         T.lane_id([32])
         return cta * self.of_a_cta + warp * self.at_once if self.by_warps else cta
 
     def block(self, rows: Any, columns: Any) -> tuple[Any, Any]:
         """The row and the part of it that are the calling CTA's, where each CTA has one part of one row."""
+        if not self.long:
+            return self.first(rows, columns), 0
         parts = T.ceildiv(columns, self.part)
         cta = self.first(rows * parts, columns)
         return cta // parts, cta % parts
@@ -124,14 +141,51 @@ class Rows:
         """The numbers of a row's parts, to go through."""
         return T.serial(T.ceildiv(columns, self.part)) if self.long else (0,)
 
+    def begin(self, part: Any) -> Any:
+        """The first column of a part, or of the CTA's share."""
+        return (part * self.cluster + special("cluster_ctarank") if self.cluster > 1 else part) * self.part
+
     def columns(self, part: Any) -> slice:
-        """The columns of a part."""
-        return slice(part * self.part, part * self.part + self.part)
+        """The columns of a part, or of the CTA's share."""
+        begin = self.begin(part)
+        return slice(begin, begin + self.part)
+
+    def shares(self, columns: Any) -> list[Any]:
+        """How many columns each CTA of a cluster has."""
+        if self.exact or self.cluster == 1:
+            return [self.part if self.exact else columns] * self.cluster
+        return [T.max(T.min(columns - rank * self.part, self.part), 0) for rank in range(self.cluster)]
+
+    def share(self, columns: Any) -> Any:
+        """How many columns the CTA has."""
+        if self.exact or self.cluster == 1:
+            return self.shares(columns)[0]
+        return T.max(T.min(columns - self.begin(0), self.part), 0)
+
+    @property
+    def speaks(self) -> Any:
+        """Is the CTA the one of its cluster that stores what there is of a row?"""
+        return True if self.cluster == 1 else special("cluster_ctarank") == 0
+
+    def exchanged(self, *values: Any) -> list[tuple[Any, ...]]:
+        """These float32 values of each CTA that shares the row, by rank. Once in a kernel, by all threads."""
+        if self.cluster == 1:
+            return [values]
+        slots = T.alloc_shared((self.cluster, len(values)), "float32")
+        tid, rank = special("tid"), special("cluster_ctarank")
+        T.ptx.barrier.cluster.wait()
+        with T.If(tid < self.cluster), T.Then():
+            for number, value in enumerate(values):
+                there = T.ptx.mapa(slots.ptr_to([rank, number]), tid)
+                T.ptx.st(there, value, space="shared::cluster")
+        T.cuda.cluster_sync()
+        return [tuple(slots[cta, number] for number in range(len(values))) for cta in range(self.cluster)]
 
     def clear_outside(self, tile: Any, part: Any, columns: Any) -> None:
         """Make the elements 0 that are beyond the end of their rows."""
-        with T.If(columns < part * self.part + self.part), T.Then():
-            self.scope.select(tile, tile, 0.0, lambda i, j: part * self.part + j < columns)
+        step = self.vector if self.whole else 1  # one question for an access
+        if not self.exact:
+            self.scope.select(tile, tile, 0.0, lambda i, j: self.begin(part) + j // step * step < columns)
 
     def tile(self, kind: str = "float32") -> Any:
         """A part of the rows that a warp or a CTA has at a time, in registers."""
@@ -163,12 +217,23 @@ class Rows:
         return T.alloc_buffer((self.at_once, runs * threads * vector), kind, scope="local", layout=TileLayout(layout))
 
 
-def dealt(*arrays: Array, most: int = MOST_KEPT) -> Rows:
+def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False) -> Rows:
     """How the rows of these arrays are dealt out, in accesses that all of them allow. One dimension: for all rows.
 
-    most: elements of a row that stays in registers.
+    most: elements of a row that stays in the registers of a CTA. clusters: may the CTAs of a cluster share a row?
     """
-    return chosen(arrays[0].shape[-1], common_vector(arrays), dtype(kind_of(arrays[0])).bits // 8, most)
+    item_bytes = dtype(kind_of(arrays[0])).bits // 8
+    return chosen(arrays[0].shape[-1], common_vector(arrays), item_bytes, most, clusters and has_clusters(arrays[0]))
+
+
+def has_clusters(array: Array) -> bool:
+    """Does the GPU of this array launch clusters? The simulator does."""
+    device = device_of(array)
+    if device == "cpu":
+        return True
+    from tilewright.cuda import driver
+
+    return driver.device(int(device.partition(":")[2])).capability >= 90
 
 
 def common_vector(arrays: Sequence[Array]) -> int:
@@ -183,22 +248,31 @@ def common_vector(arrays: Sequence[Array]) -> int:
 
 
 @cache
-def chosen(columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT) -> Rows:
+def chosen(columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT, clusters: bool = False) -> Rows:
     """What the table says of rows of so many elements."""
     whole = columns % vector == 0
-    if columns > most:
-        return Rows(TABLE[-1][1], PART // vector, vector, whole, long=True)
-    threads, *resident = next(row for limit, *row in TABLE if columns <= limit)
-    return Rows(threads, -(-columns // (threads * vector)), vector, whole, resident=resident[item_bytes > 2])
+    if clusters and SHARE < columns <= SHARE * MOST_CTAS:
+        cluster = 1 << (-(-columns // SHARE) - 1).bit_length()
+        runs = -(-columns // (cluster * SHARE_THREADS * vector))
+        found = Rows(SHARE_THREADS, runs, vector, whole, resident=2, cluster=cluster)
+    elif columns > most:
+        found = Rows(TABLE[-1][1], PART // vector, vector, whole, long=True)
+    else:
+        threads, *resident = next(row for limit, *row in TABLE if columns <= limit)
+        found = Rows(threads, -(-columns // (threads * vector)), vector, whole, resident=resident[item_bytes > 2])
+    return replace(found, exact=columns % (found.part * found.cluster) == 0)
 
 
 def blocks(*arrays: Array) -> tuple[Rows, list[Array]]:
-    """For elementwise kernels: how parts of rows are dealt out, and the arrays as matrices; as one row, where each
-    is without gaps.
+    """For elementwise kernels: how parts of rows are dealt out, and the arrays as matrices; where each is without gaps,
+    with a part as a row, or as one row.
     """
     views = [matrix(array) for array in arrays]
     infos = [info_of(view) for view in views]
+    found = Rows(BLOCK_THREADS, BLOCK_RUNS, common_vector(views), whole=False, long=True)
+    if all(info.is_contiguous for info in infos) and infos[0].size % found.part == 0:
+        return replace(found, whole=True, long=False, exact=True), [view.reshape(-1, found.part) for view in views]
     if all(info.is_contiguous for info in infos) and infos[0].size < 1 << 31:
         views = [view.reshape(1, -1) for view in views]
-    vector = common_vector(views)
-    return Rows(BLOCK_THREADS, BLOCK_RUNS, vector, whole=views[0].shape[-1] % vector == 0, long=True), views
+    columns = views[0].shape[-1]
+    return replace(found, whole=columns % found.vector == 0, exact=columns % found.part == 0), views

@@ -79,7 +79,7 @@ def outputs(x: Array) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, y = matrix(args[0]), matrix(results[0])
-    forward(dealt(x, y), kind_of(x))(x, y)
+    forward(dealt(x, y, clusters=True), kind_of(x))(x, y)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

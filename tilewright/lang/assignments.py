@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.dtypes import dtype
-from tilewright.errors import KernelError
+from tilewright.errors import KernelError, described
 from tilewright.ir import (
     Assign,
     Bind,
@@ -33,7 +33,7 @@ from tilewright.ir import (
 from tilewright.isa import written
 from tilewright.lang.builder import Builder
 from tilewright.lang.environment import Entry
-from tilewright.lang.expressions import BINARY
+from tilewright.lang.expressions import BINARY, registers_instead
 from tilewright.lang.memory import new_buffer
 from tilewright.lang.meta import is_meta
 from tilewright.lang.parser import Parser, statement
@@ -127,7 +127,8 @@ def assigned(parser: Parser, target: ast.expr, value: object) -> None:
 def _unpacked(targets: Sequence[ast.expr], value: object) -> list[object]:
     """The items for the targets of a tuple, with a list for a starred one."""
     if isinstance(value, (Expr, Buffer)) or not hasattr(value, "__iter__"):
-        raise KernelError(f"`{value}` does not unpack", given=type(value).__name__, allowed=f"{len(targets)} values")
+        given = "one value" if isinstance(value, Expr) else described(value)
+        raise KernelError(f"`{value}` does not unpack", given=given, allowed=f"{len(targets)} values")
     items = list(value)
     star = next((k for k, target in enumerate(targets) if isinstance(target, ast.Starred)), None)
     if star is not None and len(items) >= len(targets) - 1:
@@ -255,10 +256,18 @@ def _store(parser: Parser, target: ast.expr, place: object, value: object) -> No
         assign_tile(region, value)
         return
     if not isinstance(place, Load):
-        raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
+        raise _no_element(parser, target)
     if not is_scalar(value):
         raise KernelError(f"an element of {place.buffer.name} is a number", given=written(value))
     parser.builder.write(place, value)  # type: ignore[arg-type]  # is_scalar says so
+
+
+def _no_element(parser: Parser, target: ast.expr) -> KernelError:
+    """The error for a store to something else than a buffer, such as a Python list."""
+    values = parser.eval(target.value) if isinstance(target, ast.Subscript) else None
+    hint = registers_instead(ast.unparse(target.value), values) if isinstance(values, (list, tuple)) else None  # type: ignore[attr-defined]  # a Subscript
+    at = parser.source.span(target)
+    return KernelError(f"`{ast.unparse(target)}` is no element of a buffer", hint=hint, at=at)
 
 
 def _joined(parser: Parser, node: ast.AugAssign, old: object) -> object:
@@ -278,11 +287,12 @@ def augmented(parser: Parser, node: ast.AugAssign) -> None:
         _store(parser, target, old, _joined(parser, node, old))
         return
     if not is_scalar(old) and not isinstance(target, ast.Name):
-        raise KernelError(f"`{ast.unparse(target)}` is no element of a buffer", at=parser.source.span(target))
+        raise _no_element(parser, target)
     if isinstance(old, Buffer):
+        has_operator = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow))
         hint = (
             f"{target.id}[{'0' if old.shape == (1,) else ':'}] {ast.unparse(node).partition(' ')[2]}"
-            if isinstance(target, ast.Name)
+            if isinstance(target, ast.Name) and (has_operator or old.shape == (1,))
             else None
         )
         raise KernelError(f"{old.name} is a buffer, which has no value", given=ast.unparse(node), hint=hint)

@@ -32,9 +32,8 @@ from tilewright.lang.indexing import element
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.tile_assignments import hold
 from tilewright.lang.values import MetaValue
-from tilewright.primitives.compute import OPERATORS
 
-__all__ = ["BINARY", "compared", "define", "known_truth"]
+__all__ = ["BINARY", "compared", "define", "known_truth", "registers_instead", "several"]
 
 BINARY: dict[type[ast.operator], Callable[..., object]] = {
     ast.Add: operator.add,
@@ -154,22 +153,20 @@ def arithmetic(parser: Parser, node: ast.BinOp) -> object:
         except TilewrightError as error:
             raise error.located(parser.source.span(step)) from None
         except Exception as error:  # an operator that the values lack
-            raise _tiles_refused(parser, step, value, right) or parser.failed(step, error) from error
+            raise several(ast.unparse(step), value, right) or parser.failed(step, error) from error
     return value
 
 
-def _tiles_refused(parser: Parser, node: ast.BinOp, *values: object) -> KernelError | None:
-    """An operator that tiles do not have."""
-    found = next((value for value in values if isinstance(value, Tiled)), None)
-    if found is None:
+def several(text: str, *values: object) -> KernelError | None:
+    """The error for several values of run time where one is meant, as of ``t = T.thread_id([32, 8])``."""
+    found = next((v for v in values if isinstance(v, (tuple, list)) and any(isinstance(p, Expr) for p in v)), None)
+    if found is None or all(isinstance(value, (tuple, list)) for value in values):
         return None
-    symbol = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[1:-1].strip()
     return KernelError(
-        f"tiles have no operator {symbol}",
-        given=ast.unparse(node),
-        allowed=f"{' '.join(OPERATORS.values())}, the functions of T, or one element: an index for each dimension",
-        hint={"&": "of truths: p * q", "|": "of truths: p + q"}.get(symbol),
-        at=parser.source.span(node),
+        f"`{text}` is about one value, and this is a {type(found).__name__} of {len(found)}",
+        given=", ".join(map(str, found)),
+        allowed="one of them",
+        hint=f"a name for each: {', '.join('xyzw'[: len(found)])} = ... where they are made; or one of them, t[0]",
     )
 
 
@@ -192,6 +189,8 @@ def compared(op: ast.cmpop, left: object, right: object) -> object:
         return _IDENTITY[type(op)](left, right)
     symbol, python = _COMPARE[type(op)]
     values = (left, right)
+    if None not in values and (error := several(f"a {symbol} b", *values)):
+        raise error
     if any(isinstance(value, Tiled) for value in values) and None not in values:
         return Computed.of(symbol, left, right)
     if any(isinstance(value, Expr) for value in values) and all(isinstance(v, (Expr, int, float)) for v in values):
@@ -225,7 +224,27 @@ def subscript(parser: Parser, node: ast.Subscript) -> object:
         if index in (0, (0,)):  # a scalar that lives in memory is an array of one
             return value
         raise KernelError(f"`{value}` is an element, it has no index", given=f"[{ast.unparse(node.slice)}]")
+    if isinstance(value, (tuple, list)) and isinstance(index, Expr):
+        raise _picked_at_run_time(node, value, index)
     return value[index]  # type: ignore[index]  # Python's own error is the right one
+
+
+def _picked_at_run_time(node: ast.Subscript, values: Sequence[object], index: Expr) -> KernelError:
+    """The error for ``acc[j]`` of a Python list: a loop of run time cannot pick Python values."""
+    name, kind = ast.unparse(node.value), type(values).__name__
+    return KernelError(
+        f"`{ast.unparse(node)}` picks from a Python {kind}, while the kernel is parsed",
+        given=f"`{index}`, known at run time only",
+        allowed=f"a number, as in a loop over Python values: for j in {tuple(range(min(len(values), 4)))}",
+        hint=registers_instead(name, values),
+    )
+
+
+def registers_instead(name: str, values: Sequence[object]) -> str:
+    """What to write for a list of numbers that is to be picked from, or to change, at run time."""
+    first = values[0] if values else 0.0
+    kind = first.dtype if isinstance(first, Expr) else "float32" if isinstance(first, float) else "int32"
+    return f'{name} = T.alloc_local(({len(values)},), "{kind}"), and {name}[i] = ... for its first values'
 
 
 @expression(ast.Slice)

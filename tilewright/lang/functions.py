@@ -20,6 +20,7 @@ from tilewright.lang.builder import current
 from tilewright.lang.environment import Environment, Outer, around
 from tilewright.lang.memory import bind_parameter, check_argument, new_buffer, strided
 from tilewright.lang.parser import Parser
+from tilewright.lang.returns import without_early_returns
 from tilewright.lang.source import Source, read
 from tilewright.lang.tensor_maps import bind_map
 from tilewright.lang.types import BufferType, MapType, Marker, TypeName, constexpr
@@ -102,7 +103,7 @@ def parse(
     with builder.active():
         try:
             _parameters(parser, function.args, constants)
-            returned = parser.function(function.body)
+            returned = parser.function(without_early_returns(parser, function.body))
         except TilewrightError as error:
             error.located(source.span(function))
             raise
@@ -215,7 +216,7 @@ class Inline:
                     define_scalar(parser, name, as_expr(value))  # type: ignore[arg-type]  # is_scalar says so
                 else:
                     env.define(name, value, "parameter")
-            return parser.function(self._source.function.body)
+            return parser.function(without_early_returns(parser, self._source.function.body))
 
 
 @cache

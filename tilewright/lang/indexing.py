@@ -16,6 +16,11 @@ __all__ = ["element"]
 def element(builder: Builder, buffer: Buffer, index: object) -> Load | object:
     """``buffer[index]``: an element or a region, with what is known about the index checked."""
     indices = index if isinstance(index, tuple) else (index,)
+    if listed := next((part for part in indices if isinstance(part, (tuple, list))), None):
+        given = ", ".join(map(str, listed))
+        raise KernelError(
+            f"an index of {buffer.name} is one value", given=given, hint="one of them, by its number: t[0]"
+        )
     made = buffer[indices]
     if isinstance(made, Region) and made.buffer is not buffer:  # of a view, that None and steps make
         made = Region(builder.declared(made.buffer), made.box)

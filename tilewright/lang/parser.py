@@ -165,21 +165,10 @@ class Parser:
     def function(self, body: Sequence[ast.stmt]) -> object:
         """Parse the body of a function; what it returns."""
         try:
-            self.run(_without_early_returns(body))
+            self.run(body)
         except Return as result:
             return result.value
         return None
-
-
-def _without_early_returns(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
-    """``if cond: return`` with what follows as its ``else``: nothing of run time jumps."""
-    for number, node in enumerate(body):
-        last = node.body[-1] if isinstance(node, ast.If) and not node.orelse else None
-        if isinstance(node, ast.If) and isinstance(last, ast.Return) and last.value is None:
-            rest = list(_without_early_returns(body[number + 1 :]))
-            made = ast.If(node.test, node.body[:-1] or [ast.copy_location(ast.Pass(), last)], rest)
-            return [*body[:number], ast.copy_location(made, node)]
-    return body
 
 
 def _refuse_expression(parser: Parser, node: ast.expr) -> object:

@@ -223,7 +223,10 @@ def give_back(parser: Parser, node: ast.Return) -> None:
     """Ends the parse of an inline function, or of the kernel: nothing of run time jumps."""
     if parser.builder.depth != parser.calls[-1]:
         raise KernelError(
-            "`return` under run-time control flow", allowed="as the last statement", hint="if/else around what follows"
+            "`return` of a value under run-time control flow",
+            given=ast.unparse(node),
+            allowed="as the last statement; a bare `return` anywhere",
+            hint="a scalar that gets the value in each arm, returned at the end",
         )
     raise Return(None if node.value is None else parser.eval(node.value, may_be_void=True))
 

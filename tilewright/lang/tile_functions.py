@@ -12,6 +12,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir import Computed, Reduced, Tiled
 from tilewright.isa import INSTRUCTIONS
+from tilewright.lang.elsewhere import hint_for_keyword
 from tilewright.lang.instructions import form, row_call
 from tilewright.lang.public import public
 from tilewright.lang.values import EXPORTS as OF_VALUES
@@ -22,6 +23,8 @@ __all__ = ["EXPORTS"]
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 LARGER = {"max": "maximum", "min": "minimum"}
+
+MASKED = "T.select(cond, x, y), which chooses for each element; regions that leave their buffers need no mask"
 
 
 def _elementwise(name: str) -> Callable[..., object]:
@@ -45,7 +48,8 @@ def _elementwise(name: str) -> Callable[..., object]:
         try:
             given = signature.bind(*args, **keywords).arguments
         except TypeError as error:
-            raise KernelError(f"T.{name}: {error}", allowed=", ".join(signature.parameters)) from None
+            hint = MASKED if any(map(hint_for_keyword, keywords)) else None
+            raise KernelError(f"T.{name}: {error}", allowed=", ".join(signature.parameters), hint=hint) from None
         sources = [given.get(each) for each in names]
         sources = [row.operands[1:][place].default if each is None else each for place, each in enumerate(sources)]
         while len(sources) > 1 and names[len(sources) - 1] not in given:

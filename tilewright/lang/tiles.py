@@ -13,9 +13,10 @@ from tilewright.ir import ELEMENT, Buffer, Expr, Load, Region, TileCall, as_expr
 from tilewright.ir.expr import truth_is_an_error
 from tilewright.ir.verify_places import check_regions
 from tilewright.lang.builder import building, current
+from tilewright.lang.elsewhere import hint_for, hint_for_keyword
 from tilewright.lang.settings import argument
 from tilewright.lang.types import UnknownName
-from tilewright.primitives import PRIMITIVES, Operand, Primitive
+from tilewright.primitives import COMMON, PRIMITIVES, Operand, Primitive
 
 __all__ = ["SCOPES", "TileNamespace"]
 
@@ -46,6 +47,7 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
 
     def call(*args: object, dispatch: str | None = None, **config: object) -> None:
         builder = current(f"Tx.{name}")
+        _check_keywords(row, config)
         operands = _operands(row, args, config)
         first = operands[0]
         assert isinstance(first, Region), "a primitive writes its first operand"
@@ -59,6 +61,14 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
     call.__name__, call.__qualname__, call.__doc__ = name, f"{prefix}.{name}", row.doc
     cast(TileFunction, call).__signature__ = row.signature
     return call
+
+
+def _check_keywords(row: Primitive, config: dict[str, object]) -> None:
+    """Raises KernelError for a keyword of another language; others are looked at when the call is resolved."""
+    for key in config:
+        if (hint := hint_for_keyword(key)) and key not in row.signature.parameters:
+            known = ", ".join(("dispatch", *(each.name for each in (*row.keywords, *COMMON))))
+            raise KernelError(f"Tx.{row.name} has no keyword {key!r}", given=f"{key}=...", allowed=known, hint=hint)
 
 
 def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object]) -> tuple[Region | Expr, ...]:
@@ -165,8 +175,9 @@ class TileNamespace:
             return tile_function(name, self._scope, self._prefix)
         if name in SCOPES and self._prefix == "Tx":
             return TileNamespace(SCOPES[name], f"Tx.{name}")
-        allowed = choices(name, dir(self))
-        raise UnknownName(f"{self._prefix}.{name} is not a tile primitive", given=name, allowed=allowed)
+        hint = hint_for(name)
+        allowed = None if hint else choices(name, dir(self))
+        raise UnknownName(f"{self._prefix}.{name} is not a tile primitive", given=name, allowed=allowed, hint=hint)
 
     def __enter__(self) -> None:
         """``with Tx.cta:``: the CTA's threads carry out the assignments to tiles in the block."""

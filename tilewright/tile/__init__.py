@@ -25,16 +25,18 @@ In the order in which to read:
                         products: which registers hold what; operands from memory; alpha and beta
     meeting, inner, pieces, costs
                         scratch memory and barriers; calls inside of calls, of boxes; costs of permutations
+    register_pool       registers that warpgroups hand to each other
     builder             writing the statements
 """
 
 import importlib
 import pkgutil
 
+from tilewright.tile.register_pool import check_registers
 from tilewright.tile.report import Entry, Report
 from tilewright.tile.resolve import resolve
 
-__all__ = ["Entry", "Report", "resolve"]
+__all__ = ["Entry", "Report", "check_registers", "resolve"]
 
 for _module in sorted(info.name for info in pkgutil.walk_packages(__path__, f"{__name__}.")):
     importlib.import_module(_module)

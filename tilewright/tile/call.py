@@ -104,9 +104,18 @@ def side_of(region: Region, facts: RangeFacts) -> Side:
         allowed = f"; needed: {error.allowed}" if error.allowed else ""
         return replace(side, problem=f"{region.buffer.name}: {error.what}{allowed}")
     if isinstance(layout, ComposeLayout):
-        return replace(side, tile=layout.tile, swizzle=layout.swizzle if layout.swizzle.swizzle_len else None)
+        swizzle = layout.swizzle if layout.swizzle.swizzle_len else None
+        return replace(side, tile=_in_numbers(layout.tile, facts), swizzle=swizzle)
     assert isinstance(layout, TileLayout)
-    return replace(side, tile=layout)
+    return replace(side, tile=_in_numbers(layout, facts))
+
+
+def _in_numbers(layout: TileLayout, facts: RangeFacts) -> TileLayout:
+    """The layout with numbers for those extents that the facts know."""
+    if all(isinstance(it.extent, int) for it in layout.shard):
+        return layout
+    shard = [replace(it, extent=facts.simplify(it.extent)) for it in layout.shard]
+    return TileLayout.from_iters(shard, layout.replica, layout.offset)
 
 
 def _start(buffer: Buffer, start: Value, facts: RangeFacts) -> Value:

@@ -65,7 +65,7 @@ class Writer:
         with out.when(plan.guard):
             self.starts = {name: out.offsets(each, LETTERS[call[name].space]) for name, each in plan.offsets}
             self.number = None if plan.number is None else out.offsets(plan.number, "e")
-            whole = all_hold(self.tile_tests()) if plan.asked else None
+            whole = all_hold(self.tile_tests()) if plan.asked and (plan.parts or plan.vector == 1) else None
             if whole is None:
                 self.rounds(asked=plan.asked)
             else:

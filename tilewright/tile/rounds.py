@@ -29,6 +29,7 @@ __all__ = ["MOST_LISTED", "Rounds", "by_holders", "by_turns", "held_elsewhere", 
 MOST_LISTED = 1 << 17  # elements of a region whose addresses are listed
 Also: TypeAlias = Callable[[Ints, int], str | None]
 IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
+BESIDE_REGISTERS = 4  # the same where it holds other elements meanwhile: what comes in takes registers, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,8 @@ def held_elsewhere(call: TileCall, local: Side) -> list[str]:
 
 
 def _finished(call: TileCall, plan: Rounds) -> Rounds:
-    most = in_batches(sum(name != "dst" and name not in plan.single for name, _ in plan.offsets))
+    held = any(name != "dst" for name, _ in plan.slots)
+    most = in_batches(sum(name != "dst" and name not in plan.single for name, _ in plan.offsets), beside=held)
     pairs = plan.vector % 2 == 0 and isinstance(plan.computing, Computation) and plan.computing.packs(call)
     return replace(
         plan,
@@ -189,9 +191,9 @@ def _finished(call: TileCall, plan: Rounds) -> Rounds:
     )
 
 
-def in_batches(loads: int) -> int:
-    """How many rounds to load at once, of so many tiles."""
-    return max(1, IN_FLIGHT // loads) if loads else 1
+def in_batches(loads: int, *, beside: bool = False) -> int:
+    """How many rounds to load at once, of so many tiles; ``beside`` others that are in registers."""
+    return max(1, (BESIDE_REGISTERS if beside else IN_FLIGHT) // loads) if loads else 1
 
 
 def _leading(call: TileCall) -> Side:

@@ -1,7 +1,205 @@
-"""Threads that can never go on. The scheduler finds them in every run, since there is nothing else it could do then."""
+"""Threads that can never go on: the scheduler finds them in every run, as there is nothing else it could do then.
 
-from tilewright.sim.checks.base import register
+What the m-barriers of a wave were told is kept, so that the one that is to blame can be named: it waits for bytes that
+no copy brings, for a thread that announced them and did not arrive, for more arrivals than come, or for nobody at all.
+"""
 
-register("deadlock", "threads that wait at a barrier for others that never come")
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tilewright.isa import phase_state
+from tilewright.sim.checks.base import Check, register
+from tilewright.sim.machine.coordinates import element_text
+from tilewright.sim.machine.remote import split
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.isa import Lanes, Signal
+    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.wave import Wave
+
+__all__ = ["Stuck"]
+
+KEPT = 1024  # events of a wave
+CAME = "came"
+
+
+class Told(NamedTuple):
+    """What m-barriers, by CTA and address, were told in which phase. kind: of the `Signal`; CAME: that bytes came."""
+
+    kind: str
+    by: str
+    at: Span | None
+    rows: Ints
+    address: Ints
+    phase: Ints
+    nbytes: Ints
+
+    def where(self) -> Iterator[tuple[int, int]]:
+        """The m-barriers."""
+        return zip(self.rows.tolist(), self.address.tolist(), strict=True)
+
+    def of(self, row: int, address: int) -> Ints:
+        """Where it is about this m-barrier."""
+        return np.flatnonzero((self.rows == row) & (self.address == address))
+
+
+class Tale(NamedTuple):
+    """An m-barrier at the end: what its running phase lacks, what it was told in this phase, and ever."""
+
+    name: str
+    cta: str
+    address: int
+    pending: int
+    expected: int
+    tx: int
+    now: list[Told]
+    ever: list[Told]
+    came: int
+    is_whole: bool  # does nothing older exist?
+
+    def last(self, *kinds: str, ever: bool = False) -> Told | None:
+        """The last of these kinds."""
+        return next((one for one in reversed(self.ever if ever else self.now) if one.kind in kinds), None)
+
+
+class Stuck(Check):
+    def __init__(self, program: Subject) -> None:
+        super().__init__(program)
+        self.told: dict[Wave, deque[Told]] = {}
+
+    def start(self, wave: Wave) -> None:
+        self.told[wave] = deque(maxlen=KEPT)
+
+    def ended(self, wave: Wave) -> None:
+        del self.told[wave]
+
+    def signalled(
+        self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
+    ) -> None:
+        active = mask.full
+        rows, _ = batch.rows_and_warps(active)
+        given = np.broadcast_to(barrier, active.shape)[active].astype(np.int64)
+        words = np.broadcast_to(found, active.shape)[active] if signal.kind == "arrive" else None
+        self._keep(batch.wave, signal.kind, signal.kind, at, split(batch.wave, rows, given), words, np.zeros(1))
+
+    def completing(self, operation: Operation) -> None:
+        for one in operation.signals:
+            nbytes = np.zeros(1) if one.nbytes is None else one.nbytes
+            wave = operation.batch.wave
+            self._keep(wave, CAME, operation.name, operation.instruction.at, (one.rows, one.at), None, nbytes)
+
+    def _keep(
+        self, wave: Wave, kind: str, by: str, at: Span | None, where: tuple[Ints, Ints], words: Lanes | None, n: Lanes
+    ) -> None:
+        rows, address = where
+        words = wave.shared.view(8)[rows, address >> 3] if words is None else words
+        nbytes = np.broadcast_to(n, address.shape).astype(np.int64)
+        self.told[wave].append(Told(kind, by, at, rows, address, phase_state(words).phase, nbytes))
+
+    def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
+        if not waited:
+            return ""
+        first = waited[0][0] - int(wave.rank(waited[0][0]))
+        cluster = range(first, first + wave.run.cluster_ctas)
+        awaited = [where for where in waited if where[0] in cluster]
+        told = {(row, address) for one in self.told[wave] for row, address in one.where() if row in cluster}
+        tales = [self._tale(wave, *where) for where in dict.fromkeys([*awaited, *sorted(told)])]
+        for rule, those in RULES:
+            for tale in tales[: len(awaited)] if those == "awaited" else tales:
+                if idea := rule(tale, tales):
+                    return idea
+        return ""
+
+    def _tale(self, wave: Wave, row: int, address: int) -> Tale:
+        state = phase_state(wave.shared.view(8)[row, address >> 3])
+        ever, now, came = list[Told](), list[Told](), 0
+        for one in self.told[wave]:
+            if len(which := one.of(row, address)):
+                ever.append(one)
+                if state.alive and (one.phase[which] == state.phase).any():
+                    now.append(one)
+                    came += int(one.nbytes[which][one.phase[which] == state.phase].sum())
+        name = element_text(self.program, self.program.places.shared_at(address), address)
+        fields = (int(state.pending), int(state.expected), int(state.tx)) if state.alive else (0, 0, 0)
+        is_whole = len(self.told[wave]) < KEPT
+        return Tale(name, wave.cta_name(row), address, *fields, now, ever, came, is_whole)
+
+
+# What may be wrong with one of them
+
+
+def other_bytes(tale: Tale, all_tales: Iterable[Tale]) -> str:
+    """All have arrived, and other bytes came than were announced."""
+    announced, copy = tale.last("arrive", "bytes"), tale.last(CAME)
+    if tale.pending or not tale.tx or announced is None:
+        return ""
+    expected = tale.came + tale.tx
+    if copy is not None:
+        return (f"{tale.came} bytes announced at {announced.at}, not {expected}: "
+                f"so many came to {tale.name}, the last of {copy.by} at {copy.at}")  # fmt: skip
+    told = ""
+    for other in all_tales:
+        one = other.last(CAME, ever=True)
+        if one is not None and other is not tale and (other.tx < 0 or other.address == tale.address):
+            told = f"; that of {one.by} at {one.at} came to {other.name} of CTA {other.cta}"
+    lacks = f"a copy that tells {tale.name} of CTA {tale.cta}"
+    return f"{lacks}: {expected} bytes were announced at {announced.at}, and none came{told}"
+
+
+def announced_alone(tale: Tale, _: Iterable[Tale]) -> str:
+    """Bytes were announced by `expect_tx`, and nobody has arrived."""
+    announced = tale.last("bytes")
+    if announced is None or tale.pending < tale.expected or tale.tx < 0:
+        return ""
+    return (f"T.ptx.mbarrier.arrive.expect_tx at {announced.at}, or an arrival beside it: "
+            f"expect_tx alone announces bytes to {tale.name}, and arrives nowhere")  # fmt: skip
+
+
+def unannounced(tale: Tale, _: Iterable[Tale]) -> str:
+    """Bytes have come that nobody has announced."""
+    copy = tale.last(CAME)
+    if not tale.pending or tale.tx >= 0 or copy is None:
+        return ""
+    return (f"T.ptx.mbarrier.arrive.expect_tx({tale.name}, {tale.came}) in CTA {tale.cta}: "
+            f"{copy.by} at {copy.at} has brought {-tale.tx} bytes that nobody there has announced")  # fmt: skip
+
+
+def too_few(tale: Tale, _: Iterable[Tale]) -> str:
+    """Some arrived, and not as many as the m-barrier was made for."""
+    made, last, came = tale.last("init", ever=True), tale.last("arrive"), tale.expected - tale.pending
+    if last is None or made is None or not 0 < came < tale.expected:
+        return ""
+    return (f"{tale.expected - came} more at {tale.name}, or a count of {came} in mbarrier.init at {made.at}: "
+            f"it was made for {tale.expected} arrivals, and {came} came, the last at {last.at}")  # fmt: skip
+
+
+def nobody(tale: Tale, _: Iterable[Tale]) -> str:
+    """No thread and no copy has ever arrived."""
+    if not tale.is_whole or not tale.expected or tale.last("arrive", CAME, ever=True):
+        return ""
+    lacks = f"an arrival at {tale.name}, where nobody has ever arrived"
+    passed = tale.last("wait", ever=True)
+    return lacks if passed else f"{lacks}; or parity 1, if this is the first wait for a place that is still empty"
+
+
+RULES: tuple[tuple[Callable[[Tale, Iterable[Tale]], str], str], ...] = (
+    (other_bytes, "all"),
+    (announced_alone, "all"),
+    (unannounced, "all"),
+    (too_few, "awaited"),
+    (nobody, "awaited"),
+)
+
+register("deadlock", "threads that wait at a barrier for others that never come", Stuck)
 register("divergence", "a warp whose lanes can never be together for an instruction that needs them all")
 register("livelock", "loops that poll memory which nobody is left to change")

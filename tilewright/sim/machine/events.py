@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tilewright.errors import Span
     from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence, Signal
     from tilewright.sim.machine.address import Address
@@ -76,8 +78,8 @@ class Events:
     def freed(self, wave: Wave, place: tuple[int, int], taken: Taken, at: Span | None) -> None:
         """A warp, ``place`` is its row and number, is about to give columns of tensor memory back."""
 
-    def stuck(self, wave: Wave) -> str:
-        """What might be missing where nobody can go on; empty for no idea."""
+    def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
+        """What might be missing where nobody can go on; empty for no idea. waited: rows and addresses of m-barriers."""
         return ""
 
     def outlived(self, operation: Operation) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Fences", "Pattern", "Phases", "Signals", "arrivals_of", "signals_of", "together"]
+__all__ = ["Fences", "Pattern", "Phases", "Signals", "arrivals_of", "signals_of", "together", "visits_of"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,14 +58,25 @@ def signals_of(batch: Batch, mask: Mask, barrier: Lanes, words: Lanes | None) ->
     home, offset = split(batch.wave, rows, np.broadcast_to(barrier, active.shape)[active].astype(np.int64))
     now = batch.wave.shared.view(8)[home, offset >> 3]
     given = now if words is None else np.broadcast_to(words, active.shape)[active]
-    each = np.stack((rows, warps, home, offset, phase_state(given).phase))
+    who, (home, offset, phase) = _alike(rows, warps, lanes, home, offset, phase_state(given).phase)
+    return Signals(who, home, offset, phase)
+
+
+def visits_of(batch: Batch, mask: Mask, home: Ints) -> Signals:
+    """What the lanes of a mask touch in the shared memory of CTAs: each warp once for each CTA."""
+    rows, warps = batch.rows_and_warps(mask.full)
+    who, (ctas,) = _alike(rows, warps, np.nonzero(mask.full)[2], home[mask.full])
+    return Signals(who, ctas, ctas, ctas)
+
+
+def _alike(rows: Ints, warps: Ints, lanes: Ints, *values: Ints) -> tuple[Actors, Ints]:
+    """Lanes of a warp with the same values, and those: lanes follow each other, and mostly do the same."""
+    each = np.stack((rows, warps, *values))
     differs = np.ones(each.shape[1], np.bool_)
-    differs[1:] = (each[:, 1:] != each[:, :-1]).any(0)  # lanes of a warp follow each other, and mostly do the same
-    number = np.cumsum(differs) - 1
+    differs[1:] = (each[:, 1:] != each[:, :-1]).any(0)
     together = np.zeros((int(differs.sum()), 32), np.bool_)
-    together[number, lanes] = True
-    rows, warps, home, offset, phase = each[:, differs]
-    return Signals(Actors(rows, warps, together), home, offset, phase)
+    together[np.cumsum(differs) - 1, lanes] = True
+    return Actors(each[0, differs], each[1, differs], together), each[2:, differs]
 
 
 def arrivals_of(wave: Wave, rows: Ints, home: Ints, offset: Ints) -> Signals:

@@ -16,7 +16,7 @@ from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Pattern, Signals, arrivals_of, signals_of, together
+from tilewright.sim.order.channels import Pattern, Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.clocks import HEARD, SEEN, Known
 from tilewright.sim.order.completion import check_freed, check_issue
 from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
@@ -31,6 +31,8 @@ from tilewright.sim.order.reports import report, warning
 from tilewright.sim.order.wave import WaveOrder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tilewright.errors import Span
     from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Bools, Ints
@@ -119,8 +121,7 @@ class Order(Check):
         if order.stores is not None:
             order.stores.reached(site, batch, mask, (home, offset))
         self._access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
-        signals = Signals(Actors.of(batch, mask), *(home.max(-1)[mask.full.any(-1)],) * 3)
-        order.protocol.visited(signals, site.at, arrives=False)
+        order.protocol.visited(visits_of(batch, mask, home), site.at, arrives=False)
 
     def _watch_registers(self, site: Site, place: Place) -> Hook:
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
@@ -323,11 +324,11 @@ class Order(Check):
         key, unseen = (str(operation.instruction.at), ""), ""
         if order.stores is not None and key not in self.warned:
             unseen = next(order.stores.unseen_by(operation, operations, self.program), "")
+        order.protocol.told(operation)
         if operation.is_commit:
             operations.commit(operation)
         else:
             check_issue(operations, operation)
-            order.protocol.told(operation)
         for one in operation.touched:
             for access in places_of(self, operation, one):
                 self._meet(access)
@@ -368,7 +369,7 @@ class Order(Check):
         self.doubtful |= order.phases.overtaken
         order.protocol.closed()
 
-    def stuck(self, wave: Wave) -> str:
+    def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
         operations = self.orders[wave].operations
         if operations is None:
             return ""

@@ -141,7 +141,7 @@ class Protocol:
             made.fenced |= bool(who.lanes[here][:, made.thread & 31].any())
 
     def signalled(self, signals: Signals, at: Span | None) -> None:
-        """Arrivals come after the m-barrier was made, of the own CTA or of another one."""
+        """Arrivals at m-barriers of other CTAs come after these were made; those at the own CTA's race with init."""
         far = np.flatnonzero(signals.home != signals.who.rows)
         for k, row, thread in signals.who[far].each() if len(far) else ():
             home, offset = int(signals.home[far[k]]), int(signals.offset[far[k]])
@@ -156,22 +156,32 @@ class Protocol:
                 )
 
     def told(self, operation: Operation) -> None:
-        """An operation was issued that will tell m-barriers of other CTAs: have they been made?"""
+        """An operation was issued that will tell m-barriers: have they surely been made?"""
         issuers = operation.issuers
         for one in operation.signals:
-            far = np.flatnonzero(one.rows != issuers.rows[one.issuer])
-            for k in far.tolist():
+            for k, (home, offset) in enumerate(zip(one.rows.tolist(), one.at.tolist(), strict=True)):
                 row, thread = (int(each[one.issuer[k]]) for each in (issuers.rows, issuers.threads))
-                home, offset = int(one.rows[k]), int(one.at[k])
                 made = self.made.get((home, offset))
-                if made is None or not (made.shown or self._knows(row, thread, home, made)):
-                    raise SimulationError(
-                        f"{operation.name} tells {self._name(offset)} of another CTA, which may not have made it",
-                        given=f"{self._who(row, thread)}, that of CTA {self.wave.cta_name(home)}",
-                        allowed="an operation after the CTAs have met behind mbarrier.init",
-                        hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init",
-                        at=operation.instruction.at,
-                    )
+                if (made is None and home == row) or (made is not None and self._knows(row, thread, home, made)):
+                    continue
+                raise self._untold(operation.name, row, thread, home, offset, operation.instruction.at)
+
+    def _untold(self, name: str, row: int, thread: int, home: int, offset: int, at: Span | None) -> SimulationError:
+        if row == home:
+            return SimulationError(
+                f"{name} tells {self._name(offset)}, which may not have been initialised",
+                given=self._who(row, thread),
+                allowed="an operation after a meeting with the thread of mbarrier.init",
+                hint="T.cuda.cta_sync() by all warps between mbarrier.init and the operation",
+                at=at,
+            )
+        return SimulationError(
+            f"{name} tells {self._name(offset)} of another CTA, which may not have made it",
+            given=f"{self._who(row, thread)}, that of CTA {self.wave.cta_name(home)}",
+            allowed="an operation after the CTAs have met behind mbarrier.init",
+            hint=f"{fence_name(INIT)}() and T.cuda.cluster_sync() after mbarrier.init",
+            at=at,
+        )
 
     def _knows(self, row: int, thread: int, home: int, made: Made) -> bool:
         """Does a thread come after mbarrier.init in the CTA ``home``?"""

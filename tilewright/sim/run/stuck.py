@@ -32,7 +32,8 @@ def stuck(run: Execution, what: str, batches: list[Batch], others: list[Batch]) 
     ordered = [first, *batches]
     missing, hint = next(filter(None, map(_tmem, ordered)), (_missing(ordered), None))
     if hint is None:
-        ideas = (check.stuck(batch.wave) for batch in batches for check in run.checks)
+        waited = _awaited(ordered + others)  # checks of order know more than what an m-barrier was told
+        ideas = (check.stuck(batch.wave, waited) for batch in batches for check in reversed(run.checks))
         hint = next(filter(None, ideas), None)
     return SimulationError(what, given="\n".join(lines[:MOST_LINES]), allowed=missing, hint=hint, at=_at(run, first))
 
@@ -83,6 +84,14 @@ def _tmem(batch: Batch) -> tuple[str, str] | None:
     if not isinstance(batch.meeting, Polling) or batch.meeting.mbarrier is not None:
         return None
     return batch.wave.columns.waited_for()
+
+
+def _awaited(batches: list[Batch]) -> list[tuple[int, int]]:
+    """Rows and addresses of the m-barriers that somebody of the first one's wave waits for."""
+    found = [_asked(batch, batch.meeting.passed, batch.meeting.mbarrier) for batch in batches
+             if batch.wave is batches[0].wave and isinstance(batch.meeting, Polling)
+             and batch.meeting.mbarrier is not None]  # fmt: skip
+    return list(dict.fromkeys([*found, *batches[0].wave.unmet]))
 
 
 def _asked(batch: Batch, passed: Bools, mbarrier: Address) -> tuple[int, int]:

@@ -1,0 +1,128 @@
+"""Early ``return``: nothing of run time jumps, so that what follows is put where only those come who have not returned.
+
+Where one arm of an ``if`` always returns, the rest goes into the other arm. Where it is not so simple, in loops above
+all, a scalar of the thread says whether it has returned, and loops end.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TypeVar
+
+from tilewright.dtypes import BOOL
+from tilewright.ir import Bind, Break, Var, as_expr
+from tilewright.lang.assignments import assigned
+from tilewright.lang.parser import Parser, statement
+
+__all__ = ["without_early_returns"]
+
+Placed = TypeVar("Placed", bound=ast.AST)
+FLAG = "return"  # as a name of the kernel: no name of Python's
+
+
+class _Returned(ast.stmt):
+    """The thread has returned."""
+
+
+class _Unless(ast.stmt):
+    """``body`` for the threads that have not returned. is_head: it is all of a loop's body."""
+
+    def __init__(self, body: Sequence[ast.stmt], *, is_head: bool = False) -> None:
+        super().__init__()
+        self.body, self.is_head = list(body), is_head
+
+
+def without_early_returns(parser: Parser, body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+    """The statements of a function without ``return`` in front of others. One with a value stays where it is."""
+    found = [part for stmt in body for part in ast.walk(stmt) if isinstance(part, ast.Return)]
+    if not found or any(part.value is not None for part in found) or found == [body[-1]]:
+        return body
+    made = _sequence(body, marked=False)
+    if any(isinstance(part, _Returned) for stmt in made for part in _walk(stmt)):
+        builder = parser.builder
+        flag = Var(builder.unique("returned"), BOOL)
+        builder.first[flag.name] = as_expr(False)
+        builder.emit(Bind(flag, as_expr(False), mutable=True, at=builder.at))
+        parser.env.define(FLAG, flag, "scalar")
+    return made
+
+
+def _walk(stmt: ast.AST) -> list[ast.AST]:
+    inner = [*ast.iter_child_nodes(stmt), *(stmt.body if isinstance(stmt, _Unless) else ())]
+    return [stmt, *(part for child in inner for part in _walk(child))]
+
+
+def _sequence(body: Sequence[ast.stmt], *, marked: bool) -> list[ast.stmt]:
+    """Statements of which each is for those who have not returned before. marked: must the flag tell of a return?"""
+    for number, stmt in enumerate(body):
+        if isinstance(stmt, ast.Return):
+            return [*body[:number], *([ast.copy_location(_Returned(), stmt)] if marked else ())]
+        if _returns(stmt):
+            return [*body[:number], *_statement(stmt, body[number + 1 :], marked=marked)]
+    return list(body)
+
+
+def _statement(stmt: ast.stmt, rest: Sequence[ast.stmt], *, marked: bool) -> list[ast.stmt]:
+    """A statement that may return, and then what follows it."""
+    if isinstance(stmt, ast.If) and (_always(stmt.body) or _always(stmt.orelse)):
+        return [_parted(stmt, *(_sequence([*arm, *rest], marked=marked) for arm in (stmt.body, stmt.orelse)))]
+    if isinstance(stmt, ast.If):
+        made: ast.stmt = _parted(stmt, *(_sequence(arm, marked=True) for arm in (stmt.body, stmt.orelse)))
+    elif isinstance(stmt, ast.While):
+        test = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), ast.Name(FLAG, ast.Load())), stmt.test])
+        made = ast.While(_placed(test, stmt.test), _sequence(stmt.body, marked=True), stmt.orelse)
+    elif isinstance(stmt, ast.For):
+        head = ast.copy_location(_Unless(_sequence(stmt.body, marked=True), is_head=True), stmt.body[0])
+        made = ast.For(stmt.target, stmt.iter, [head], stmt.orelse)
+    else:
+        assert isinstance(stmt, ast.With), "these have statements"
+        made = ast.With(stmt.items, _sequence(stmt.body, marked=True))
+    tail = _Unless(_sequence(rest, marked=marked))
+    return [ast.copy_location(made, stmt), ast.copy_location(tail, rest[0] if rest else stmt)]
+
+
+def _parted(stmt: ast.If, body: list[ast.stmt], orelse: list[ast.stmt]) -> ast.If:
+    return ast.copy_location(ast.If(stmt.test, body or [ast.copy_location(ast.Pass(), stmt)], orelse), stmt)
+
+
+def _placed(made: Placed, old: ast.AST) -> Placed:
+    for part in ast.walk(made):
+        if not hasattr(part, "lineno"):
+            ast.copy_location(part, old)
+    return made
+
+
+def _returns(stmt: ast.stmt) -> bool:
+    inside = (ast.If, ast.For, ast.While, ast.With)
+    return isinstance(stmt, inside) and any(isinstance(part, ast.Return) for part in ast.walk(stmt))
+
+
+def _always(body: Sequence[ast.stmt]) -> bool:
+    """Does every way through it return?"""
+    return any(
+        isinstance(stmt, ast.Return) or (isinstance(stmt, ast.If) and _always(stmt.body) and _always(stmt.orelse))
+        for stmt in body
+    )
+
+
+@statement(_Returned)
+def returned(parser: Parser, node: _Returned) -> None:
+    """The flag is set; a loop of run time ends here."""
+    assigned(parser, ast.copy_location(ast.Name(FLAG, ast.Store()), node), True)
+    if parser.loops and parser.loops[-1][0] == "run":
+        parser.builder.emit(Break(at=parser.builder.at))
+
+
+@statement(_Unless)
+def unless(parser: Parser, node: _Unless) -> None:
+    """A branch on the flag; a loop of run time, which a return ends, is left instead."""
+    in_loop = bool(parser.loops) and parser.loops[-1][0] == "run"
+    if not (in_loop and node.is_head):
+        has_returned = ast.Name(FLAG, ast.Load())
+        if in_loop:
+            parser.run([_placed(ast.If(has_returned, [ast.Break()], []), node)])
+        elif node.body:
+            parser.run([_placed(ast.If(ast.UnaryOp(ast.Not(), has_returned), node.body, []), node)])
+            return
+    parser.run(node.body)

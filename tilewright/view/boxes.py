@@ -1,0 +1,100 @@
+"""How the copy engine moves a tile: its tensor map, its boxes, and where in shared memory each 16 bytes land."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright import compiler, isa
+from tilewright.ir import AddressOf, Call, const_value, expressions, statements
+from tilewright.ir.tensor_map import ELEMENTS
+from tilewright.layout import ComposeLayout, Layout
+from tilewright.view.box_kernel import loading
+from tilewright.view.grid import Cell, Grid, picture_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tilewright.dtypes import DType
+    from tilewright.ir import Kernel
+    from tilewright.ir.tensor_map import MapOf
+
+__all__ = ["Boxes", "boxes_of", "tma_grid"]
+
+UNIT = 16  # bytes: no swizzle takes them apart
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """plan: in a few words. tensor_map: of an array as large as the tile. boxes: coordinates, the innermost first, and
+    the first element in shared memory, of each.
+    """
+
+    plan: str
+    tensor_map: MapOf
+    boxes: tuple[tuple[tuple[int, ...], int], ...]
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The plan, the map, and each box, in words."""
+        of, kind = self.tensor_map, ELEMENTS[self.tensor_map.dtype].nbytes
+        nbytes = prod(of.box) * kind
+        strides = f"; {_listed(of.strides)} bytes apart" if of.strides else ""
+        return {
+            "plan": self.plan,
+            "map": f"{_listed(of.dims)} elements, innermost first{strides}; box {_listed(of.box)}",
+        } | {
+            f"box {k}": f"at ({_listed(at)}), to bytes {start * kind} to {start * kind + nbytes - 1}"
+            for k, (at, start) in enumerate(self.boxes)
+        }
+
+
+def _listed(values: Sequence[object]) -> str:
+    return ", ".join(map(str, values))
+
+
+def boxes_of(layout: Layout, shape: Sequence[int], kind: DType) -> Boxes:
+    """The boxes of a tile of an array. Raises DispatchError, with what would do, for one that no boxes make."""
+    made = compiler.compile(loading(layout, tuple(shape), str(kind)), target="sm_90a")
+    (tensor_map,) = made.lowered.maps
+    return Boxes(made.report.entries[0].plan, tensor_map, tuple(_issued(made.lowered)))
+
+
+def _issued(kernel: Kernel) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Coordinates and first element of each box that is loaded."""
+    for stmt in statements(kernel.body):
+        for node in expressions(stmt):
+            bound = isa.bind(node) if isinstance(node, Call) else None
+            if bound is not None and bound.form.issue is not None:
+                (dst,) = bound.operands["dst"]
+                assert isinstance(dst, AddressOf)
+                coords = tuple(int(const_value(coord) or 0) for coord in bound.operands["coords"])
+                yield coords, int(const_value(dst.indices[0]) or 0)
+
+
+def tma_grid(layout: Layout, shape: Sequence[int], kind: DType, boxes: Boxes) -> Grid:
+    """A cell for each 16 bytes of a row where they lie side by side, else for each element: the 16 bytes of shared
+    memory where they land, coloured by box.
+    """
+    extents = (1, *shape) if len(shape) == 1 else tuple(shape)
+    final = picture_table(layout, extents)["m"][..., 0].reshape(-1, extents[-1])
+    tile = layout.tile if isinstance(layout, ComposeLayout) else layout
+    linear = picture_table(tile, extents)["m"][..., 0].reshape(-1, extents[-1])
+    unit = max(1, 8 * UNIT // kind.bits)
+    steps = final[:, : extents[-1] // unit * unit].reshape(len(final), -1, unit)
+    side_by_side = extents[-1] % unit == 0 and bool((steps - steps[..., :1] == np.arange(unit)).all())
+    every = unit if side_by_side else 1
+    starts = np.array([start for _, start in boxes.boxes])
+    order = np.argsort(starts)
+    which = order[np.searchsorted(starts[order], linear, "right") - 1][:, ::every]
+    units = (final * kind.bits // 8 // UNIT)[:, ::every]
+    rows = tuple(
+        tuple(Cell(str(u), int(k)) for u, k in zip(us, ks, strict=True)) for us, ks in zip(units, which, strict=True)
+    )
+    columns = tuple(str(k) if every == 1 else f"{k}..{k + every - 1}" for k in range(0, extents[-1], every))
+    names = tuple(",".join(map(str, index)) for index in np.ndindex(*extents[:-1]))
+    title = f"{layout}: the {UNIT} bytes of shared memory where each of the tile's lies"
+    return Grid(title, rows, columns, names, key_name="box")
