@@ -43,7 +43,7 @@ def access_text(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[str,
     width = width_of(expr.dtype)
     with inside(e, expr, mask, op, width, write=write):
         place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
-        aligned = place is not None and not _is_odd_view(e, expr.buffer)
+        aligned = place not in (None, e.places.arena) and not _is_odd_view(e, expr.buffer)
         site = Site(e.at, op, place, width, write, aligned=aligned, shifts=True)
         return e.site(site), address_text(e, terms)
 
@@ -115,7 +115,7 @@ def _storage(
     if isinstance(buffer.data, AddressOf):
         return _storage(e, buffer.data.buffer, buffer.data.indices, mask, terms, nibbles=nibbles)
     _linear(e, buffer.data, mask, terms, scale)
-    return None
+    return e.places.arena if buffer.is_shared and buffer.data.dtype.bits == 32 else None
 
 
 def _offset(e: Emitter, index: Expr, kind: DType, mask: str, terms: Terms, *, nibbles: bool) -> None:

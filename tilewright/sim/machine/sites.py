@@ -217,16 +217,20 @@ class Site:
             look, harmless(at, lanes) if lanes.array is not None else at, self.width
         )
 
-    def store_flags(self, batch: Batch, mask: Mask, at: Address, flags: Bits, origin: Origin = (None, None)) -> None:
-        """The flags of what `store` just wrote. An argument takes initialised values only."""
+    def store_flags(
+        self, batch: Batch, mask: Mask, at: Address, flags: Bits | None, origin: Origin = (None, None)
+    ) -> None:
+        """The flags of what `store` just wrote, None of what is initialised. An argument takes nothing else."""
         for site, lanes, there in self._everywhere(batch, mask, at):
             assert site.place is not None
-            if site.place.space == "global":
-                use = f"a store to {site.place.name}"
-                batch.wave.shadows.require(batch, lanes, flags, use, self.at, "a value", *origin)
-                continue
             shadows = batch.wave.shadows
-            look, active, own = shadows.view_to_store(batch, lanes, np.atleast_3d(flags), there)
+            if site.place.space == "global":
+                if flags is not None:
+                    use = f"a store to {site.place.name}"
+                    shadows.require(batch, lanes, flags, use, self.at, "a value", *origin)
+                continue
+            own = shadows.valid(self.width) if flags is None else np.atleast_3d(flags)
+            look, active, own = shadows.view_to_store(batch, lanes, own, there)
             there = harmless(there, active) if active.array is not None else there
             shadows.storage(site.place).store(look, there, self.width, own, active)
 
