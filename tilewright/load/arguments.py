@@ -14,7 +14,7 @@ from tilewright.dtypes import HANDLE, DType, dtype
 from tilewright.errors import ArgumentError, TilewrightError, described
 from tilewright.ir import Buffer, Var
 from tilewright.ptx.bits import number_dtype
-from tilewright.ptx.names import nbytes
+from tilewright.ptx.names import identifier, nbytes
 from tilewright.ptx.tree import Function, Variable
 
 __all__ = ["Given", "given"]
@@ -36,7 +36,7 @@ class Given:
         """The buffers that parameters point to."""
         return {
             param: Buffer(self.names[param], kind, (_elements(self.arrays[param]),), "global", None,
-                          data=Var(f"{self.names[param]}.ptr", HANDLE), align=_alignment(self.arrays[param]))
+                          data=Var(identifier(self.names[param], "_ptr"), HANDLE), align=_alignment(self.arrays[param]))
             for param, kind in self.kinds.items()
         }  # fmt: skip
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from tilewright import host
 from tilewright.errors import ArgumentError, choices
-from tilewright.ir import Kernel, Launch
+from tilewright.ir import Kernel, Launch, Var
 from tilewright.load.arguments import Given, given
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
@@ -52,13 +52,18 @@ def load_ptx(text: str | Path) -> LoadedModule:
 class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
-    parameters: the names of a kernel's parameters as its author wrote them, by the kernel's plain name.
+    parameters: the names of a kernel's parameters as its author wrote them, by the kernel's plain name. types: the dtypes
+    of variables that the text has as bytes, by their plain names.
     """
 
     def __init__(
-        self, module: Module, names: Mapping[str, str] = {}, parameters: Mapping[str, Sequence[str]] = {}
+        self,
+        module: Module,
+        names: Mapping[str, str] = {},
+        parameters: Mapping[str, Sequence[str]] = {},
+        types: Mapping[str, str] = {},
     ) -> None:
-        self.module = module
+        self.module, self.types = module, types
         self.names = dict(names)
         self.parameters = dict(parameters)
 
@@ -71,7 +76,7 @@ class LoadedModule:
     @cached_property
     def globals(self) -> Mapping[str, NDArray[Any]]:
         """The module's variables in global and constant memory, as arrays: what a kernel leaves, the next finds."""
-        return _Globals(self.module)
+        return _Globals(self.module, self.types)
 
     def __getitem__(self, name: str) -> LoadedKernel:
         """A kernel by its symbol, by the name in its source, or by what its author launches: ``k<128>``."""
@@ -118,7 +123,8 @@ def plain_name(symbol: str) -> str:
 class _Globals(Mapping[str, "NDArray[Any]"]):
     """Arrays of a module's variables, made when they are first asked for; C++'s are found by their plain names."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, types: Mapping[str, str]) -> None:
+        self.types = types
         self.variables = {name: each for name, each in module.variable_of.items() if each.space in ("global", "const")}
         self._made: dict[str, NDArray[Any]] = {}
 
@@ -136,6 +142,8 @@ class _Globals(Mapping[str, "NDArray[Any]"]):
         if symbol not in self._made:
             self._made[symbol] = np.frombuffer(initial_bytes(declared)[0], np.uint8)
         kind = number_dtype(declared.type).numpy
+        if kind.itemsize == 1:
+            kind = np.dtype(self.types.get(plain_name(symbol), kind))
         whole = self._made[symbol]
         return whole if whole.size % kind.itemsize else whole.view(kind)
 
@@ -184,9 +192,10 @@ class LoadedKernel:
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
         kinds = {bound.names[param]: kind for param, kind in bound.kinds.items()}
         with host.lent({bound.names[param]: array for param, array in bound.arrays.items()}, kinds) as lent:
-            arrays = {f"{name}.ptr": array for name, array in lent.items()}
-            arrays |= self._memory(lowered, program, bound)
-            return program.run(arrays, bound.numbers, progress=progress, limits=limits)
+            arrays = lent | self._memory(lowered, program, bound)
+            handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
+                       if isinstance(buffer.data, Var)}  # fmt: skip
+            return program.run(handles, bound.numbers, progress=progress, limits=limits)
 
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip
@@ -212,7 +221,7 @@ class LoadedKernel:
         raw = self.module.globals.raw  # type: ignore[attr-defined]  # a _Globals
         for name, declared in lowered.globals.items():
             own = name in self.module.module.variable_of  # else what the driver provides, anew for each launch
-            found[f"{name}.ptr"] = array = raw(name) if own else np.zeros(nbytes(declared), np.uint8)
+            found[name] = array = raw(name) if own else np.zeros(nbytes(declared), np.uint8)
             for pointer in initial_bytes(declared)[1]:
                 number = lowered.functions.get(pointer.of)
                 address = base(pointer.of) + pointer.offset if number is None else number
@@ -224,7 +233,7 @@ class LoadedKernel:
             elif data is None:
                 kind = number_dtype(lowered.in_bytes[name].type)
                 data = np.array(bound.numbers[name], kind.numpy).tobytes()
-            found[f"{where}.ptr"] = np.frombuffer(bytearray(data), np.uint8)
+            found[where] = np.frombuffer(bytearray(data), np.uint8)
         return found
 
     # The launch

@@ -54,7 +54,7 @@ def _plain(step: Step) -> tuple[str, DType, int] | None:
     space, lanes = "", 1
     *words, kind = step.ins.modifiers
     for word in words:
-        if word in ("volatile", "relaxed", "acquire", "release", "mmio", "nc"):
+        if word in ("volatile", "relaxed", "acquire", "release", "mmio"):
             return None
         if word in ("v2", "v4", "v8"):
             lanes = int(word[1:])

@@ -22,7 +22,7 @@ from tilewright.ir import (
     cast,
 )
 from tilewright.ptx.lines import Lines
-from tilewright.ptx.names import Scope, nbytes
+from tilewright.ptx.names import Scope, identifier, nbytes
 from tilewright.ptx.special import Machine
 from tilewright.ptx.tree import Function, Instruction, Module, Variable
 
@@ -88,7 +88,7 @@ class Lowering:
     def global_bytes(self, name: str, size: int, align: int) -> Buffer:
         """A buffer of bytes in global memory, which the caller of the kernel fills."""
         return self.add_buffer(
-            Buffer(name, UINT8, (size,), "global", None, data=Var(f"{name}.ptr", HANDLE), align=align)
+            Buffer(name, UINT8, (size,), "global", None, data=Var(identifier(name, "_ptr"), HANDLE), align=align)
         )
 
     def add_buffer(self, buffer: Buffer) -> Buffer:
