@@ -52,8 +52,8 @@ def load_ptx(text: str | Path) -> LoadedModule:
 class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
-    parameters: the names of a kernel's parameters as its author wrote them, by the kernel's plain name. types: the dtypes
-    of variables that the text has as bytes, by their plain names.
+    parameters: the names of a kernel's parameters as its author wrote them, by the kernel's plain name. types: the
+    dtypes of variables that the text has as bytes, by their plain names.
     """
 
     def __init__(

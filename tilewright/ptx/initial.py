@@ -94,7 +94,7 @@ def _value(text: str, place: int, declared: Variable) -> Immediate | Pointer:
     try:
         (operand,) = operands(text)
     except (Unreadable, ValueError):
-        operand = None  # type: ignore[assignment]  # refused below
+        operand = None  # refused below
     if isinstance(operand, Immediate):
         return operand
     if isinstance(operand, Name):

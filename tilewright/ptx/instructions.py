@@ -12,6 +12,7 @@ from tilewright.dtypes import BOOL, VOID, DType, dtype
 from tilewright.errors import InstructionError
 from tilewright.ir import (
     AllocBuffer,
+    Assign,
     Bind,
     Buffer,
     Component,
@@ -37,6 +38,9 @@ from tilewright.ptx.tree import Address, Immediate, Name, Operand, Pair, Vector
 from tilewright.ptx.values import WINDOW_BITS, assigned, element, lookup, pointer, read, register, stored, window
 
 __all__ = ["instruction"]
+
+CLOCKS = ("%clock", "%globaltimer")
+CYCLES = 16  # between two looks at a clock
 
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
@@ -114,12 +118,15 @@ def _move(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     kind = BOOL if step.ins.modifiers[-1] == "pred" else unsigned(number_dtype(step.ins.modifiers[-1]).bits)
     if isinstance(source, Vector):
         width = kind.bits // len(source.parts)
-        parts = [cast(read(low, part, step, unsigned(width)), kind) for part in source.parts]
-        whole = parts[0]
-        for index, part in enumerate(parts[1:], 1):
-            whole = binary("|", whole, binary("<<", part, const(width * index, kind)))
+        values = [cast(read(low, part, step, unsigned(width)), kind) for part in source.parts]
+        whole = values[0]
+        for index, more in enumerate(values[1:], 1):
+            whole = binary("|", whole, binary("<<", more, const(width * index, kind)))
         return assigned(low, target, whole, step)
     value = read(low, source, step, kind)
+    if isinstance(source, Name) and source.text.startswith(CLOCKS):  # which goes on with each look
+        now = low.now()
+        return [Assign(now, now + const(CYCLES, UINT64), at=step.at), *assigned(low, target, value, step)]
     if not isinstance(target, Vector):
         return assigned(low, target, value, step)
     width = kind.bits // len(target.parts)

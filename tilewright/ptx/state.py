@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import Span
@@ -22,7 +23,7 @@ from tilewright.ir import (
     cast,
 )
 from tilewright.ptx.lines import Lines
-from tilewright.ptx.names import Scope, identifier, nbytes
+from tilewright.ptx.names import Scope, all_statements, identifier, nbytes
 from tilewright.ptx.special import Machine
 from tilewright.ptx.tree import Function, Instruction, Module, Variable
 
@@ -66,6 +67,14 @@ class Lowering:
         self.scopes = self.calls = self.labels = 0
         self.clock: Var | None = None
         self.carry: dict[str, Var] = {}  # the carry flag of each function's instance
+
+    @cached_property
+    def has_local(self) -> bool:
+        """Does any function of the module have variables in local memory?"""
+        bodies = (each.body or () for each in self.module.functions)
+        return any(
+            isinstance(each, Variable) and each.space == "local" for body in bodies for each in all_statements(body)
+        )
 
     # Blocks
 

@@ -148,8 +148,18 @@ def element(low: Lowering, at: Expr, kind: DType, space: str = "") -> Load:
     if isinstance(at, AddressOf):
         name, space = f"{at.buffer.name}.{kind}", at.buffer.space
     else:
-        name, space = f"*{kind}", "shared" if space.startswith("shared") else "global"
+        name, space = f"*{kind}", _reached(low, space)
     return Load(Buffer(name, kind, (1,), space, None, data=at), (as_expr(0),))
+
+
+def _reached(low: Lowering, space: str) -> str:
+    """The memory of which a pointer may lead to any; one that says nothing may lead to what differs most by thread."""
+    named = space.partition("::")[0]
+    if named in ("shared", "local"):
+        return named
+    if named in ("global", "const") or not (low.has_local or named == "param" or low.shared_end or low.dynamic):
+        return "global"
+    return "local" if low.has_local or named == "param" else "shared"
 
 
 # Registers

@@ -8,7 +8,7 @@ __global__ void divergent(const float* in, float* out, int n) {
     }
 #else
     if (t < n) s[t] = in[t];
-    __syncthreads();
 #endif
+    __syncthreads();
     if (t < n) out[t] = s[n - 1 - t];
 }
