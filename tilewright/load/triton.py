@@ -39,8 +39,8 @@ def check_triton(
     """Compile a ``@triton.jit`` kernel with Triton, and run its PTX on the simulator with every check.
 
     grid: programs along x, y, z, or a function of the constants, as for Triton. args, named: what the kernel is
-    launched with; arrays are changed in place; ``num_warps`` and other options of Triton are options here. `Any`: they are
-    Triton's own.
+    launched with; arrays are changed in place; ``num_warps`` and other options of Triton are options here. `Any`: those
+    are Triton's.
     Raises SimulationError, at the kernel's line, where a check finds something; ToolError where Triton refuses it.
     """
     options = {name: named.pop(name) for name in OPTIONS if name in named}
