@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.isa import tma_oracles
+from tests.isa import scalar_oracles, tma_oracles
 from tests.isa.assembling import every_form, result_dtype
 from tests.isa.inputs import WARPS, active_lanes, operand
 from tests.isa.machines import BYTES
@@ -49,6 +49,7 @@ IN_PROGRAMS = {
     *("ptx.cp_async.bulk.commit_group", "ptx.cp_async.bulk.wait_group"),
     *(f"ptx.wgmma.{name}" for name in ("mma_async.ss", "mma_async.rs", "fence", "commit_group", "wait_group")),
     "ptx.wgmma.noop_barrier",
+    *scalar_oracles.COVERED,  # test_scalar_rows
     "ptx.fence.proxy_tensormap.acquire",  # of 128 bytes in global memory
 }
 ME = cta * 32 + lane

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import combinations as pairwise
 
+from tests.isa.scalar_inputs import covering, is_scalar
 from tilewright import isa
 from tilewright.dtypes import DType, dtype
 from tilewright.isa.table import CONSTRAINTS, Bound, Form, Instruction, Mods, register_kind
@@ -23,11 +24,15 @@ INPUTS = {"r": "word", "h": "(unsigned short)word", "l": "address", "f": "(float
 
 
 TOGETHER = 16  # statements of one kernel
+UNREACHED = ("const", "param", "local")  # memories that no operand of inline assembly leads to
 MOST = 100  # combinations of a row's modifiers that are gone through one by one
 
 
 def combinations(row: Instruction) -> Iterator[tuple[Form, Mods]]:
     """All forms of a row with all combinations of their modifiers; of a row with very many, every pair of values."""
+    if is_scalar(row):
+        yield from ((form, mods) for form in row.forms for mods in covering(form) if mods.get("space") not in UNREACHED)
+        return
     every = [(form, mods) for form in row.forms for mods in form.all_mods()]
     if len(every) <= MOST:
         yield from every
@@ -76,6 +81,8 @@ def statement(bound: Bound) -> str:
 
 
 def result_dtype(bound: Bound) -> DType:
+    if callable(bound.form.result):
+        return bound.result
     result = str(bound.form.result)
     named = "dtype" if bound.instruction.operand(result) else result
     return dtype(str(bound.mods.get(named, named)))
@@ -87,8 +94,10 @@ def _assembly(bound: Bound) -> str:
     inputs: list[str] = []
     names: dict[str, str | list[str]] = {}
     if (kind := result_dtype(bound)) != "void":
-        outputs.append(OUTPUTS[CONSTRAINTS[register_kind(kind)] if kind != "bool" else "r"])
-        names["result"] = "%0"
+        count = bound.result_registers
+        register = CONSTRAINTS[register_kind(kind.element if count > 1 else kind)] if kind != "bool" else "r"
+        outputs += [OUTPUTS[register]] * count
+        names["result"] = "%0" if count == 1 else [f"%{number}" for number in range(count)]
     for operand in sorted(bound.given, key=lambda operand: not operand.written):
         if operand.kind in LITERALS:
             names[operand.name] = LITERALS[operand.kind]

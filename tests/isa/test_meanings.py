@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.isa import descriptor_oracles, mbarrier_oracles, tma_oracles, tmem_oracles, wgmma_oracles
+from tests.isa import descriptor_oracles, mbarrier_oracles, scalar_oracles, tma_oracles, tmem_oracles, wgmma_oracles
 from tests.isa.assembling import every_form
 from tests.isa.inputs import WARPS, active_lanes, operand
 from tests.isa.machines import BYTES, PlainMachine
@@ -31,6 +31,7 @@ OWN_ORACLES = {
     *descriptor_oracles.COVERED,
     *wgmma_oracles.COVERED,
     *tma_oracles.COVERED,
+    *scalar_oracles.COVERED,
 }
 
 EXECUTED = [

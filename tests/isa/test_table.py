@@ -69,7 +69,9 @@ def test_a_row_without_a_meaning_is_found() -> None:
 def test_a_row_without_an_oracle_is_found() -> None:
     form = Form("neg", isa.since("sm_75"), 'PTX ISA, "neg"', execute=lambda x: -x)
 
-    found = faults(Instruction("ptx.neg", ("x",), (reads("x", "b32"),), (form,), pattern="{x}", doc="Negates."), form)
+    found = faults(
+        Instruction("ptx.made_up", ("x",), (reads("x", "b32"),), (form,), pattern="{x}", doc="Negates."), form
+    )
 
     assert found == ["an oracle"]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type, unsigned_type
 from tilewright.cuda.emit_unit import REGISTER_TYPES, Scope, assembly, function_head
+from tilewright.cuda.emit_vectors import declare_vector
 from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, TargetError
 from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Load, as_expr, const_value
@@ -110,6 +111,8 @@ def _operands(bound: Bound) -> Iterator[tuple[Operand, Expr]]:
 
 def _declared(bound: Bound, scope: Scope) -> str:
     """The function of this instruction, named after all of its mnemonic where the short name is taken."""
+    if bound.result_registers > 1:
+        declare_vector(bound.result, scope.unit)
     words = bound.mnemonic.replace("::", "_").split(".")
     short = [word for word in words if word not in _OMITTED]
     names = ["_".join(short if len(short) > 1 else words), "_".join(words)]
@@ -132,14 +135,14 @@ def _function(name: str, bound: Bound) -> str:
         (outputs if operand.written else inputs).append(f'"{mark}{CONSTRAINTS[_kind(operand, bound)]}"({parameter})')
     result = bound.result
     if result != VOID:
-        outputs.insert(0, f'"={CONSTRAINTS[_result_kind(result)]}"({_RESULT})')
+        outputs = [f'"={CONSTRAINTS[_result_kind(bound)]}"({place})' for place in _result_places(bound)] + outputs
     code = _numbered(bound, registers, result).replace('"', '\\"')
     pure = _is_pure(bound)
     clobbers = [] if pure else ['"memory"']
     keyword = "asm" if pure else "asm volatile"
     statement = assembly(keyword, code, *(", ".join(part) for part in (outputs, inputs, clobbers)))
     params = ", ".join(f"{kind} {parameter}" for kind, parameter, _ in registers)
-    kind, lines = _body(statement, result)
+    kind, lines = _body(statement, bound)
     head = function_head(kind, name, params)
     return "\n".join([f"// {bound.instruction.doc.replace('`', '')}", head, *(f"  {line}" for line in lines), "}"])
 
@@ -184,7 +187,7 @@ def _holds_floats(places: tuple[Expr, ...]) -> bool:
 
 def _numbered(bound: Bound, registers: list[tuple[str, str, Operand]], result: DType) -> str:
     """The assembly with ``%0``, ``%1`` ... in it: outputs are counted first."""
-    first = 0 if result == VOID else 1
+    first = 0 if result == VOID else bound.result_registers
     order = sorted(range(len(registers)), key=lambda i: not registers[i][2].written)
     number = {place: f"%{first + position}" for position, place in enumerate(order)}
     holes: dict[str, list[str]] = {operand.name: [] for operand in bound.given if operand.in_register}
@@ -194,18 +197,35 @@ def _numbered(bound: Bound, registers: list[tuple[str, str, Operand]], result: D
     filled: dict[str, str | list[str]] = {name: of if name in many else of[0] for name, of in holes.items()}
     constants = (operand.name for operand in bound.given if operand.kind == "imm")
     filled.update((name, str(const_value(bound.operands[name][0]))) for name in constants)
-    return bound.code({**filled, "result": "%0"} if result != VOID else filled)
+    if first > 1:
+        filled["result"] = [f"%{place}" for place in range(first)]
+    elif first:
+        filled["result"] = "%0"
+    return bound.code(filled)
 
 
-def _result_kind(kind: DType) -> str:
+def _result_kind(bound: Bound) -> str:
+    kind = bound.result.element if bound.result_registers > 1 else bound.result
     return "b32" if kind.kind == "bool" else register_kind(kind)
 
 
-def _body(statement: list[str], result: DType) -> tuple[str, list[str]]:
+def _result_places(bound: Bound) -> list[str]:
+    """Where the value goes: a vector to registers of its own."""
+    count = bound.result_registers
+    return [f"{_RESULT}{place}" for place in range(count)] if count > 1 else [_RESULT]
+
+
+def _body(statement: list[str], bound: Bound) -> tuple[str, list[str]]:
+    result = bound.result
     if result == VOID:
         return "void", statement
     if result.kind == "bool":
         return "bool", [f"unsigned int {_RESULT};", *statement, f"return {_RESULT} != 0;"]
+    places = _result_places(bound)
+    if len(places) > 1:
+        kind = REGISTER_TYPES[register_kind(result.element)]
+        parts = ", ".join(f"({cpp_type(result.element)}){place}" for place in places)
+        return cpp_type(result), [f"{kind} {', '.join(places)};", *statement, f"return {{{{{parts}}}}};"]
     register = cpp_type(result) if result.bits >= 16 else REGISTER_TYPES[register_kind(result)]
     return cpp_type(result), [f"{register} {_RESULT};", *statement, f"return {_RESULT};"]
 

@@ -30,6 +30,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.convert import converted
 from tilewright.isa.refusals import misused, no_form, usage, written
+from tilewright.isa.registers import as_bits, as_register, register_types
 from tilewright.isa.table import CONSTRAINTS, REQUIRED, Bound, Instruction, Operand, lookup
 from tilewright.records import replace
 
@@ -58,9 +59,14 @@ def call(name: str, /, *args: object, **kwargs: object) -> Expr:
         keywords["dtype"] = _pointed(row, positional[0][1], keywords["dtype"])
     given = [*((p.lstrip("*"), v) for p, v in positional), *keywords.items()]
     kind, computed = _typed_dtype(row, given)
+    types = register_types(row, keywords)
     made = Call(
         name,
-        tuple(chain.from_iterable(_arguments(row, param, value, computed) for param, value in positional)),
+        tuple(
+            chain.from_iterable(
+                _arguments(row, param, value, types.get(param.lstrip("*"), computed)) for param, value in positional
+            )
+        ),
         tuple(
             (key, _argument(row, key, value, computed))
             for key, value in keywords.items()
@@ -258,31 +264,13 @@ def _expression(row: Instruction, operand: Operand, value: object, typed: DType 
         raise InstructionError(f"{what} is part of the instruction", given=str(value), allowed="an integer constant")
     if operand.kind == "pred":
         return cast(value, BOOL)  # type: ignore[arg-type]  # cast refuses what is no value
-    if operand.kind == "typed" and typed is not None:
-        return converted(value, typed, what)  # type: ignore[arg-type]  # it refuses what is no value
+    if operand.kind in _TYPED and typed is not None:
+        return _TYPED[operand.kind](value, typed, what)
     made = as_expr(value, _integer_dtype(value))  # type: ignore[arg-type]
-    return _register(what, operand, made)
+    return as_register(what, operand, made)
 
 
-def _register(what: str, operand: Operand, made: Expr) -> Expr:
-    """What a register gets: a float's bits are no number of columns, and no descriptor or state has less than 64."""
-    if operand.kind == "value" and made.dtype.is_float and made.dtype.bits < 32:
-        return cast(made, FLOAT32)  # as C promotes what goes through an ellipsis
-    if operand.counts and not _is_count(made, int(operand.kind[1:])):
-        allowed = f"an integer of {operand.kind[1:]} bits" if const_value(made) is not None else _COUNTS[operand.kind]
-        raise InstructionError(f"{what} is {allowed}", given=f"{made}, {made.dtype}", allowed=allowed)
-    return made
-
-
-_COUNTS = {"b16": "an integer", "b32": "an integer", "b64": "an integer of 64 bits"}
-
-
-def _is_count(made: Expr, bits: int) -> bool:
-    """Is it an integer, and one that ``bits`` hold where it is known? At run time its low bits count."""
-    known = const_value(made)
-    if known is not None:
-        return made.dtype.is_integer and -(1 << bits - 1) <= known < 1 << bits
-    return made.dtype.is_integer and (bits < 64 or made.dtype.bits == 64)
+_TYPED: Mapping[str, Callable[..., Expr]] = {"bits": as_bits, "typed": converted}
 
 
 def _given(value: object) -> Expr:
@@ -387,7 +375,7 @@ def _bound(made: Call) -> Bound:
 def _check_registers(bound: Bound) -> None:
     for operand in bound.instruction.operands:
         places = bound.operands.get(operand.name, ())
-        if operand.many and operand.kind in CONSTRAINTS:
+        if operand.many and (operand.kind in CONSTRAINTS or operand.kind == "bits"):
             count = bound.form.registers_of(operand.name, bound.mods)
             if len(places) != count:
                 raise InstructionError(

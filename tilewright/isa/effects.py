@@ -72,7 +72,8 @@ class Access:
     in each lane, none perhaps. lanes: how many lanes' addresses count, lane 0 first (32: all active). proxy: through
     which the memory is accessed. phase_lanes: lanes served together by shared memory (0: from the width: 32 for 4
     bytes, 16 for 8, 8 for 16). sem: a key of `SEMS`. scope: of a strong access, a key of `SCOPES`. rmw: reads and
-    writes, with nobody in between. element_bytes: of each operation that a vector consists of (0: it is one).
+    writes, with nobody in between. element_bytes: of each operation that a vector consists of (0: it is one). constant:
+    nobody writes what it reads while the kernel runs.
     """
 
     operand: str
@@ -88,6 +89,7 @@ class Access:
     proxy: str = "generic"
     computed: bool = False
     sized: bool = False
+    constant: bool = False
 
     def __post_init__(self) -> None:
         if self.space != GENERIC and self.proxy not in SPACES[self.space].proxies:

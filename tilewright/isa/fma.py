@@ -10,24 +10,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Form, instruction, reads
 
-__all__ = ["fma_double", "fma_narrow", "sum_to_odd"]
+__all__ = ["fma_double", "fma_narrow", "single_to_odd", "sum_to_odd", "two_product", "two_sum"]
 
 SOURCE = 'PTX ISA, "Floating Point Instructions: fma"'
+BRAIN = dtype("bfloat16").numpy
 _SPLIT = 134217729.0  # 2**27 + 1: cuts a float64 into halves of 26 bits
 
 
-def _two_sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+def two_sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
     """The rounded sum, and what the rounding lost (Knuth)."""
     total = a + b
     shadow = total - a
     return total, (a - (total - shadow)) + (b - shadow)
 
 
-def _two_product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+def two_product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
     """The rounded product, and what the rounding lost (Dekker)."""
     high_a, high_b = a * _SPLIT - (a * _SPLIT - a), b * _SPLIT - (b * _SPLIT - b)
     low_a, low_b = a - high_a, b - high_b
@@ -37,23 +39,32 @@ def _two_product(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
 
 def sum_to_odd(a: Lanes, b: Lanes) -> Lanes:
     """a + b in float64; an inexact sum takes the neighbour whose last bit is 1."""
-    total, lost = _two_sum(a, b)
+    total, lost = two_sum(a, b)
     even = (total.view(np.int64) & 1) == 0
     inexact = (lost != 0) & np.isfinite(total) & np.isfinite(lost)
     return np.where(inexact & even, np.nextafter(total, np.where(lost > 0, np.inf, -np.inf)), total)
 
 
+def single_to_odd(wide: Lanes) -> Lanes:
+    """float64 as float32, by which ml_dtypes goes to bfloat16; what is inexact ends in a 1, up or down."""
+    near = wide.astype(np.float32)
+    bits, back = near.view(np.uint32), near.astype(np.float64)
+    truncated = np.where(np.abs(back) > np.abs(wide), bits - np.uint32(1), bits)
+    return np.where((back != wide) & ~np.isnan(wide), truncated | np.uint32(1), bits).view(np.float32)
+
+
 def fma_narrow(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     """Exact for float32, float16 and bfloat16."""
     wide_a, wide_b, wide_c = np.broadcast_arrays(*(value.astype(np.float64) for value in (a, b, c)))
-    return sum_to_odd(wide_a * wide_b, wide_c).astype(a.dtype)
+    wide = sum_to_odd(wide_a * wide_b, wide_c)
+    return (single_to_odd(wide) if a.dtype == BRAIN else wide).astype(a.dtype)
 
 
 def fma_double(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
     """Exact for float64, but where an intermediate value over- or underflows: there two roundings."""
-    high, low = _two_product(a, b)
-    total, lost = _two_sum(c, low)
-    top, rest = _two_sum(high, total)
+    high, low = two_product(a, b)
+    total, lost = two_sum(c, low)
+    top, rest = two_sum(high, total)
     exact = top + sum_to_odd(lost, rest)
     return np.where(np.isfinite(exact), exact, a * b + c)
 

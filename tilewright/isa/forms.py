@@ -69,7 +69,10 @@ class Form:
     ``passes`` as keywords. It returns what it writes: the value of the call where there is a ``result``, else the
     written operands, a tuple where there are several; arrays of 1 instead of 32 are equal in all lanes. Where each lane
     stands for itself (`ANY_LANES`) and ``on`` is "", arrays of any shapes that broadcast will do.
-    result: the dtype of the call's value, or the operand whose dtype it has, or the modifier that names it.
+    result: the dtype of the call's value, or the operand whose dtype it has, or the modifier that names it, or what
+    tells PTX's word for its type from the modifiers.
+    meaning: of a form that only computes, each lane for itself: the function of its operands that these modifiers make
+    of `execute`, for who runs it often.
     effects: what it does besides computing, see `tilewright.isa.effects`.
     moves: copies bits without looking at them, so that uninitialised bits travel along; with a read and a write access
     and no `execute`, the bytes of the first go to the second. Run on memory and registers whose bytes say 1 for valid
@@ -112,7 +115,8 @@ class Form:
     language: str = "ptx"
     helper: str = ""
     pattern: str = ""
-    result: DType | str = VOID
+    result: DType | str | Callable[[Mods], str] = VOID
+    meaning: Callable[[Mods], Callable[..., Lanes]] | None = None
 
     def __post_init__(self) -> None:
         if self.on not in RUNS_ON:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.dtypes import DType
 from tilewright.ir import Argument
+from tilewright.isa.types import TYPES
 
 __all__ = [
     "CONSTRAINTS",
@@ -37,6 +38,7 @@ class Kind:
 _BITS, _FLOAT = "a register; `execute` gets unsigned bits", "a register; `execute` gets floats"
 _GENERIC = "const void*"
 KINDS = {
+    "b8": Kind(_BITS, "h", "unsigned short", 1),
     "b16": Kind(_BITS, "h", "unsigned short", 2),
     "b32": Kind(_BITS, "r", "unsigned int", 4),
     "b64": Kind(_BITS, "l", "unsigned long long", 8),
@@ -49,6 +51,7 @@ KINDS = {
     "place": Kind("an address in the memory that the modifier `space` names, see `SPACE_KINDS`"),
     "pred": Kind("a condition; `execute` gets bools"),
     "typed": Kind("a value; all typed operands of a call are brought to one dtype, which is the modifier `dtype`"),
+    "bits": Kind("a register as wide as its type, see `Operand.of`; `execute` gets unsigned bits"),
     "value": Kind("a value of whatever dtype it has; `execute` gets a tuple of arrays for ``*args``"),
     "text": Kind("a Python string; `execute` gets it as it is"),
     "symbol": Kind("a Python string that stands in C++ as it is: a name, or the text of functions"),
@@ -58,7 +61,11 @@ KINDS = {
 CONSTRAINTS = {name: kind.letter for name, kind in KINDS.items() if kind.letter}
 """The operand kinds that inline assembly gets in registers of their own, and the letter of each."""
 
-SPACE_KINDS: Mapping[Argument, str] = {None: "generic", "global": "global"}
+SPACE_KINDS: Mapping[Argument, str] = {
+    None: "generic",
+    "global": "global",
+    **dict.fromkeys(("local", "const", "param"), "generic"),
+}
 """The kind of a "place" by its modifier ``space``: "shared" for all others."""
 
 
@@ -72,7 +79,8 @@ class Operand:
     """One operand. kind: a key of `KINDS`. many: a vector of `Form.registers`, or any number of kind "value".
 
     read, written: by the instruction; a register may be both. counts: an integer, where a register of kind b16, b32
-    or b64 may hold any bits. optional: left out where it is None or the constant 0, see `LEFT_OUT`.
+    or b64 may hold any bits. optional: left out where it is None or the constant 0, see `LEFT_OUT`. of: of kind "bits",
+    PTX's word for its type, or the modifier that is one, or what tells it from the modifiers.
     """
 
     name: str
@@ -82,6 +90,7 @@ class Operand:
     many: bool = False
     counts: bool = False
     optional: bool = False
+    of: str | Callable[[Mapping[str, Argument]], str] = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -90,7 +99,20 @@ class Operand:
     @property
     def in_register(self) -> bool:
         """Does assembly get it in a register, a value or an address?"""
-        return self.kind in CONSTRAINTS or self.kind in ("pred", "typed")
+        return self.kind in CONSTRAINTS or self.kind in ("pred", "typed", "bits")
+
+    def resolved(self, mods: Mapping[str, Argument]) -> Operand:
+        """With a kind that no longer depends on modifiers: that of its memory, or of its register."""
+        if self.kind == "place":
+            return replace(self, kind=SPACE_KINDS.get(mods["space"], "shared"))
+        if self.kind == "bits":
+            word = self.type_of(mods)
+            return replace(self, kind="pred" if word == "pred" else f"b{TYPES[word].bits}")
+        return self
+
+    def type_of(self, mods: Mapping[str, Argument]) -> str:
+        """PTX's word for the type of an operand of kind "bits"."""
+        return self.of(mods) if callable(self.of) else str(mods.get(self.of, self.of))
 
 
 def reads(name: str, kind: str) -> Operand:

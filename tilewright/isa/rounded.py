@@ -15,7 +15,7 @@ from tilewright.isa.fma import sum_to_odd
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Form, instruction, reads
 
-__all__ = ["OPERATIONS", "rounded"]
+__all__ = ["OPERATIONS", "SINGLE", "rounded"]
 
 SOURCE = 'CUDA Math API, "Single Precision Intrinsics"'
 MODES = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}  # PTX's word, CUDA's
@@ -73,6 +73,25 @@ def _on_singles(compute: Callable[..., Lanes]) -> Callable[..., Lanes]:
     return execute
 
 
+def _root(a: Lanes, rounding: str) -> Lanes:
+    """The square of a root in float64 tells on which side the exact one lies."""
+    near = np.sqrt(a)
+    rest = a.astype(np.float64) - near.astype(np.float64) ** 2  # 48 bits
+    lower = np.where(rest < 0, np.nextafter(near, np.float32(0)), near)
+    upper = np.where(rest > 0, np.nextafter(near, np.float32(np.inf)), near)
+    chosen = {"rn": near, "rz": lower, "rm": lower, "rp": upper}[rounding]
+    return np.where((a > 0) & np.isfinite(a), chosen, near)
+
+
+SINGLE: dict[str, Callable[..., Lanes]] = {
+    **{name: _on_singles(compute) for name, (_, compute) in OPERATIONS.items()},
+    "div": _quotient,
+    "rcp": lambda a, rounding: _quotient(np.ones_like(a), a, rounding),
+    "sqrt": _root,
+}
+"""Operations of float32 by their names, each with a rounding."""
+
+
 def _row(name: str, params: tuple[str, ...], stem: str, execute: Callable[..., Lanes], doc: str) -> None:
     instruction(
         f"rounded_{name}",
@@ -101,5 +120,5 @@ for _name, _params, _doc in (
     ("mul", ("a", "b"), "The product"),
     ("fma", ("a", "b", "c"), "The value of a * b + c"),
 ):
-    _row(_name, _params, "__fmaf" if _name == "fma" else f"__f{_name}", _on_singles(OPERATIONS[_name][1]), _doc)
+    _row(_name, _params, "__fmaf" if _name == "fma" else f"__f{_name}", SINGLE[_name], _doc)
 _row("div", ("a", "b"), "__fdiv", _quotient, "The quotient")

@@ -1,27 +1,41 @@
-"""From a PTX mnemonic back to its row: the modifiers in any order that assemblers take."""
+"""From a PTX mnemonic back to its row: the modifiers in any order that assemblers take.
+
+The words of a mnemonic are matched with the holes of a form's text. Order means something among types
+(``.f32.e4m3.e5m2.f32``: D, A, B, C) and majornesses; other modifiers are a set.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
+from string import Formatter
 
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import Argument
-from tilewright.isa.table import INSTRUCTIONS, Form, Instruction, Mods, public
+from tilewright.isa.table import INSTRUCTIONS, Form, Instruction, Mods, Spellings, public
 
-__all__ = ["mnemonics", "spelled"]
+__all__ = ["Opcode", "mnemonics", "opcode", "spelled"]
 
-# Order means something among types (`.f32.e4m3.e5m2.f32`: D, A, B, C) and majornesses; other modifiers are a set.
-_ORDERED = re.compile(r"(b|s|u|f|bf|tf|e|ue)\d\w*|row|col")
+_ORDERED = re.compile(r"(b|s|u|f|bf|tf|e|ue)\d\w*|row|col|pred")
 
-Spelling = tuple[str, tuple[str, ...], tuple[str, ...]]
+Words = tuple[str, ...]
 
 
-def _spelling(mnemonic: str) -> Spelling:
-    opcode, *words = mnemonic.split(".")
-    ordered = tuple(word for word in words if _ORDERED.fullmatch(word))
-    return opcode, tuple(sorted(word for word in words if word not in ordered)), ordered
+@dataclass(frozen=True)
+class Opcode:
+    """What a written opcode means: a row, its form and modifiers.
+
+    outs: where it may have several results, the values of the modifier ``out``, in the order in which they are written.
+    hints: words that mean nothing to what is computed, and so are in no row.
+    """
+
+    row: Instruction
+    form: Form
+    mods: Mapping[str, Argument]
+    outs: tuple[str, ...] = ()
+    hints: Words = field(default=())
 
 
 def mnemonics() -> Iterator[tuple[str, Instruction, Form, Mods]]:
@@ -34,9 +48,108 @@ def mnemonics() -> Iterator[tuple[str, Instruction, Form, Mods]]:
 
 
 @cache
-def _by_spelling() -> dict[Spelling, tuple[Instruction, Form, Mods]]:
-    rows = sorted(mnemonics(), key=lambda found: found[1].name.startswith("ptx."))  # these last: they win
-    return {_spelling(name): (row, form, mods) for name, row, form, mods in rows}
+def _by_opcode() -> dict[str, list[tuple[Instruction, int]]]:
+    """The PTX forms by the first word of their text; those as compilers write them, then those of ``T.ptx``, win."""
+    found: dict[str, list[tuple[Instruction, int]]] = {}
+    for row in sorted(INSTRUCTIONS.values(), key=_rank):
+        for number, form in enumerate(row.forms):
+            if form.language == "ptx":
+                found.setdefault(re.split(r"[.{]", form.text)[0], []).append((row, number))
+    return found
+
+
+def _rank(row: Instruction) -> tuple[bool, bool]:
+    as_compilers_do = bool(row.hints) or row.forms[0].meaning is not None
+    return not as_compilers_do, not row.name.startswith("ptx.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Hole:
+    """A place in a form's text: the words of each value of its modifier."""
+
+    modifier: str
+    spellings: tuple[tuple[Argument, Words], ...]
+
+
+@cache
+def _template(name: str, number: int) -> tuple[_Hole, ...]:
+    """The text of a form: its fixed words (holes without a modifier) and its modifiers, in order.
+
+    Of an access of memory, an order and a scope that are left out are the row's defaults.
+    """
+    row = INSTRUCTIONS[name]
+    form = row.forms[number]
+    holes = []
+    may_lack = ("sem", "scope") if any(operand.kind == "place" for operand in row.operands) else ()
+    for fixed, modifier, _, _ in Formatter().parse(form.text):
+        holes += [_Hole("", ((None, (word,)),)) for word in fixed.split(".")[1 if fixed[:1] != "." else 0 :] if word]
+        if modifier:
+            table = form.modifiers[modifier]
+            default = row.keywords.get(modifier)
+            silent: Spellings = {default: ""} if modifier in may_lack and default in table else {}
+            spellings = [*table.items(), *silent.items()]
+            holes.append(_Hole(modifier, tuple((value, tuple(text.split(".")[1:])) for value, text in spellings)))
+    return tuple(holes)
+
+
+def _taken(words: Words, rest: Words) -> Words | None:
+    """``rest`` without ``words``; None where it lacks one, or one of order is not the first of those that are left."""
+    left = list(rest)
+    for word in words:
+        if word not in left:
+            return None
+        if _ORDERED.fullmatch(word) and next(one for one in left if _ORDERED.fullmatch(one)) != word:
+            return None
+        left.remove(word)
+    return tuple(left)
+
+
+def _matched(holes: tuple[_Hole, ...], rest: Words) -> dict[str, Argument] | None:
+    """The modifiers that use up all words."""
+    if not holes:
+        return None if rest else {}
+    hole, *others = holes
+    for value, words in hole.spellings:
+        left = _taken(words, rest)
+        found = _matched(tuple(others), left) if left is not None else None
+        if found is not None:
+            return {hole.modifier: value, **found} if hole.modifier else found
+    return None
+
+
+@public
+@cache
+def opcode(mnemonic: str) -> Opcode:
+    """The row that a written opcode means, its modifiers in any order that assemblers take, without what is a hint.
+
+    >>> opcode("add.sat.s32").mods["sat"]
+    True
+
+    Raises InstructionError where no form has this spelling.
+    """
+    name, *written = mnemonic.split(".")
+    for row, number in _by_opcode().get(name, ()):
+        form = row.forms[number]
+        hints = tuple(word for word in written if _is_hint(row, word))
+        words = tuple(word for word in written if word not in hints)
+        free = {key: value for key, table in form.modifiers.items() for value in list(table)[:1]}
+        found = _matched(_template(row.name, number), words)
+        if found is not None:
+            return Opcode(row, form, {**free, **found}, _outs(row, form, {**free, **found}), hints)
+    raise InstructionError(f"no instruction is spelled {mnemonic}", given=mnemonic, allowed=_near(mnemonic))
+
+
+def _is_hint(row: Instruction, word: str) -> bool:
+    return any(re.fullmatch(hint, word) for hint in row.hints)
+
+
+def _outs(row: Instruction, form: Form, mods: Mapping[str, Argument]) -> tuple[str, ...]:
+    """The results of a row that may have several: forms with the same spelling but for ``out``."""
+    if "out" not in form.modifiers:
+        return ()
+    values = dict.fromkeys(str(out) for each in row.forms for out in each.modifiers["out"])
+    alike = (out for out in values if any(each.fits({**mods, "out": out}) for each in row.forms))
+    return tuple(alike)
 
 
 @public
@@ -48,20 +161,28 @@ def spelled(mnemonic: str) -> tuple[Instruction, Form, dict[str, Argument]]:
 
     Raises InstructionError where no form has this spelling.
     """
-    found = _by_spelling().get(_spelling(mnemonic))
-    if found is None:
-        raise InstructionError(f"no instruction is spelled {mnemonic}", given=mnemonic, allowed=_near(mnemonic))
-    row, form, mods = found
-    return row, form, dict(mods)
+    found = opcode(mnemonic)
+    return found.row, found.form, dict(found.mods)
 
 
 def _near(mnemonic: str) -> str:
     """The spellings that begin with the same two words; else the beginnings, or the opcodes."""
-    names = [name.split(".") for name, *_ in mnemonics()]
+    name = mnemonic.split(".")[0]
+    if name not in _by_opcode():
+        return choices(name, _by_opcode())
+    names = [spelling.split(".") for spelling in _spellings(name)]
     for words in (2, 1):
         begin = mnemonic.split(".")[:words]
         same = [name for name in names if name[:words] == begin]
         beginnings = dict.fromkeys(".".join(name[: words + 1]) for name in same)
         if same:
-            return "\n".join(map(".".join, same)) if words == 2 else choices(mnemonic, beginnings)
-    return choices(mnemonic.split(".")[0], dict.fromkeys(name[0] for name in names))
+            return "\n".join(map(".".join, same[:_MOST])) if words == 2 else choices(mnemonic, beginnings)
+    return choices(name, _by_opcode())
+
+
+_MOST = 40  # spellings that an error lists
+
+
+def _spellings(name: str) -> Iterator[str]:
+    for row, number in _by_opcode()[name]:
+        yield from (row.forms[number].mnemonic(mods) for mods in row.forms[number].all_mods())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import InstructionError, TargetError, choices
@@ -43,6 +43,7 @@ from tilewright.isa.operands import (
     updates,
     writes,
 )
+from tilewright.isa.types import value_dtype
 from tilewright.public import Public
 
 __all__ = [
@@ -108,6 +109,7 @@ class Instruction:
     folds: keywords that are added to an operand, so many bits up, when the call is made: ``{"row": ("taddr", 16)}``.
     widens: narrow floats are computed in float32 and rounded once at the end. check: raises InstructionError for what
     modifiers and register counts do not tell. agrees: a modifier that all such rows of a kernel must have in common.
+    hints: patterns of words of PTX that its mnemonic may hold and that mean nothing to what it does.
     """
 
     name: str
@@ -122,6 +124,7 @@ class Instruction:
     folds: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     agrees: str = ""
     doc: str = ""
+    hints: tuple[str, ...] = ()
 
     def operand(self, name: str) -> Operand | None:
         """The operand of that name; None for a modifier."""
@@ -155,9 +158,7 @@ class Bound:
     def given(self) -> tuple[Operand, ...]:
         """The operands that the call has: the row's, less those that were left out, each place of its own kind."""
         return tuple(
-            replace(one, kind=SPACE_KINDS.get(self.mods["space"], "shared")) if one.kind == "place" else one
-            for one in self.instruction.operands
-            if self.mods.get(one.name, one) is not None
+            one.resolved(self.mods) for one in self.instruction.operands if self.mods.get(one.name, one) is not None
         )
 
     @property
@@ -180,9 +181,17 @@ class Bound:
     def result(self) -> DType:
         """The dtype of the call's value, VOID for none."""
         result = self.form.result
+        if callable(result):
+            return value_dtype(result(self.mods))
         if isinstance(result, DType):
             return result
         return self.operands[result][0].dtype if result in self.operands else dtype(str(self.mods[result]))
+
+    @property
+    def result_registers(self) -> int:
+        """How many registers the call's value is in: those of a vector are several."""
+        several = callable(self.form.result) and ":" in self.form.result(self.mods)
+        return self.result.lanes if several else 1
 
     def code(self, operands: Mapping[str, str | Sequence[str]]) -> str:
         """The text with ``operands`` put in: assembly for "ptx" (with ``result`` where there is one), else C++.
@@ -252,12 +261,13 @@ def instruction(
     folds: Mapping[str, tuple[str, int]] | None = None,
     agrees: str = "",
     doc: str = "",
+    hints: tuple[str, ...] = (),
 ) -> Instruction:
     """Register a row; called by the modules of this room as they are imported. See `Instruction`."""
     if name in INSTRUCTIONS:
         raise ValueError(f"two rows for {name}")
     INSTRUCTIONS[name] = made = Instruction(
-        name, params, operands, forms, keywords or {}, pattern, lanes, widens, check, folds or {}, agrees, doc
+        name, params, operands, forms, keywords or {}, pattern, lanes, widens, check, folds or {}, agrees, doc, hints
     )
     return made
 

@@ -1,0 +1,59 @@
+"""Operands that are registers of a type: of which dtype each is, and what a caller may give for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.dtypes import BOOL, DType, dtype
+from tilewright.errors import InstructionError
+from tilewright.ir import Argument, Expr, as_expr, cast, const_value
+from tilewright.isa.table import Instruction, Operand
+from tilewright.isa.types import TYPES
+
+__all__ = ["as_bits", "as_register", "register_types"]
+
+FLOAT32 = dtype("float32")
+
+
+def register_types(row: Instruction, keywords: Mapping[str, object]) -> dict[str, DType]:
+    """The dtypes of operands of kind "bits"; none where no form has these modifiers."""
+    registers = [operand for operand in row.operands if operand.kind == "bits"]
+    mods: dict[str, Argument] = dict(keywords)  # type: ignore[arg-type]  # a form fits plain values alone
+    if not registers or not any(form.fits(mods) for form in row.forms):
+        return {}
+    return {operand.name: TYPES[operand.type_of(mods)].dtype for operand in registers}
+
+
+def as_bits(value: object, typed: DType, what: str) -> Expr:
+    """A register of the type's width, of whatever dtype; a number as the type has it, an integer modulo its width."""
+    if typed.kind == "bool":
+        return cast(value, BOOL)  # type: ignore[arg-type]  # cast refuses what is no value
+    if isinstance(value, int) and typed.is_integer:
+        value = (value + (typed.is_signed << typed.bits - 1)) % (1 << typed.bits) - (typed.is_signed << typed.bits - 1)
+    made = as_expr(value, typed)  # type: ignore[arg-type]  # as_expr refuses what is no value
+    if made.dtype.bits != typed.bits:
+        raise InstructionError(
+            f"{what} is a register of {typed.bits} bits", given=f"{made}, {made.dtype}", allowed=f"{typed.bits} bits"
+        )
+    return made
+
+
+def as_register(what: str, operand: Operand, made: Expr) -> Expr:
+    """What a register gets: a float's bits are no number of columns, and no descriptor or state has less than 64."""
+    if operand.kind == "value" and made.dtype.is_float and made.dtype.bits < 32:
+        return cast(made, FLOAT32)  # as C promotes what goes through an ellipsis
+    if operand.counts and not _is_count(made, int(operand.kind[1:])):
+        allowed = f"an integer of {operand.kind[1:]} bits" if const_value(made) is not None else _COUNTS[operand.kind]
+        raise InstructionError(f"{what} is {allowed}", given=f"{made}, {made.dtype}", allowed=allowed)
+    return made
+
+
+_COUNTS = {"b16": "an integer", "b32": "an integer", "b64": "an integer of 64 bits"}
+
+
+def _is_count(made: Expr, bits: int) -> bool:
+    """Is it an integer, and one that ``bits`` hold where it is known? At run time its low bits count."""
+    known = const_value(made)
+    if known is not None:
+        return made.dtype.is_integer and -(1 << bits - 1) <= known < 1 << bits
+    return made.dtype.is_integer and (bits < 64 or made.dtype.bits == 64)

@@ -1,0 +1,360 @@
+"""cvt: integers and floats of all widths, one number or two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.isa.convert import FP6_FP4
+from tilewright.isa.scalar import narrowing
+from tilewright.isa.scalar.floats import canonical, flushed, saturated
+from tilewright.isa.scalar.rows import flag, scalar, words
+from tilewright.isa.types import TYPES, Numbers
+
+__all__: list[str] = []
+
+CHAPTER = "Data Movement and Conversion Instructions"
+INTEGERS = words("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
+WIDER = words("u16", "u32", "u64", "s16", "s32", "s64")
+FTZ, SAT, RELU, FINITE = flag("ftz"), flag("sat"), flag("relu"), flag("satfinite")
+RND, IRND = words("rn", "rz", "rm", "rp"), words("rni", "rzi", "rmi", "rpi")
+
+
+def _flush_if(ftz: bool, word: str) -> Callable[[Numbers], Numbers]:
+    """float32 alone is flushed."""
+    return flushed if ftz and word == "f32" else (lambda x: x)
+
+
+def _of_integers(*, type: str, atype: str, sat: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
+    return lambda a: narrowing.between_integers(a, TYPES[type].name, clamped=sat)
+
+
+def _beyond(to: str) -> list[str]:
+    """The types that have numbers which this one lacks: elsewhere nothing is clamped, and the assembler says so."""
+    ends = np.iinfo(TYPES[to].numpy)  # type: ignore[type-var]  # an integer
+    others = {name: np.iinfo(TYPES[name].numpy) for name in INTEGERS}  # type: ignore[type-var]
+    return [name for name, other in others.items() if other.min < ends.min or other.max > ends.max]
+
+
+def _from_integer(
+    *, type: str, atype: str, rnd: str, sat: bool = False, ftz: bool = False, **_: object
+) -> Callable[[Numbers], Numbers]:
+    kind = TYPES[type].numpy
+    clamp = saturated if sat else (lambda x: x)
+    return lambda a: clamp(narrowing.from_integer(a, kind, rnd))
+
+
+def _to_integer(*, type: str, atype: str, rnd: str, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
+    flush = _flush_if(ftz, atype)
+    return lambda a: narrowing.to_integer(flush(a), TYPES[type].name, rnd)
+
+
+def _of_floats(
+    *, type: str, atype: str, rnd: str | None = None, sat: bool = False, ftz: bool = False, relu: bool = False, **_: Any
+) -> Callable[[Numbers], Numbers]:
+    kind = TYPES[type].numpy
+    before, after = _flush_if(ftz, atype), _flush_if(ftz, type)
+    if type == atype:
+        if not (sat or ftz or rnd):
+            return lambda a: a
+        return lambda a: _clamped(canonical(narrowing.whole(before(a), rnd)), sat=sat, relu=relu)
+    convert = narrowing.between_floats(rnd, kind)
+    return lambda a: _clamped(after(convert(before(a))), sat=sat, relu=relu)
+
+
+def _clamped(x: Numbers, *, sat: bool, relu: bool) -> Numbers:
+    if sat:
+        return saturated(x)
+    return np.where(x > 0, x, np.where(x <= 0, x.dtype.type(0), x)).astype(x.dtype) if relu else x
+
+
+def _finite(x: Numbers, largest: float) -> Numbers:
+    """Clamped to the largest number; NaN stays."""
+    return np.where(x == x, np.clip(x, -largest, largest), x)
+
+
+def _halves(*, type: str, rnd: str, relu: bool = False, finite: bool = False, **_: object) -> Callable[..., Numbers]:
+    """Two float32 in one register, a in the upper half."""
+    kind = TYPES[type].numpy
+    largest = float(ml_dtypes.finfo(kind).max)  # type: ignore[no-untyped-call]
+
+    def one(x: Numbers) -> Numbers:
+        wide = x.astype(np.float64)
+        found = narrowing.narrowed(_finite(wide, largest) if finite else wide, kind, rnd)
+        return canonical(_clamped(found, sat=False, relu=relu))
+
+    return lambda a, b: np.stack(np.broadcast_arrays(one(b), one(a)), axis=-1)
+
+
+def _single(
+    *, type: str, rnd: str, relu: bool = False, finite: bool = False, **_: object
+) -> Callable[[Numbers], Numbers]:
+    pair = _halves(type=type, rnd=rnd, relu=relu, finite=finite)
+    return lambda a: pair(a, a)[..., 0]
+
+
+def _tf32(*, rnd: str, relu: bool = False, finite: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
+    """Ten bits of fraction; the other thirteen are 0."""
+
+    def execute(a: Numbers) -> Numbers:
+        bits = a.view(np.uint32)
+        last = bits >> np.uint32(13) & np.uint32(1)
+        more = {"rna": np.uint32(0x1000), "rn": np.uint32(0xFFF) + last, "rz": np.uint32(0)}[rnd]
+        rounded = (bits + more) & np.uint32(0xFFFFE000)
+        if finite:
+            rounded = np.where(rounded & np.uint32(0x7FFFFFFF) == 0x7F800000, rounded - np.uint32(0x2000), rounded)
+            rounded = np.where(bits & np.uint32(0x7FFFFFFF) == 0x7F800000, bits & np.uint32(0xFF7FE000), rounded)
+        special = (bits & np.uint32(0x7F800000)) == 0x7F800000
+        found = np.where(special & ~(finite & (a == a)), bits, rounded)
+        found = np.where(a == a, found, np.uint32(0x7FFFFFFF))
+        return np.where((found >> np.uint32(31) != 0) & relu & (a == a), np.uint32(0), found)
+
+    return execute
+
+
+NARROW = {
+    "e4m3x2": "float8_e4m3fn",
+    "e5m2x2": "float8_e5m2",
+    "e2m3x2": "float6_e2m3fn",
+    "e3m2x2": "float6_e3m2fn",
+    "e2m1x2": "float4_e2m1fn",
+}
+
+
+def _codes(word: str, relu: bool) -> Callable[[Numbers], Numbers]:
+    """Codes of narrow floats, which saturate; NaN has all bits but the sign."""
+    name = NARROW[word]
+    kind = dtype(name).numpy
+    largest = float(ml_dtypes.finfo(kind).max)  # type: ignore[no-untyped-call]
+    nan = (1 << dtype(name).value_bits - 1) - 1
+
+    def codes(values: Numbers) -> Numbers:
+        clean = np.where(values == values, values, 0).astype(np.float32).clip(-largest, largest)
+        clean = np.where(relu & (clean <= 0), np.float32(0), clean)
+        return np.where(values == values, clean.astype(kind).view(np.uint8), nan).astype(np.uint16)
+
+    return codes
+
+
+def _width(word: str) -> np.uint16:
+    return np.uint16(4 if word == "e2m1x2" else 8)
+
+
+def _to_narrow(*, type: str, relu: bool = False, **_: object) -> Callable[..., Numbers]:
+    codes, width = _codes(type, relu), _width(type)
+    bits = TYPES[type].unsigned
+
+    def execute(*values: Numbers) -> Numbers:
+        high, low = values if len(values) == 2 else (values[0][..., 1], values[0][..., 0])
+        packed = (codes(high) << width | codes(low)).astype(bits)
+        return packed if TYPES[type].lanes == 1 else packed[..., None].view(TYPES[type].numpy)
+
+    return execute
+
+
+def _from_narrow(*, atype: str, relu: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
+    name = NARROW[atype]
+    mask = (1 << dtype(name).value_bits) - 1
+    table = (np.arange(256) & mask).astype(np.uint8).view(dtype(name).numpy).astype(np.float32).astype(np.float16)
+
+    def execute(pair: Numbers) -> Numbers:
+        codes = pair.view(np.uint8) if TYPES[atype].lanes > 1 else np.stack([pair & 15, pair >> 4], axis=-1)
+        return _clamped(canonical(table[codes]), sat=False, relu=relu)
+
+    return execute
+
+
+def _packed_integers(*, type: str, **_: object) -> Callable[..., Numbers]:
+    """a and b clamped, side by side, b below; c moves up by what they take."""
+    bits = int(type[1:])
+    signed = type[0] == "s"
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+
+    def one(x: Numbers) -> Numbers:
+        return (x.astype(np.int64).clip(low, high) & ((1 << bits) - 1)).astype(np.uint32)
+
+    def execute(a: Numbers, b: Numbers, *c: Numbers) -> Numbers:
+        pair = one(a) << np.uint32(bits) | one(b)
+        return c[0] << np.uint32(2 * bits) | pair if c else pair
+
+    return execute
+
+
+scalar(
+    "cvt",
+    "a:atype",
+    ("cvt{type}{atype}", {"type": INTEGERS, "atype": INTEGERS}, _of_integers),
+    *(
+        ("cvt.sat{type}{atype}", {"type": words(to), "atype": words(*_beyond(to)), "sat": {True: ""}}, _of_integers)
+        for to in INTEGERS
+        if _beyond(to)
+    ),
+    *(
+        shape
+        for floats, first, flushes in (
+            (words("f16", "f64"), "sm_75", False),
+            (words("f32"), "sm_75", True),
+            (words("bf16"), "sm_90", False),  # of 16 bits and more
+        )
+        for shape in (
+            (
+                "cvt{rnd}{sat}{type}{atype}" if not flushes else "cvt{rnd}{ftz}{sat}{type}{atype}",
+                {
+                    "type": floats,
+                    "atype": WIDER if first == "sm_90" else INTEGERS,
+                    "rnd": RND,
+                    **({"sat": SAT} if first == "sm_75" else {}),
+                }
+                | ({"ftz": FTZ} if flushes else {}),
+                _from_integer,
+                first,
+            ),
+            (
+                "cvt{rnd}{sat}{type}{atype}" if not flushes else "cvt{rnd}{ftz}{sat}{type}{atype}",
+                {
+                    "type": WIDER if first == "sm_90" else INTEGERS,
+                    "atype": floats,
+                    "rnd": IRND,
+                    **({"sat": SAT} if first == "sm_75" else {}),
+                }
+                | ({"ftz": FTZ} if flushes else {}),
+                _to_integer,
+                first,
+            ),
+        )
+    ),
+    (
+        "cvt{rnd}{ftz}{sat}{type}{atype}",
+        {"type": words("f32"), "atype": words("f32"), "rnd": {None: "", **IRND}, "ftz": FTZ, "sat": SAT},
+        _of_floats,
+    ),
+    *(
+        (
+            "cvt{rnd}{sat}{type}{atype}",
+            {"type": words(same), "atype": words(same), "rnd": {None: "", **IRND}, "sat": SAT},
+            _of_floats,
+        )
+        for same in ("f16", "f64")
+    ),
+    (
+        "cvt{rnd}{ftz}{sat}{type}{atype}",
+        {"type": words("f16"), "atype": words("f32"), "rnd": RND, "ftz": FTZ, "sat": SAT},
+        _of_floats,
+    ),
+    (
+        "cvt{rnd}{ftz}{sat}{type}{atype}",
+        {"type": words("f32"), "atype": words("f64"), "rnd": RND, "ftz": FTZ, "sat": SAT},
+        _of_floats,
+    ),
+    ("cvt{rnd}{sat}{type}{atype}", {"type": words("f16"), "atype": words("f64"), "rnd": RND, "sat": SAT}, _of_floats),
+    ("cvt{ftz}{sat}{type}{atype}", {"type": words("f32"), "atype": words("f16"), "ftz": FTZ, "sat": SAT}, _of_floats),
+    ("cvt{ftz}{sat}{type}{atype}", {"type": words("f64"), "atype": words("f32"), "ftz": FTZ, "sat": SAT}, _of_floats),
+    ("cvt{sat}{type}{atype}", {"type": words("f64"), "atype": words("f16"), "sat": SAT}, _of_floats),
+    ("cvt{type}{atype}", {"type": words("f32"), "atype": words("bf16")}, _of_floats, "sm_80"),
+    ("cvt{type}{atype}", {"type": words("f64"), "atype": words("bf16")}, _of_floats, "sm_90"),
+    ("cvt{rnd}{type}{atype}", {"type": words("bf16"), "atype": words("f64", "f16"), "rnd": RND}, _of_floats, "sm_90"),
+    ("cvt{rnd}{type}{atype}", {"type": words("f16"), "atype": words("bf16"), "rnd": RND}, _of_floats, "sm_90"),
+    (
+        "cvt{rnd}{relu}{type}{atype}",
+        {"type": words("bf16"), "atype": words("f32"), "rnd": words("rn", "rz"), "relu": RELU},
+        _single,
+        "sm_80",
+    ),
+    (
+        "cvt{rnd}.relu{type}{atype}",
+        {"type": words("f16"), "atype": words("f32"), "rnd": words("rn", "rz"), "relu": {True: ""}},
+        _single,
+        "sm_80",
+    ),
+    *(
+        (
+            f"cvt{{rnd}}{relu}.satfinite{{type}}{{atype}}",
+            {
+                "type": words(to),
+                "atype": words("f32"),
+                "rnd": words("rn", "rz"),
+                "relu": {bool(relu): ""},
+                "finite": {True: ""},
+            },
+            _single,
+            first,
+        )
+        for to, relu, first in (
+            ("f16", "", "sm_75"),
+            ("f16", ".relu", "sm_80"),
+            ("bf16", "", "sm_80"),
+            ("bf16", ".relu", "sm_80"),
+        )
+    ),
+    ("cvt{rnd}{type}{atype}", {"type": words("tf32"), "atype": words("f32"), "rnd": words("rna")}, _tf32, "sm_80"),
+    (
+        "cvt{rnd}{relu}{type}{atype}",
+        {"type": words("tf32"), "atype": words("f32"), "rnd": words("rn", "rz"), "relu": RELU},
+        _tf32,
+        "sm_90",
+    ),
+    (
+        "cvt{rnd}{relu}{type}{atype}",
+        {"type": words("f16x2"), "atype": words("e4m3x2", "e5m2x2"), "rnd": words("rn"), "relu": RELU},
+        _from_narrow,
+        "sm_89",
+    ),
+    (
+        "cvt{rnd}.satfinite{relu}{type}{atype}",
+        {
+            "type": words("e4m3x2", "e5m2x2"),
+            "atype": words("f16x2"),
+            "rnd": words("rn"),
+            "relu": RELU,
+            "finite": {True: ""},
+        },
+        _to_narrow,
+        "sm_89",
+    ),
+    (
+        "cvt{rnd}{relu}{type}{atype}",
+        {"type": words("f16x2"), "atype": words("e2m3x2", "e3m2x2"), "rnd": words("rn"), "relu": RELU},
+        _from_narrow,
+        FP6_FP4,
+    ),
+    doc="a as another type: integers chopped or clamped; floats rounded once; floats to integers always clamped.",
+    chapter=CHAPTER,
+)
+PAIR = {"atype": words("f32"), "rnd": words("rn", "rz"), "relu": RELU}
+scalar(
+    "cvt.pair",
+    "a:atype b:atype",
+    ("cvt{rnd}{relu}{type}{atype}", {"type": words("f16x2", "bf16x2"), **PAIR}, _halves, "sm_80"),
+    (
+        "cvt{rnd}{relu}.satfinite{type}{atype}",
+        {"type": words("f16x2", "bf16x2"), **PAIR, "finite": {True: ""}},
+        _halves,
+        "sm_80",
+    ),
+    (
+        "cvt{rnd}.satfinite{relu}{type}{atype}",
+        {"type": words("e4m3x2", "e5m2x2"), **PAIR, "rnd": words("rn"), "finite": {True: ""}},
+        _to_narrow,
+        "sm_89",
+    ),
+    (
+        "cvt{rnd}.satfinite{relu}{type}{atype}",
+        {"type": words("e2m3x2", "e3m2x2"), **PAIR, "rnd": words("rn"), "finite": {True: ""}},
+        _to_narrow,
+        FP6_FP4,
+    ),
+    doc="Two float32 as narrower floats in one register, a in the upper half.",
+    chapter=CHAPTER,
+)
+scalar(
+    "cvt.pack",
+    "a:s32 b:s32",
+    ("cvt.pack.sat{type}.s32", {"type": words("u16", "s16")}, _packed_integers),
+    doc="Two integers clamped and put side by side, a above.",
+    chapter=CHAPTER,
+    result="b32",
+)

@@ -1,0 +1,187 @@
+"""What floats come to: one rounding, perhaps with subnormals flushed to zero, perhaps clamped to [0, 1].
+
+Every NaN that arithmetic makes is the same one. Half precision is computed in float32 and rounded once, float32 with a
+rounding of its own in float64. Source: PTX ISA, "Floating Point Instructions", "Half Precision Floating Point
+Instructions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.isa.arith import larger, smaller
+from tilewright.isa.fma import fma_narrow
+from tilewright.isa.rounded import SINGLE
+from tilewright.isa.scalar.rounding import DOUBLE
+from tilewright.isa.types import TYPES, Numbers
+
+__all__ = ["arithmetic", "canonical", "copied_sign", "extreme", "flushed", "magnitude", "opposite", "tested"]
+
+HALF, BRAIN = np.dtype(np.float16), dtype("bfloat16").numpy
+_NAN: dict[Any, Any] = {
+    HALF: np.uint16(0x7FFF),
+    BRAIN: np.uint16(0x7FFF),
+    np.dtype(np.float32): np.uint32(0x7FFFFFFF),
+    np.dtype(np.float64): np.uint64(0xFFF8000000000000),
+}
+_EXPONENT: dict[Any, Any] = {
+    HALF: np.uint16(0x7C00),
+    BRAIN: np.uint16(0x7F80),
+    np.dtype(np.float32): np.uint32(0x7F800000),
+    np.dtype(np.float64): np.uint64(0x7FF0000000000000),
+}
+_SIGN: dict[Any, Any] = {kind: np.array(1 << 8 * kind.itemsize - 1, f"u{kind.itemsize}")[()] for kind in _NAN}
+
+_NATIVE: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "fma": fma_narrow,
+    "div": np.divide,
+    "rcp": lambda a: np.divide(a.dtype.type(1), a),
+    "sqrt": np.sqrt,
+}
+
+
+def bits_of(x: Numbers) -> Numbers:
+    """The bits of floats."""
+    return np.asarray(x).view(f"u{x.dtype.itemsize}")
+
+
+def canonical(x: Numbers) -> Numbers:
+    """Every NaN made the one that arithmetic makes."""
+    lost = x != x  # bfloat16 has no fast isnan
+    if not np.any(lost):
+        return x
+    return np.where(lost, _NAN[x.dtype], bits_of(x)).view(x.dtype)
+
+
+def flushed(x: Numbers) -> Numbers:
+    """Subnormals made zeros of the same sign."""
+    bits = bits_of(x)
+    return np.where(bits & _EXPONENT[x.dtype] == 0, bits & _SIGN[x.dtype], bits).view(x.dtype)
+
+
+def saturated(x: Numbers) -> Numbers:
+    """Clamped to [0, 1]; NaN and -0 are +0."""
+    one = x.dtype.type(1)
+    return np.where(x > 0, np.where(x < one, x, one), x.dtype.type(0)).astype(x.dtype)
+
+
+def _operation(op: str, kind: np.dtype[Any], rounding: str) -> Callable[..., Numbers]:
+    if kind.itemsize == 8 and (rounding != "rn" or op == "fma"):
+        return lambda *values: DOUBLE[op](*values, rounding=rounding)
+    if kind.itemsize == 4 and rounding != "rn":
+        return lambda *values: SINGLE[op](*values, rounding=rounding)
+    if kind.itemsize > 2:
+        return _NATIVE[op]
+    if op == "fma":
+        return lambda *values: fma_narrow(*(value.astype(np.float32) for value in values)).astype(kind)
+    return lambda *values: _NATIVE[op](*(value.astype(np.float32) for value in values)).astype(kind)
+
+
+def arithmetic(op: str) -> Callable[..., Callable[..., Numbers]]:
+    """The meaning of an operation of floats."""
+
+    def meaning(
+        *, type: str, rnd: str | None = None, ftz: bool = False, sat: bool = False, relu: bool = False, **_: object
+    ) -> Callable[..., Numbers]:
+        run = _operation(op, TYPES[type].numpy, rnd or "rn")
+        if TYPES[type].numpy.itemsize == 2 and op == "fma":
+            run = _half_fma(TYPES[type].numpy)
+        flush = flushed if ftz else _same
+        after = _after(saturated if sat else _positive if relu else _same)
+        return lambda *values: after(flush(run(*(flush(value) for value in values))))
+
+    return meaning
+
+
+def _half_fma(kind: np.dtype[Any]) -> Callable[..., Numbers]:
+    """Through float64, where the product is exact and the sum is rounded to odd."""
+    return lambda a, b, c: fma_narrow(a, b, c).astype(kind)
+
+
+def _same(x: Numbers) -> Numbers:
+    return x
+
+
+def _positive(x: Numbers) -> Numbers:
+    """Negative numbers made +0; NaN stays."""
+    return np.where(x < 0, x.dtype.type(0), np.where(x == 0, np.abs(x), x)).astype(x.dtype)
+
+
+def _after(clamp: Callable[[Numbers], Numbers]) -> Callable[[Numbers], Numbers]:
+    return canonical if clamp is _same else lambda x: canonical(clamp(x))
+
+
+def opposite(*, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
+    """The other sign."""
+    flush = flushed if ftz else _same
+    return lambda a: (bits_of(flush(a)) ^ _SIGN[a.dtype]).view(a.dtype)
+
+
+def magnitude(*, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
+    """Without the sign."""
+    flush = flushed if ftz else _same
+    return lambda a: (bits_of(flush(a)) & ~_SIGN[a.dtype]).view(a.dtype)
+
+
+def copied_sign(**_: object) -> Callable[[Numbers, Numbers], Numbers]:
+    """b with the sign of a."""
+    return lambda a, b: (bits_of(b) & ~_SIGN[b.dtype] | bits_of(a) & _SIGN[a.dtype]).view(b.dtype)
+
+
+def extreme(op: str) -> Callable[..., Callable[..., Numbers]]:
+    """The smaller or larger: the number where one is NaN, unless NaN wins; -0 is less than +0."""
+    choose = smaller if op == "min" else larger
+
+    def meaning(
+        *, ftz: bool = False, nan: bool = False, magnitudes: bool | str = False, **_: object
+    ) -> Callable[..., Numbers]:
+        flush = flushed if ftz else _same
+
+        def two(a: Numbers, b: Numbers) -> Numbers:
+            sign = (bits_of(a) ^ bits_of(b)) & _SIGN[a.dtype]
+            x, y = (np.abs(v) for v in (a, b)) if magnitudes else (a, b)
+            found = choose(x, y).astype(a.dtype)
+            if nan:
+                found = np.where((a != a) | (b != b), np.array(np.nan, a.dtype), found)
+            return (bits_of(canonical(found)) | sign).view(a.dtype) if magnitudes == "xorsign" else canonical(found)
+
+        def execute(*values: Numbers) -> Numbers:
+            first, *others = (flush(value) for value in values)
+            for other in others:
+                first = two(first, other)
+            return first
+
+        return execute
+
+    return meaning
+
+
+def _class_bits(a: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    bits = bits_of(a)
+    exponent = _EXPONENT[a.dtype]
+    return bits & exponent, bits & ~exponent & ~_SIGN[a.dtype], exponent
+
+
+def tested(*, test: str, **_: object) -> Callable[[Numbers], Numbers]:
+    """Which kind of number it is; zeros are normal."""
+
+    def execute(a: Numbers) -> Numbers:
+        top, fraction, full = _class_bits(a)
+        found: dict[str, Any] = {
+            "finite": lambda: top != full,
+            "infinite": lambda: (top == full) & (fraction == 0),
+            "number": lambda: (top != full) | (fraction == 0),
+            "notanumber": lambda: (top == full) & (fraction != 0),
+            "normal": lambda: ((top != 0) | (fraction == 0)) & (top != full),
+            "subnormal": lambda: (top == 0) & (fraction != 0),
+        }
+        return np.asarray(found[test]())
+
+    return execute

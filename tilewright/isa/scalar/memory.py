@@ -1,0 +1,218 @@
+"""ld and st as compilers write them: any type, vectors, every memory; and prefetch, which does nothing that is seen.
+
+A weak access is a plain one, a strong one names its scope, as in `tilewright.isa.strong`, whose names are the
+language's. Cache operators and priorities mean nothing. What ``nc`` reads, nobody writes while the kernel runs. Source:
+PTX ISA, "Data Movement and Conversion Instructions: ld, ld.global.nc, ldu, st, prefetch".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.isa.arch import since
+from tilewright.isa.machine import Lanes, Memory
+from tilewright.isa.operands import Operand
+from tilewright.isa.places import check_place, newer, scope_of, sem_of
+from tilewright.isa.scalar.rows import FLAG, maybe, words
+from tilewright.isa.table import REQUIRED, Access, Form, Mods, Spellings, instruction, reads
+from tilewright.isa.types import TYPES, value_dtype
+
+__all__ = ["CACHES"]
+
+SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
+CACHES = ("c[agsv]", "lu", "w[bt]", r"L[12]::\w+", "unified")
+"""Words about caches."""
+
+KINDS = [f"{letter}{bits}" for bits in (8, 16, 32, 64) for letter in "bus"] + ["f32", "f64"]
+PAIRS = [name for name in KINDS if name[1:] == "64"]
+VEC: Spellings = {2: ".v2", 4: ".v4"}
+ONE: Spellings = {1: ""}
+WEAK: Spellings = {"weak": "", "volatile": ".volatile"}
+SPACES = (  # how they are spelled, what an `Access` calls them, what `execute` runs on, since when
+    (maybe("global", "const", "param", "local"), "generic", "memory", "sm_75"),
+    (words("shared", "shared::cta"), "shared", "shared", "sm_75"),
+    (words("shared::cluster"), "shared", "shared", "sm_90"),
+)
+SCOPES = ((words("cta", "gpu", "sys"), "sm_75"), (words("cluster"), "sm_90"))
+NO_SCOPE = (({None: ""}, "sm_75"),)
+
+
+def nbytes(mods: Mods) -> int:
+    """Of an access: all of its vector."""
+    return TYPES[str(mods["type"])].bits // 8 * int(str(mods["vec"]))
+
+
+def _element_bytes(mods: Mods) -> int:
+    return TYPES[str(mods["type"])].bits // 8
+
+
+def _value(mods: Mods) -> str:
+    return str(mods["type"]) if mods["vec"] == 1 else f"{mods['type']}:{mods['vec']}"
+
+
+def load(memory: Memory, address: Lanes, *, type: str, vec: int) -> Lanes:
+    """The element at each address, or the vector, whose elements lie along the last axis."""
+    kind = value_dtype(f"{type}:{vec}")
+    found = memory.rows(address, kind.bits // 8).view(kind.numpy)
+    return found[..., 0] if kind.lanes == 1 else found
+
+
+def store(memory: Memory, address: Lanes, value: Lanes, *, type: str) -> None:
+    """Writes the element at each address."""
+    values = np.broadcast_to(value, np.broadcast_shapes(value.shape, address.shape)).astype(TYPES[type].unsigned)
+    memory.store_rows(address, np.ascontiguousarray(values)[..., None].view(np.uint8))
+
+
+def store_vector(memory: Memory, address: Lanes, value: Lanes, *, type: str) -> None:
+    """Writes the registers one behind the other."""
+    found = np.ascontiguousarray(np.moveaxis(value, -2, -1)).astype(TYPES[type].unsigned)
+    memory.store_rows(address, np.ascontiguousarray(found).view(np.uint8))
+
+
+def _orders(ordered: str) -> Iterator[tuple[Spellings, Any, Any]]:
+    """Every way to access memory: the modifier ``sem``, the memory and the scopes."""
+    strong: Spellings = {"relaxed": ".relaxed", ordered: f".{ordered}"}
+    for sems, scopes in ((WEAK, NO_SCOPE), (strong, SCOPES), ({"mmio": ".mmio.relaxed.sys"}, NO_SCOPE)):
+        for space in SPACES:
+            if "mmio" in sems and space[1] == "shared":
+                continue
+            for scope in scopes:
+                yield sems, space, scope
+
+
+def _vectors(sems: Spellings) -> Iterator[tuple[Spellings, Spellings]]:
+    yield ONE, words(*KINDS)
+    if "mmio" not in sems:
+        yield {2: ".v2"}, words(*KINDS)
+        yield {4: ".v4"}, words(*(name for name in KINDS if name not in PAIRS))
+
+
+def _one_of(vec: Spellings, make: Callable[..., Mapping[str, Any]]) -> bool:
+    """Does this row have vectors of this length? Stores of one register and of several are two rows."""
+    return make is _loading or (1 in vec) == (make is _storing)
+
+
+def _forms(name: str, ordered: str, make: Callable[..., Mapping[str, Any]]) -> Iterator[Form]:
+    for sems, (spaces, space, on, first), (scopes, newest) in _orders(ordered):
+        for vec, types in _vectors(sems):
+            if not _one_of(vec, make):
+                continue
+            constant = name == "ld" and "weak" in sems and space == "generic"
+            yield Form(
+                f"{name}{{sem}}{{scope}}{{space}}{'{nc}' if constant else ''}{{vec}}{{type}}",
+                newer(first, newest),
+                SOURCE.format(name),
+                {
+                    "type": types,
+                    "vec": vec,
+                    "space": spaces,
+                    "sem": sems,
+                    "scope": scopes,
+                    **({"nc": FLAG} if name == "ld" else {}),
+                },
+                on=on,
+                effects=(_access(space, write=name == "st"),),
+                **make(vec),
+            )
+
+
+def _access(space: str, *, write: bool) -> Access:
+    return Access("ptr", space, nbytes, write=write, sem=sem_of, scope=scope_of, element_bytes=_element_bytes)
+
+
+def _loading(vec: Spellings) -> Mapping[str, Any]:
+    return {"execute": load, "passes": ("type", "vec"), "result": _value, "moves": 1 in vec}
+
+
+def _storing(vec: Spellings) -> Mapping[str, Any]:
+    return {"execute": store, "passes": ("type",)}
+
+
+def _storing_vectors(vec: Spellings) -> Mapping[str, Any]:
+    (lanes,) = vec
+    return {"execute": store_vector, "passes": ("type",), "registers": lanes}
+
+
+ORDERED = {"type": REQUIRED, "vec": 1, "space": None, "sem": "weak", "scope": None}
+CONSTANT = tuple(
+    Form(
+        f"{text}{{vec}}{{type}}",
+        since("sm_75"),
+        SOURCE.format(text),
+        {
+            "type": types,
+            "vec": vec,
+            "space": {"global": ""},
+            "sem": {"weak": ""},
+            "scope": {None: ""},
+            "nc": {True: ""},
+        },
+        on="memory",
+        effects=(Access("ptr", "global", nbytes, write=False, element_bytes=_element_bytes, constant=True),),
+        **_loading(vec),
+    )
+    for text in ("ld.global.nc", "ldu.global")
+    for vec, types in _vectors(WEAK)
+)
+
+instruction(
+    "ptx.ld.reg",
+    params=("ptr",),
+    keywords={**ORDERED, "nc": False},
+    operands=(reads("ptr", "place"),),
+    pattern="{result}, [{ptr}]",
+    check=check_place,
+    doc="A register, or a vector of some, from where ``ptr`` points; with ``nc`` from what nobody writes meanwhile.",
+    forms=(*_forms("ld", "acquire", _loading), *CONSTANT[:3]),
+    hints=CACHES,
+)
+instruction(
+    "ptx.ldu",
+    params=("ptr",),
+    keywords={**ORDERED, "space": "global", "nc": True},
+    operands=(reads("ptr", "place"),),
+    pattern="{result}, [{ptr}]",
+    doc="A register, or a vector of some, from an address that all lanes share, and that nobody writes meanwhile.",
+    forms=CONSTANT[3:],
+    hints=CACHES,
+)
+for _name, _value_of, _make, _doc in (
+    ("reg", "value", _storing, "A register to where ``ptr`` points."),
+    ("vec", "*value", _storing_vectors, "Several registers to where ``ptr`` points; each is an access of its own."),
+):
+    instruction(
+        f"ptx.st.{_name}",
+        params=("ptr", _value_of),
+        keywords=ORDERED | ({} if _name == "reg" else {"vec": REQUIRED}),
+        operands=(reads("ptr", "place"), Operand("value", "bits", of="type", many=_name == "vec")),
+        pattern="[{ptr}], {value}",
+        check=check_place,
+        doc=_doc,
+        forms=tuple(_forms("st", "release", _make)),
+        hints=CACHES,
+    )
+for _text, _kind, _table in (
+    ("prefetch", "place", {"level": words("L1", "L2"), "space": maybe("global", "local")}),
+    ("prefetchu", "generic", {"level": words("L1")}),
+):
+    instruction(
+        f"ptx.{_text}",
+        params=("ptr",),
+        keywords={"level": REQUIRED, **({"space": None} if _kind == "place" else {})},
+        operands=(reads("ptr", _kind),),
+        pattern="[{ptr}]",
+        doc="A line of a cache is asked for; nothing else happens.",
+        forms=(
+            Form(
+                f"{_text}{'{space}' if _kind == 'place' else ''}{{level}}",
+                since("sm_75"),
+                SOURCE.format("prefetch, prefetchu"),
+                _table,
+                execute=lambda address: None,
+            ),
+        ),
+        hints=("L2::.*",),
+    )

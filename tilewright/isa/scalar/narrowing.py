@@ -1,0 +1,95 @@
+"""Numbers made narrower in any direction, and back: what cvt does to integers and floats of all widths.
+
+Source: PTX ISA, "Data Movement and Conversion Instructions: cvt".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.isa.convert import float_to_int
+from tilewright.isa.fma import single_to_odd, sum_to_odd
+from tilewright.isa.scalar.floats import BRAIN, bits_of, canonical
+from tilewright.isa.scalar.rounding import DOUBLE
+from tilewright.isa.types import Numbers
+
+__all__ = ["between_floats", "between_integers", "from_integer", "narrowed", "to_integer", "whole"]
+
+SINGLE_KIND, DOUBLE_KIND = np.dtype(np.float32), np.dtype(np.float64)
+WHOLE: dict[str, Any] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+
+
+def narrowed(wide: Numbers, kind: np.dtype[Any], rounding: str) -> Numbers:
+    """float64, perhaps rounded to odd, in another type of floats."""
+    near = (single_to_odd(wide) if kind == BRAIN else wide).astype(kind)
+    if rounding == "rn":
+        return near
+    back = near.astype(np.float64)
+    sign, magnitude = np.signbit(wide), bits_of(np.abs(near))
+    low = magnitude - (np.abs(back) > np.abs(wide)).astype(magnitude.dtype)
+    high = magnitude + (np.abs(back) < np.abs(wide)).astype(magnitude.dtype)
+    found = {"rz": low, "rm": np.where(sign, high, low), "rp": np.where(sign, low, high)}[rounding]
+    placed = (found | sign.astype(found.dtype) << found.dtype.type(8 * kind.itemsize - 1)).view(kind)
+    return np.where(wide == wide, placed, near).astype(kind)
+
+
+def from_integer(values: Numbers, kind: np.dtype[Any], rounding: str) -> Numbers:
+    """Halves of 64 bits are exact in float64, and so is how their sum is rounded."""
+    if values.dtype.itemsize < 8:
+        wide = values.astype(np.float64)
+    else:
+        high, low = (values >> values.dtype.type(32)).astype(np.float64) * 2.0**32, _low(values).astype(np.float64)
+        if kind == DOUBLE_KIND:
+            return DOUBLE["add"](high, low, rounding)
+        wide = sum_to_odd(high, low)
+    return wide if kind == DOUBLE_KIND else narrowed(wide, kind, rounding)
+
+
+def _low(values: Numbers) -> Numbers:
+    return values & values.dtype.type(0xFFFFFFFF)
+
+
+def to_integer(values: Numbers, name: str, rounding: str) -> Numbers:
+    """Rounded to a whole number; what is out of range takes the nearest end."""
+    return float_to_int(_exact(WHOLE[rounding](_computable(values)), values), name)
+
+
+def _computable(values: Numbers) -> Numbers:
+    return values if values.dtype in (SINGLE_KIND, DOUBLE_KIND) else values.astype(np.float32)
+
+
+def _exact(found: Numbers, like: Numbers) -> Numbers:
+    """Ends of integers are compared in float64; that the source has 64 bits still counts."""
+    return found if like.dtype == DOUBLE_KIND else found.astype(np.float32)
+
+
+def whole(values: Numbers, rounding: str | None) -> Numbers:
+    """Rounded to a whole number, of the same type."""
+    return values if rounding is None else WHOLE[rounding](_computable(values)).astype(values.dtype)
+
+
+def between_integers(values: Numbers, name: str, *, clamped: bool) -> Numbers:
+    """The low bits, or the nearest end."""
+    kind = dtype(name).numpy
+    if not clamped:
+        return values.astype(kind)
+    ends = np.iinfo(kind)  # type: ignore[type-var]  # an integer
+    own = np.iinfo(values.dtype)
+    low, high = max(int(ends.min), int(own.min)), min(int(ends.max), int(own.max))
+    return np.minimum(np.maximum(values, values.dtype.type(low)), values.dtype.type(high)).astype(kind)
+
+
+def between_floats(rounding: str | None, kind: np.dtype[Any]) -> Callable[[Numbers], Numbers]:
+    """Another type of floats: every value of the narrower one is exact in the wider one."""
+
+    def execute(values: Numbers) -> Numbers:
+        if kind.itemsize > values.dtype.itemsize:
+            return canonical((values if values.dtype != BRAIN else values.astype(np.float32)).astype(kind))
+        wide = values.astype(np.float32).astype(np.float64) if values.dtype.itemsize < 4 else values.astype(np.float64)
+        return canonical(narrowed(wide, kind, rounding or "rn"))
+
+    return execute

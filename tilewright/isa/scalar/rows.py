@@ -1,0 +1,200 @@
+"""What a scalar row is: PTX's opcode with all its types, one value, and a function on arrays that is its meaning.
+
+A call gives one value. Where the instruction writes two (``p|q``, a sum and its carry), the modifier ``out`` says
+which. Operands are registers: bits as wide as the type. A meaning is made of its modifiers: ``meaning(type="s32")`` is
+the function of the operands' values, arrays of any shapes that broadcast; of pairs (``f16x2``) both numbers lie along a
+last axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tilewright.isa.arch import since
+from tilewright.isa.forms import Form
+from tilewright.isa.operands import Operand
+from tilewright.isa.table import REQUIRED, Instruction, Mods, Spellings, instruction
+from tilewright.isa.types import TYPES, Numbers, PtxType
+
+__all__ = ["FLAG", "Meaning", "Shape", "flag", "maybe", "numbers", "predicate_pattern", "registers", "scalar", "words"]
+
+Meaning = Callable[..., Callable[..., Any]]
+Shape = tuple[str, Mapping[str, Spellings], Meaning]
+
+FLAG: Spellings = {False: ""}
+
+
+def words(*names: str) -> Spellings:
+    """Modifiers that are words of PTX: one of them is written."""
+    return {name: f".{name}" for name in names}
+
+
+def maybe(*names: str) -> Spellings:
+    """Words one of which may be written."""
+    return {None: "", **words(*names)}
+
+
+def flag(name: str) -> Spellings:
+    """A word that may be written."""
+    return {False: "", True: f".{name}"}
+
+
+@cache
+def _viewed(word: str) -> Callable[[Numbers], Numbers]:
+    """From a register's bits to the numbers that they are."""
+    kind = TYPES[word]
+    if kind.lanes > 1:
+        return lambda bits: np.ascontiguousarray(bits)[..., None].view(kind.numpy)
+    known = word == "pred" or (kind.numpy == kind.unsigned and kind.bits > 8)  # of 8 bits any come
+    return (lambda bits: bits) if known else (lambda bits: bits.view(kind.numpy))
+
+
+@cache
+def _packed(word: str) -> Callable[[Any], Numbers]:
+    """From numbers to what a call gives."""
+    kind = TYPES[word]
+    if kind.lanes > 1:
+        return lambda found: np.ascontiguousarray(found, kind.numpy).view(kind.unsigned)[..., 0]
+    return lambda found: found if found.dtype == kind.numpy else found.astype(kind.numpy)
+
+
+def numbers(operands: tuple[Operand, ...], result: Callable[[Mods], str], meaning: Meaning, mods: Mods) -> Any:
+    """The function of registers that a meaning is: bits in, values of the call's dtype out."""
+    core = meaning(**mods)
+    views = [_viewed(operand.type_of(mods)) if operand.kind == "bits" else _viewed("pred") for operand in operands]
+    pack = _packed(result(mods))
+    if len(views) == 1:
+        (only,) = views
+        return lambda a: pack(core(only(a)))
+    if len(views) == 2:
+        first, second = views
+        return lambda a, b: pack(core(first(a), second(b)))
+    return lambda *given: pack(core(*(view(bits) for view, bits in zip(views, given, strict=True))))
+
+
+def registers(text: str) -> tuple[Operand, ...]:
+    """Operands by name, ``a b n:u32 c:pred``: their type is the modifier ``type``, or what is said."""
+    found = []
+    for each in text.split():
+        name, _, of = each.partition(":")
+        found.append(Operand(name, "bits", of=of or "type") if of not in ("imm", "pred") else Operand(name, of))
+    return tuple(found)
+
+
+def predicate_pattern(written: str, listed: str) -> str:
+    """The text of a call with predicates, which are numbers outside of it.
+
+    written: the results, one of which is the call's: ``d_``, ``d_|p_``, or ``{result}``. listed: the operands; ``p_c``
+    is the predicate c.
+    """
+    read = [name for name in listed.split(", ") if name.startswith("p_")]
+    own = [name for name in ("d_", "p_") if name in written.split("|")]
+    before = "".join(f"setp.ne.b32 {name}, {{{name[2:]}}}, 0; " for name in read)
+    after = " selp.b32 {result}, 1, 0, d_;" if "d_" in own else ""
+    return f"{{{{ .reg .pred {', '.join(own + read)}; {before}{{mnemonic}} {written}, {listed};{after} }}}}"
+
+
+def _pattern(operands: tuple[Operand, ...], result: str, mods: Mods) -> str:
+    """The text of a call: predicates are numbers outside of it."""
+    is_pred = [one.kind == "pred" or (one.kind == "bits" and one.type_of(mods) == "pred") for one in operands]
+    listed = ", ".join(
+        f"p_{one.name}" if pred else f"{{{one.name}}}" for one, pred in zip(operands, is_pred, strict=True)
+    )
+    if result == "pred" or any(is_pred):
+        return predicate_pattern("d_" if result == "pred" else "{result}", listed)
+    return f"{{result}}, {listed}"
+
+
+def scalar(
+    name: str,
+    operands: str | tuple[Operand, ...],
+    *shapes: tuple[Any, ...],
+    doc: str,
+    chapter: str,
+    result: str | Callable[[Mods], str] = "type",
+    keywords: Mapping[str, object] | None = None,
+    hints: tuple[str, ...] = (),
+) -> Instruction:
+    """A row ``T.ptx.<name>``. shapes: text, modifiers, meaning, first architecture (sm_75), perhaps their own pattern.
+
+    Modifiers that a shape lacks are as if left out. keywords: the defaults of modifiers that are not left out.
+    """
+    read = registers(operands) if isinstance(operands, str) else operands
+    known = {**_left_out(shapes), **(keywords or {})}
+    order = ["type", *(key for key in known if key != "type")] if "type" in known else list(known)
+
+    def typed(mods: Mods) -> str:
+        return result(mods) if callable(result) else str(mods.get(result, result))
+
+    def form(
+        text: str, modifiers: Mapping[str, Spellings], meaning: Meaning, first: Any = "sm_75", own: str = ""
+    ) -> Form:
+        table = {key: modifiers.get(key, {known[key]: ""}) for key in order}
+        function = _specialised(read, typed, meaning, tuple(order))
+        return Form(
+            text,
+            since(first) if isinstance(first, str) else first,
+            f'PTX ISA, "{chapter}: {name}"',
+            table,
+            _executing(function),
+            passes=tuple(order),
+            result=typed,
+            meaning=function,
+            pattern=own or _patterned(read, typed, table),
+        )
+
+    return instruction(
+        f"ptx.{name}",
+        params=tuple(operand.name for operand in read),
+        keywords={key: _default(key, known[key], shapes) for key in order},
+        operands=read,
+        doc=doc,
+        forms=tuple(form(*shape) for shape in shapes),
+        hints=hints,
+    )
+
+
+def _left_out(shapes: tuple[Any, ...]) -> dict[str, object]:
+    """Each modifier of some shapes, and its value where it is not written."""
+    tables = [(key, table) for _, modifiers, *_ in shapes for key, table in modifiers.items()]
+    flags = {key for key, table in tables if False in table or True in table}
+    return {key: False if key in flags else None for key, _ in tables}
+
+
+def _default(key: str, known: object, shapes: tuple[Any, ...]) -> object:
+    """Of a keyword: None and False leave the word out; a word that is always written has to be given."""
+    left_out = any(known in modifiers.get(key, {known: ""}) for _, modifiers, *_ in shapes)
+    return known if left_out else REQUIRED
+
+
+def _patterned(read: tuple[Operand, ...], typed: Callable[[Mods], str], table: Mapping[str, Spellings]) -> str:
+    """The pattern of a form; where predicates are concerned, all its modifiers agree."""
+    mods = {key: next(iter(values)) for key, values in table.items()}
+    return _pattern(read, typed(mods), mods)
+
+
+def _specialised(
+    read: tuple[Operand, ...], typed: Callable[[Mods], str], meaning: Meaning, order: tuple[str, ...]
+) -> Callable[[Mods], Callable[..., Numbers]]:
+    made: dict[tuple[object, ...], Callable[..., Numbers]] = {}
+
+    def specialised(mods: Mods) -> Callable[..., Numbers]:
+        key = tuple(mods[name] for name in order)
+        if key not in made:
+            made[key] = numbers(read, typed, meaning, dict(zip(order, key, strict=True)))
+        return made[key]
+
+    return specialised
+
+
+def _executing(function: Callable[[Mods], Callable[..., Numbers]]) -> Callable[..., Numbers]:
+    return lambda *given, **mods: function(mods)(*given)
+
+
+def kind(word: str) -> PtxType:
+    """The type that a word of PTX names."""
+    return TYPES[word]
