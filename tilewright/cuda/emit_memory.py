@@ -4,36 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilewright import ir
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type
 from tilewright.cuda.emit_unit import Scope, Unit
 from tilewright.dtypes import DType
-from tilewright.ir import (
-    AddressOf,
-    AllocBuffer,
-    Assign,
-    Binary,
-    Bind,
-    Buffer,
-    Call,
-    Cast,
-    DeclBuffer,
-    Expr,
-    Kernel,
-    Load,
-    Reinterpret,
-    Select,
-    Store,
-    Var,
-    const_value,
-    expressions,
-    statements,
-)
 from tilewright.isa import Bound, bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Emit = Callable[[Expr, Scope], Cpp]
+    Emit = Callable[[ir.Expr, Scope], Cpp]
 
 __all__ = [
     "address",
@@ -55,7 +35,7 @@ def element_type(kind: DType) -> str:
     return cpp_type(kind)
 
 
-def pointer_type(buffer: Buffer, unit: Unit) -> str:
+def pointer_type(buffer: ir.Buffer, unit: Unit) -> str:
     """``const float*`` where the kernel only reads the buffer, else ``float*``."""
     const = "const " if buffer.name in unit.read_only else ""
     return f"{const}{element_type(buffer.dtype)}*"
@@ -64,7 +44,7 @@ def pointer_type(buffer: Buffer, unit: Unit) -> str:
 # Elements
 
 
-def load(node: Load, scope: Scope, emit: Emit) -> Cpp:
+def load(node: ir.Load, scope: Scope, emit: Emit) -> Cpp:
     """The element as a value."""
     start = _start(node.buffer, scope, emit)
     index = emit(node.indices[0], scope)
@@ -73,7 +53,7 @@ def load(node: Load, scope: Scope, emit: Emit) -> Cpp:
     return Cpp(f"{start.at(Level.ATOM)}[{index.text}]")
 
 
-def store(node: Load, value: Cpp, scope: Scope, emit: Emit) -> str:
+def store(node: ir.Load, value: Cpp, scope: Scope, emit: Emit) -> str:
     """The statement that writes the element."""
     if node.buffer.dtype.bits < 8:
         start = _start(node.buffer, scope, emit)
@@ -82,10 +62,10 @@ def store(node: Load, value: Cpp, scope: Scope, emit: Emit) -> str:
     return f"{load(node, scope, emit).text} = {value.text};"
 
 
-def address(buffer: Buffer, indices: tuple[Expr, ...], scope: Scope, emit: Emit) -> Cpp:
+def address(buffer: ir.Buffer, indices: tuple[ir.Expr, ...], scope: Scope, emit: Emit) -> Cpp:
     """A pointer to an element, or to the start of storage."""
     start = _start(buffer, scope, emit)
-    if not indices or const_value(indices[0]) == 0:
+    if not indices or ir.const_value(indices[0]) == 0:
         return start
     index = emit(indices[0], scope)
     if buffer.dtype.bits < 8:
@@ -93,7 +73,7 @@ def address(buffer: Buffer, indices: tuple[Expr, ...], scope: Scope, emit: Emit)
     return Cpp(f"&{start.at(Level.ATOM)}[{index.text}]", Level.UNARY)
 
 
-def _start(buffer: Buffer, scope: Scope, emit: Emit) -> Cpp:
+def _start(buffer: ir.Buffer, scope: Scope, emit: Emit) -> Cpp:
     """The pointer that is a buffer's start: its name, or what it views where it has no declaration."""
     if buffer.data is not None and buffer.name not in scope.unit.declared:
         return emit(buffer.data, scope).cast(pointer_type(buffer, scope.unit))
@@ -122,21 +102,21 @@ def _store_nibble(unit: Unit) -> str:
 # Declarations
 
 
-def local_array(buffer: Buffer, unit: Unit) -> str:
+def local_array(buffer: ir.Buffer, unit: Unit) -> str:
     """A thread's own array; 16-byte alignment lets vector moves fill it."""
-    elements = int(const_value(buffer.shape[0]) or 0)
+    elements = int(ir.const_value(buffer.shape[0]) or 0)
     count = max(1, -(-elements * buffer.dtype.bits // 8) if buffer.dtype.bits < 8 else elements)
     return f"alignas({max(16, buffer.align)}) {element_type(buffer.dtype)} {unit.buffer(buffer)}[{count}];"
 
 
-def shared_pointer(stmt: AllocBuffer, arena: str, unit: Unit) -> str:
+def shared_pointer(stmt: ir.AllocBuffer, arena: str, unit: Unit) -> str:
     """A shared buffer at its place in the CTA's arena."""
     kind = pointer_type(stmt.buffer, unit)
     start = arena if not stmt.offset else f"({arena} + {stmt.offset})"
     return f"{kind} {unit.buffer(stmt.buffer)} = ({kind}){start};"
 
 
-def view(buffer: Buffer, scope: Scope, emit: Emit) -> str:
+def view(buffer: ir.Buffer, scope: Scope, emit: Emit) -> str:
     """The declaration of a view."""
     assert buffer.data is not None
     kind = pointer_type(buffer, scope.unit)
@@ -148,7 +128,7 @@ def view(buffer: Buffer, scope: Scope, emit: Emit) -> str:
 # What is only read
 
 
-def read_only(kernel: Kernel) -> frozenset[str]:
+def read_only(kernel: ir.Kernel) -> frozenset[str]:
     """Names of the global buffers and views through which nothing is written.
 
     A pointer that goes where its use cannot be seen (into a variable, into an instruction that does not say that it
@@ -158,26 +138,26 @@ def read_only(kernel: Kernel) -> frozenset[str]:
     aliases = [(buffer.name, name) for buffer in kernel.buffers for name in _pointers(buffer.data)]
     aliases += [(each.name, each.of) for each in kernel.maps if each.is_made]
     everything = {buffer.name for buffer in kernel.buffers}
-    for stmt in statements(kernel.body):
+    for stmt in ir.statements(kernel.body):
         match stmt:
-            case DeclBuffer(buffer):
+            case ir.DeclBuffer(buffer):
                 aliases += [(buffer.name, name) for name in _pointers(buffer.data)]
                 if buffer.space == "global":
                     everything.add(buffer.name)
-            case Store(place, value):
+            case ir.Store(place, value):
                 written |= {place.buffer.name, *_pointers(value)}
-            case Bind(_, value) | Assign(_, value):
+            case ir.Bind(_, value) | ir.Assign(_, value):
                 written.update(_pointers(value))
-        for node in expressions(stmt):
-            if isinstance(node, Call):
+        for node in ir.expressions(stmt):
+            if isinstance(node, ir.Call):
                 written.update(_written_by(bind(node)))
-            elif isinstance(node, (Load, AddressOf)) and node.buffer.data is not None:
+            elif isinstance(node, (ir.Load, ir.AddressOf)) and node.buffer.data is not None:
                 aliases += [(node.buffer.name, name) for name in _pointers(node.buffer.data)]
     _spread(written, kernel, aliases)
     return frozenset(everything - written)
 
 
-def _spread(written: set[str], kernel: Kernel, aliases: list[tuple[str, str]]) -> None:
+def _spread(written: set[str], kernel: ir.Kernel, aliases: list[tuple[str, str]]) -> None:
     """A write to a view writes what it views; and a parameter is written with each buffer matched from it."""
     params = {param.name for param in kernel.params}
     edges = {*aliases, *((root, name) for name, root in aliases if root in params)}
@@ -187,20 +167,20 @@ def _spread(written: set[str], kernel: Kernel, aliases: list[tuple[str, str]]) -
         written |= {root for name, root in edges if name in written}
 
 
-def _pointers(node: Expr | None) -> Iterator[str]:
+def _pointers(node: ir.Expr | None) -> Iterator[str]:
     """The buffers and pointer variables that a pointer-valued expression may point into."""
     match node:
-        case AddressOf():
+        case ir.AddressOf():
             yield node.buffer.name
-        case Var() if node.dtype.kind == "handle":
+        case ir.Var() if node.dtype.kind == "handle":
             yield node.name
-        case Binary():
+        case ir.Binary():
             yield from _pointers(node.a)
             yield from _pointers(node.b)
-        case Select():
+        case ir.Select():
             yield from _pointers(node.a)
             yield from _pointers(node.b)
-        case Cast() | Reinterpret():
+        case ir.Cast() | ir.Reinterpret():
             yield from _pointers(node.a)
 
 

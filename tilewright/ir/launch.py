@@ -11,34 +11,33 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import KernelError, Span
 from tilewright.ir.expr import Expr, Value, const_value, same
-from tilewright.ir.special import special
+from tilewright.ir.special import MAX_THREADS, coordinate, special
 from tilewright.ir.stmt import Attr, Kernel, Launch, ScopeId
 from tilewright.ir.walk import statements
+from tilewright.layout import THREADS_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["launch_of", "scope_id_exprs"]
 
-MAX_THREADS = 1024
 BLOCKS_PER_SM = "tirx.launch_bounds_min_blocks_per_sm"
 
-# Scope ids whose extent times the threads of one step is the CTA's size.
-COUNTED = ("thread_id", "warp_id", "warpgroup_id")
-# Scope ids that count inside a warp or a warpgroup; naming one promises that there is such a scope.
-INSIDE = ("lane_id", "warp_id_in_wg", "thread_id_in_wg")
-BLOCKS = ("cta_id", "cluster_id", "cta_id_in_cluster")
-WARPS_OF_GROUP = 4  # unless T.warp_id_in_wg says otherwise
-
-_TID, _WARP = special("tid"), special("warpid")
-_ONE: dict[str, Callable[[int], Expr]] = {  # ids of one extent, by the warps of a warpgroup
-    "lane_id": lambda warps: special("laneid"),
-    "warp_id": lambda warps: _WARP,
-    "warpgroup_id": lambda warps: _WARP // warps,
-    "warp_id_in_wg": lambda warps: _WARP % warps,
-    "thread_id_in_wg": lambda warps: _TID % (32 * warps),
-    "cta_id_in_pair": lambda warps: special("cluster_ctarank") % 2,
+# Scope ids that count threads: what each counts, and inside what; naming one promises that there is such a scope.
+COUNTS = {
+    "thread_id": ("thread", "cta"),
+    "warp_id": ("warp", "cta"),
+    "warpgroup_id": ("warpgroup", "cta"),
+    "lane_id": ("thread", "warp"),
+    "warp_id_in_wg": ("warp", "warpgroup"),
+    "thread_id_in_wg": ("thread", "warpgroup"),
 }
+COUNTED = tuple(kind for kind, (_, scope) in COUNTS.items() if scope == "cta")  # they say how large the CTA is
+BLOCKS = ("cta_id", "cluster_id", "cta_id_in_cluster")
+WARP = THREADS_IN["warp"]
+WARPS_OF_GROUP = THREADS_IN["warpgroup"] // WARP  # unless T.warp_id_in_wg says otherwise
+
+_TID = special("tid")
 _REGISTER = {"cta_id": "ctaid", "cluster_id": "clusterid", "cta_id_in_cluster": "cluster_ctaid"}
 
 
@@ -56,13 +55,21 @@ def scope_id_exprs(kernel: Kernel) -> dict[str, Expr]:
 
 
 def _values(stmt: ScopeId, warps: int, block: Sequence[int]) -> list[Expr]:
-    if stmt.kind in _ONE:
-        return [_ONE[stmt.kind](warps)]
-    if stmt.kind == "thread_id":
-        return _threads_along(block)[: len(stmt.vars)] if len(stmt.vars) > 1 else [_TID]
+    if stmt.kind == "thread_id" and len(stmt.vars) > 1:
+        return _threads_along(block)[: len(stmt.vars)]
+    if stmt.kind in COUNTS:
+        counted, scope = COUNTS[stmt.kind]
+        return [coordinate(scope, counted, _threads_in(warps))]
+    if stmt.kind == "cta_id_in_pair":
+        return [special("cluster_ctarank") % 2]
     if stmt.kind == "cta_id_in_cluster" and len(stmt.vars) == 1:
         return [special("cluster_ctarank")]
     return [special(f"{_REGISTER[stmt.kind]}.{axis}") for axis, _ in zip("xyz", stmt.vars, strict=False)]
+
+
+def _threads_in(warps: int) -> dict[str, int]:
+    """The threads of each scope, by the warps of a warpgroup."""
+    return {**THREADS_IN, "warpgroup": WARP * warps}
 
 
 def launch_of(kernel: Kernel) -> Launch:
@@ -93,9 +100,9 @@ def _threads(kernel: Kernel) -> int:
     said: tuple[int, ScopeId] | None = None
     whole, asked, warps = 1, None, _warps_of_group(kernel)
     for stmt in _scope_ids(kernel):
-        if stmt.kind in INSIDE:
+        if stmt.kind in COUNTS and stmt.kind not in COUNTED:
             _check_inside(stmt, warps)
-            if (needs := 32 if stmt.kind == "lane_id" else 32 * warps) > whole:
+            if (needs := _threads_in(warps)[COUNTS[stmt.kind][1]]) > whole:
                 whole, asked = needs, stmt
         elif (count := _count(kernel, stmt, warps)) is not None:
             if said and said[0] != count:
@@ -117,8 +124,7 @@ def _count(kernel: Kernel, stmt: ScopeId, warps: int) -> int | None:
         return None
     if len(stmt.extents) > 1:
         return prod(_thread_block(kernel))
-    each = {"thread_id": 1, "warp_id": 32, "warpgroup_id": 32 * warps}[stmt.kind]
-    return _number(stmt, stmt.extents[0]) * each  # type: ignore[arg-type]  # it is the one that is said
+    return _number(stmt, stmt.extents[0]) * _threads_in(warps)[COUNTS[stmt.kind][0]]  # type: ignore[arg-type]  # it is the one that is said
 
 
 def _thread_block(kernel: Kernel) -> list[int]:
@@ -171,7 +177,8 @@ def _does_not_follow(stmt: ScopeId) -> KernelError:
 
 
 def _check_inside(stmt: ScopeId, warps: int) -> None:
-    fixed = {"lane_id": 32, "warp_id_in_wg": warps, "thread_id_in_wg": 32 * warps}[stmt.kind]
+    counted, scope = (_threads_in(warps)[name] for name in COUNTS[stmt.kind])
+    fixed = scope // counted
     extent = stmt.extents[0]
     if extent is not None and const_value(extent) != fixed:
         raise KernelError(f"T.{stmt.kind} has {fixed} values", given=_text(stmt), allowed=f"[{fixed}]", at=stmt.at)

@@ -19,6 +19,7 @@ from tilewright.ir.guards import lowest_bit, power_of_two
 from tilewright.ir.intervals import domain, limits
 from tilewright.ir.operators import OPERATORS
 from tilewright.ir.patterns import Function, Rule
+from tilewright.ir.special import COARSER, NARROWER
 from tilewright.ir.sums import Sum, is_ring
 
 if TYPE_CHECKING:
@@ -216,7 +217,10 @@ INTEGER = (
     Rule("x // c", quotient),
     Rule("x // c // d", "x // (c * d)", "c > 0 and d > 0 and fits(x, c * d)"),
     Rule("x % c // d", "x // d % (c // d)", "c > 0 and d > 0 and c % d == 0"),
-    Rule("tid // c", "warpid // (c // 32)", "c > 0 and c % 32 == 0"),
+    *(
+        Rule(f"{fine} // c", f"{coarse} // (c // {many})", f"c > 0 and c % {many} == 0")
+        for fine, coarse, many in COARSER
+    ),
     Rule("x * y // x", "y", "low(x) > 0 and exact(e.a)"),
     Rule("x * y // y", "x", "low(y) > 0 and exact(e.a)"),
     Rule("(x * y + z) // y", "x + z // y", "low(y) > 0 and exact(e.a)"),
@@ -226,8 +230,11 @@ INTEGER = (
     Rule("x % x", "0", "low(x) > 0"),
     Rule("x % c", remainder),
     Rule("x % c % d", "x % d", "d > 0 and c % d == 0"),
-    Rule("tid % c", "laneid % c", "c > 0 and 32 % c == 0"),
-    Rule("tid // c % d", "laneid // c % d", "c > 0 and d > 0 and 32 % (c * d) == 0"),
+    *(Rule(f"{wide} % c", f"{narrow} % c", f"c > 0 and {many} % c == 0") for wide, narrow, many in NARROWER),
+    *(
+        Rule(f"{wide} // c % d", f"{narrow} // c % d", f"c > 0 and d > 0 and {many} % (c * d) == 0")
+        for wide, narrow, many in NARROWER
+    ),
     Rule("x * y % x", "0", "low(x) > 0 and exact(e.a)"),
     Rule("x * y % y", "0", "low(y) > 0 and exact(e.a)"),
     Rule("(x * y + z) % y", "z % y", "low(y) > 0 and exact(e.a)"),

@@ -6,13 +6,24 @@ says over what a value differs, so that it is born with the smallest shape: per 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.ir.build import as_expr
 from tilewright.ir.expr import Expr, Special
 from tilewright.layout import AXES, SCOPES, THREADS_IN, Axis
 
-__all__ = ["COORDINATES", "ELEMENT", "SPECIALS", "SpecialRow", "coordinate", "special"]
+__all__ = [
+    "COARSER",
+    "COORDINATES",
+    "ELEMENT",
+    "MAX_THREADS",
+    "NARROWER",
+    "SPECIALS",
+    "SpecialRow",
+    "coordinate",
+    "special",
+]
 
 UNIFORM, LANE, WARP, CTA, WARPGROUP = 0, 1, 2, 4, 8  # over what a value varies: a sum of these
 ALL = CTA | WARP | LANE
@@ -85,17 +96,36 @@ def special(name: str) -> Special:
     return Special(name if name in ELEMENT else SPECIALS[name].name)
 
 
-def coordinate(scope: str, subscope: str) -> Expr:
-    """Which ``subscope`` of its ``scope`` the calling thread is in: a register, or arithmetic on a finer one."""
+def coordinate(scope: str, subscope: str, threads_in: Mapping[str, int] = THREADS_IN) -> Expr:
+    """Which ``subscope`` of its ``scope`` the calling thread is in: a register, or arithmetic on a finer one.
+
+    threads_in: the threads of each scope.
+    """
     if scope == subscope:
         return as_expr(0)
-    each, rank = THREADS_IN[subscope], SCOPES.index
+    each, rank = threads_in[subscope], SCOPES.index
     registers = [row.axis for row in SPECIALS.values() if row.axis is not None and each % row.axis.each == 0]
     wide = [axis for axis in registers if rank(scope) <= rank(axis.scope)]
     axis = min(wide, key=lambda axis: (rank(axis.scope), -axis.each))
     number = special(axis.register) // (each // axis.each)
-    return number if axis.scope == scope else number % (THREADS_IN[scope] // each)
+    return number if axis.scope == scope else number % (threads_in[scope] // each)
 
+
+_REGISTERS = [row.axis for row in SPECIALS.values() if row.axis is not None]
+COARSER = [
+    (fine.register, coarse.register, coarse.each // fine.each)
+    for fine in _REGISTERS
+    for coarse in _REGISTERS
+    if fine.scope == coarse.scope and coarse.each > fine.each and coarse.each % fine.each == 0
+]
+"""Registers that count in one scope: the finer one, the coarser one, and how many of the one are one of the other."""
+NARROWER = [
+    (wide.register, narrow.register, narrow.bound)
+    for wide in _REGISTERS
+    for narrow in _REGISTERS
+    if wide.each == narrow.each and narrow.bound and SCOPES.index(narrow.scope) < SCOPES.index(wide.scope)
+]
+"""Registers that count the same: in a wider scope, in a narrower one, and how many the narrower one has."""
 
 COORDINATES = {axis.name: coordinate(axis.scope, axis.subscope) for axis in AXES.values() if axis.is_thread()}
 """What the calling thread is on each thread axis of layouts."""

@@ -8,38 +8,9 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from tilewright import ir
 from tilewright.dtypes import DType
 from tilewright.errors import KernelError, Span
-from tilewright.ir import (
-    AddressOf,
-    AllocBuffer,
-    Argument,
-    Bind,
-    Buffer,
-    Call,
-    DeclBuffer,
-    Evaluate,
-    Expr,
-    For,
-    If,
-    Kernel,
-    Launch,
-    Load,
-    ScopeId,
-    Stmt,
-    Store,
-    Value,
-    Var,
-    While,
-    as_expr,
-    cast,
-    const_value,
-    deep_recursion,
-    map_buffers,
-    reader,
-    truth_is_an_error,
-    writer,
-)
 from tilewright.ir.convert import converted
 from tilewright.ir.intervals import Interval, strided
 from tilewright.ir.ranges import RangeFacts
@@ -55,7 +26,7 @@ __all__ = ["RESERVED", "Builder", "building", "current"]
 RESERVED = frozenset({"T", "Tx", "range", "slice"})
 """Names that a printed script uses itself, so that no value of a kernel may have them."""
 
-Node = TypeVar("Node", Stmt, Expr)
+Node = TypeVar("Node", ir.Stmt, ir.Expr)
 
 _active: ContextVar[Builder | None] = ContextVar("active_builder", default=None)
 
@@ -89,35 +60,35 @@ class Builder:
         self.at: Span | None = None
         self.hints: tuple[str, ...] = ()
         self.fresh: set[str] = set()
-        self.params: list[Var] = []
-        self.buffers: list[Buffer] = []
+        self.params: list[ir.Var] = []
+        self.buffers: list[ir.Buffer] = []
         self.maps: list[MapOf] = []
-        self.symbols: list[Var] = []
-        self.attrs: dict[str, Argument] = {}
-        self.launch: Launch | None = None
-        self.known: dict[str, Buffer] = {}  # every buffer that is declared, by its name
-        self.late: list[Callable[[], Buffer]] = []  # buffers whose size is known at the end only
+        self.symbols: list[ir.Var] = []
+        self.attrs: dict[str, ir.Argument] = {}
+        self.launch: ir.Launch | None = None
+        self.known: dict[str, ir.Buffer] = {}  # every buffer that is declared, by its name
+        self.late: list[Callable[[], ir.Buffer]] = []  # buffers whose size is known at the end only
         self.foreign = False  # a Python helper ran: its values may hold views that nobody declared
         self.tile_scopes: list[tuple[str, str]] = []  # of the `with Tx.cta:` at work, as the IR has it and as written
         self.branches: list[object] = []  # the T.If at work, innermost last; None inside of their arms
-        self._views: list[dict[Buffer, Buffer]] = [{}]  # views without a name, by block
+        self._views: list[dict[ir.Buffer, ir.Buffer]] = [{}]  # views without a name, by block
         self._blocks = [Block()]
         self._taken = set(RESERVED)
         self._numbers: dict[str, int] = {}
         self.moments = Moments(self.unique)
         self.ranges: dict[str, Interval] = {}  # of the names whose range is written where they are defined
-        self.first: dict[str, Expr] = {}  # what each scalar began as
+        self.first: dict[str, ir.Expr] = {}  # what each scalar began as
 
     @contextmanager
     def active(self) -> Iterator[None]:
         """While this builder is the one at work; a Python helper cannot ask an expression for its truth then."""
-        token, hearing, storing = _active.set(self), reader.set(self.read), writer.set(self.write)
+        token, hearing, storing = _active.set(self), ir.reader.set(self.read), ir.writer.set(self.write)
         try:
-            with truth_is_an_error(), deep_recursion():
+            with ir.truth_is_an_error(), ir.deep_recursion():
                 yield
         finally:
-            writer.reset(storing)
-            reader.reset(hearing)
+            ir.writer.reset(storing)
+            ir.reader.reset(hearing)
             _active.reset(token)
 
     # Names.
@@ -141,9 +112,9 @@ class Builder:
         self.hints = tuple(rest)
         return self.unique(hint)
 
-    def symbol(self, kind: DType) -> Var:
+    def symbol(self, kind: DType) -> ir.Var:
         """A symbolic extent, bound from the arguments of a call."""
-        made = Var(self.named("n"), kind)
+        made = ir.Var(self.named("n"), kind)
         self.symbols.append(made)
         self.fresh.add(made.name)
         return made
@@ -155,12 +126,12 @@ class Builder:
         """How many blocks of run-time control flow are around the current statement."""
         return len(self._blocks)
 
-    def emit(self, stmt: Stmt) -> None:
+    def emit(self, stmt: ir.Stmt) -> None:
         """Add a statement to the current block, after the views that it uses and nobody declared.
 
         Control flow was settled when it began: what its blocks declare ends with them.
         """
-        if not isinstance(stmt, (For, If, While)):
+        if not isinstance(stmt, (ir.For, ir.If, ir.While)):
             stmt = self.settled(stmt)
             self.moments.done(stmt)
         self._blocks[-1].append(stmt)
@@ -199,15 +170,15 @@ class Builder:
         self.moments.settle(node, self._blocks[-1])
         if not self.foreign:
             return node
-        return map_buffers(node, self.declared, self.moments.rebuilt)
+        return ir.map_buffers(node, self.declared, self.moments.rebuilt)
 
-    def _step(self, value: Expr) -> Var:
+    def _step(self, value: ir.Expr) -> ir.Var:
         """A part of a deep expression, computed before the statement that it belongs to."""
-        var = Var(self.unique("part"), value.dtype)
-        self._blocks[-1].append(self._judged(Bind(var, value, False, at=self.at)))
+        var = ir.Var(self.unique("part"), value.dtype)
+        self._blocks[-1].append(self._judged(ir.Bind(var, value, False, at=self.at)))
         return var
 
-    def tried(self, value: Expr) -> Expr:
+    def tried(self, value: ir.Expr) -> ir.Expr:
         """Settle a value that a choice may leave out, in the block that evaluating it has made.
 
         What only declares, and values that need no statement, belong to the block around it.
@@ -219,40 +190,42 @@ class Builder:
         self.moments.settle(value, block)
         for read in block.reads:
             read.uses = 0
-        if not block.has_bindings and all(isinstance(stmt, (DeclBuffer, AllocBuffer, ScopeId)) for stmt in block):
+        if not block.has_bindings and all(
+            isinstance(stmt, (ir.DeclBuffer, ir.AllocBuffer, ir.ScopeId)) for stmt in block
+        ):
             block.dissolve(self._blocks[-2])
         return value
 
-    def chose(self, choice: Expr, arm: Block) -> None:
+    def chose(self, choice: ir.Expr, arm: Block) -> None:
         """Hear of a choice one of whose arms was evaluated in a block of its own."""
         if arm.home is not None:
             self.moments.chosen(choice, arm.tried, self._blocks[-1], self.at)
 
-    def converted(self, value: Value, kind: DType, place: str, hint: str | None = None) -> Expr:
+    def converted(self, value: ir.Value, kind: DType, place: str, hint: str | None = None) -> ir.Expr:
         """``value`` as ``kind``, the type of ``place``, by what is known of the names in it; as it is in a script."""
-        return cast(value, kind) if self.exact else converted(value, kind, place, hint, self.ranges)
+        return ir.cast(value, kind) if self.exact else converted(value, kind, place, hint, self.ranges)
 
-    def counts(self, var: Var, start: Value, stop: Value, step: int = 1) -> Var:
+    def counts(self, var: ir.Var, start: ir.Value, stop: ir.Value, step: int = 1) -> ir.Var:
         """``var``, a new name that goes from ``start`` towards ``stop``, which it does not reach."""
         known = RangeFacts(self.ranges)
-        first, last = (known.interval(as_expr(end)) for end in ((start, stop) if step > 0 else (stop, start)))
+        first, last = (known.interval(ir.as_expr(end)) for end in ((start, stop) if step > 0 else (stop, start)))
         low, high = (first.low, last.high - 1) if step > 0 else (first.low + 1, last.high)
         if low <= high:
             self.ranges[var.name] = strided(low, high)
         return var
 
-    def read(self, value: Expr) -> Expr:
+    def read(self, value: ir.Expr) -> ir.Expr:
         """Hear of an element or a scalar that is read now."""
         return value if self.exact else self.moments.read(value, self._blocks[-1], self.at)
 
-    def write(self, place: Load, value: Value) -> None:
+    def write(self, place: ir.Load, value: ir.Value) -> None:
         """Store a value, converted to the dtype of the element."""
         if self.known.get(place.buffer.name) is not place.buffer:
             self.foreign = True  # a view that a method has made
         new = self.converted(value, place.dtype, f"an element of {place.buffer.name}")
-        self.emit(Store(place, new, at=self.at))
+        self.emit(ir.Store(place, new, at=self.at))
 
-    def declared(self, buffer: Buffer) -> Buffer:
+    def declared(self, buffer: ir.Buffer) -> ir.Buffer:
         """``buffer`` under its name in the kernel; a view that nobody has declared is declared here."""
         if buffer.data is None or self.known.get(buffer.name) is buffer or buffer in self.buffers:
             return buffer
@@ -263,45 +236,45 @@ class Builder:
         made = replace(buffer, name=self.named(buffer.name))
         if _is_constant(buffer):
             self._views[-1][replace(buffer, name="")] = made
-        self._blocks[-1].append(DeclBuffer(self.register(made), at=self.at))
+        self._blocks[-1].append(ir.DeclBuffer(self.register(made), at=self.at))
         return made
 
-    def _same_view(self, buffer: Buffer) -> Buffer | None:
+    def _same_view(self, buffer: ir.Buffer) -> ir.Buffer | None:
         key = replace(buffer, name="")
         return next((views[key] for views in self._views if key in views), None)
 
-    def register(self, buffer: Buffer) -> Buffer:
+    def register(self, buffer: ir.Buffer) -> ir.Buffer:
         """Remember a buffer that a statement of the kernel declares."""
         self.known[buffer.name] = buffer
         return buffer
 
-    def allocate(self, buffer: Buffer, offset: int | None = None) -> Buffer:
+    def allocate(self, buffer: ir.Buffer, offset: int | None = None) -> ir.Buffer:
         """Storage of its own for ``buffer``."""
-        self.emit(AllocBuffer(self.register(buffer), offset, at=self.at))
+        self.emit(ir.AllocBuffer(self.register(buffer), offset, at=self.at))
         return buffer
 
-    def declare(self, view: Buffer) -> Buffer:
+    def declare(self, view: ir.Buffer) -> ir.Buffer:
         """A view of memory that exists, under the name it has."""
-        self.emit(DeclBuffer(self.register(view), at=self.at))
+        self.emit(ir.DeclBuffer(self.register(view), at=self.at))
         return view
 
-    def made(self, call: Call, *, has_effect: bool) -> None:
+    def made(self, call: ir.Call, *, has_effect: bool) -> None:
         """Hear of an instruction: one without a value is a statement at once."""
         if call.dtype == "void":
-            self.emit(Evaluate(call, at=self.at))
+            self.emit(ir.Evaluate(call, at=self.at))
         elif not self.exact:
             self.moments.called(call, self._blocks[-1], self.at, effect=has_effect)
 
     # The result.
 
-    def kernel(self, name: str, at: Span) -> Kernel:
+    def kernel(self, name: str, at: Span) -> ir.Kernel:
         """The finished kernel."""
         self.moments.merged(self._blocks[0])
         body = self.moments.resolved(tuple(self._blocks[0]))
         if self.late:
             final = {buffer.name: buffer for buffer in (finish() for finish in self.late)}
-            body = map_buffers(body, lambda buffer: final.get(buffer.name, buffer))
-        return Kernel(
+            body = ir.map_buffers(body, lambda buffer: final.get(buffer.name, buffer))
+        return ir.Kernel(
             name,
             tuple(self.params),
             tuple(self.buffers),
@@ -315,8 +288,8 @@ class Builder:
         )
 
 
-def _is_constant(view: Buffer) -> bool:
+def _is_constant(view: ir.Buffer) -> bool:
     """Does the view mean the same wherever it is written? Then it is declared once."""
     numbers = (*view.shape, view.elem_offset)
-    start = view.data.indices if isinstance(view.data, AddressOf) else ()
-    return all(isinstance(number, int) for number in numbers) and all(const_value(at) is not None for at in start)
+    start = view.data.indices if isinstance(view.data, ir.AddressOf) else ()
+    return all(isinstance(number, int) for number in numbers) and all(ir.const_value(at) is not None for at in start)

@@ -9,9 +9,11 @@ from tilewright.dtypes import INT32
 from tilewright.errors import KernelError
 from tilewright.ir import ScopeId, Value, Var, const_value
 from tilewright.ir.intervals import limits
+from tilewright.ir.special import MAX_THREADS
 from tilewright.lang.builder import current
 from tilewright.lang.memory import extents
 from tilewright.lang.settings import hint
+from tilewright.layout import THREADS_IN
 
 __all__ = ["EXPORTS", "SCOPE_IDS", "defined"]
 
@@ -37,9 +39,9 @@ SCOPE_IDS = (
     Row("cta_id_in_pair", "CTA of a pair that works together", fixed=2),
     Row("warpgroup_id", "warpgroup of its CTA"),
     Row("warp_id", "warp of its CTA"),
-    Row("warp_id_in_wg", "warp of its warpgroup", most=32),
-    Row("lane_id", "lane of its warp", fixed=32),
-    Row("thread_id_in_wg", "thread of its warpgroup", most=1024),
+    Row("warp_id_in_wg", "warp of its warpgroup", most=MAX_THREADS // THREADS_IN["warp"]),
+    Row("lane_id", "lane of its warp", fixed=THREADS_IN["warp"]),
+    Row("thread_id_in_wg", "thread of its warpgroup", most=MAX_THREADS),
     Row("thread_id", "thread of its CTA", extents=3),
 )
 

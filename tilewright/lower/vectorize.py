@@ -9,31 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tilewright import ir
 from tilewright.dtypes import DType
-from tilewright.ir import (
-    AddressOf,
-    Attr,
-    Binary,
-    Bind,
-    Body,
-    Buffer,
-    Call,
-    Component,
-    DeclBuffer,
-    Expr,
-    For,
-    Load,
-    Select,
-    Stmt,
-    Store,
-    Value,
-    Var,
-    Vector,
-    as_expr,
-    const_value,
-    rewrite,
-    walk,
-)
 from tilewright.ir.ranges import RangeFacts
 from tilewright.isa import ANY_LANES, bind
 
@@ -57,7 +34,7 @@ class _Names:
         return name
 
 
-def vectorized(loop: For, facts: RangeFacts, taken: set[str]) -> Body:
+def vectorized(loop: ir.For, facts: RangeFacts, taken: set[str]) -> ir.Body:
     """What stands for a loop over a lowered body. taken: names of the kernel; new ones are added."""
     reason = _reason_against(loop)
     plain = replace(loop, kind="unroll")
@@ -71,89 +48,89 @@ def vectorized(loop: For, facts: RangeFacts, taken: set[str]) -> Body:
     return best.body()
 
 
-def _comment(text: str, loop: For) -> Attr:
-    return Attr((("comment", text),), at=loop.at)
+def _comment(text: str, loop: ir.For) -> ir.Attr:
+    return ir.Attr((("comment", text),), at=loop.at)
 
 
-def _rounds(loop: For) -> int:
-    start, stop = const_value(loop.start), const_value(loop.stop)
+def _rounds(loop: ir.For) -> int:
+    start, stop = ir.const_value(loop.start), ir.const_value(loop.stop)
     return int(stop - start) if start is not None and stop is not None else 0
 
 
-def _reason_against(loop: For) -> str:
+def _reason_against(loop: ir.For) -> str:
     """Why the rounds cannot be taken together at all; empty where they can."""
     if _rounds(loop) <= 0 or loop.step != 1:
         return "the number of rounds is not constant"
-    if any(not isinstance(stmt, (Store, Bind)) or getattr(stmt, "mutable", False) for stmt in loop.body):
+    if any(not isinstance(stmt, (ir.Store, ir.Bind)) or getattr(stmt, "mutable", False) for stmt in loop.body):
         return "its body is more than stores"
-    stored = {_root(stmt.place.buffer): stmt.place for stmt in loop.body if isinstance(stmt, Store)}
+    stored = {_root(stmt.place.buffer): stmt.place for stmt in loop.body if isinstance(stmt, ir.Store)}
     for stmt in loop.body:
-        for node in walk(stmt.value):  # type: ignore[union-attr]  # a Store or a Bind, as was just seen
-            if isinstance(node, Call) and not _only_computes(node):
+        for node in ir.walk(stmt.value):  # type: ignore[union-attr]  # a Store or a Bind, as was just seen
+            if isinstance(node, ir.Call) and not _only_computes(node):
                 return f"`{node}` has an effect"
-            if isinstance(node, Load) and _root(node.buffer) in stored and not _alone(node, stored, loop.body):
+            if isinstance(node, ir.Load) and _root(node.buffer) in stored and not _alone(node, stored, loop.body):
                 return f"it reads {_root(node.buffer)}, which it writes"
     return ""
 
 
-def _alone(node: Load, stored: dict[str, Load], body: Body) -> bool:
+def _alone(node: ir.Load, stored: dict[str, ir.Load], body: ir.Body) -> bool:
     """Is the element that is read the one that is written, by the only store?"""
-    return bool(stored[_root(node.buffer)] == node) and isinstance(body[-1], Store) and len(stored) == 1
+    return bool(stored[_root(node.buffer)] == node) and isinstance(body[-1], ir.Store) and len(stored) == 1
 
 
-def _only_computes(node: Call) -> bool:
+def _only_computes(node: ir.Call) -> bool:
     form = bind(node).form
     return not form.acts and bind(node).instruction.lanes == ANY_LANES
 
 
-def _root(buffer: Buffer) -> str:
-    under = buffer.data.buffer if isinstance(buffer.data, AddressOf) else None
+def _root(buffer: ir.Buffer) -> str:
+    under = buffer.data.buffer if isinstance(buffer.data, ir.AddressOf) else None
     return buffer.name if under is None else _root(under)
 
 
-def _unguarded(node: Expr) -> Iterator[Load]:
+def _unguarded(node: ir.Expr) -> Iterator[ir.Load]:
     """The loads that every lane makes."""
-    if isinstance(node, Load):
+    if isinstance(node, ir.Load):
         yield node
-    guarded = isinstance(node, Select) or (isinstance(node, Binary) and node.op in Binary.LOGIC)
-    parts = (node.cond,) if isinstance(node, Select) else (node.a,) if guarded else _parts(node)  # type: ignore[attr-defined]
+    guarded = isinstance(node, ir.Select) or (isinstance(node, ir.Binary) and node.op in ir.Binary.LOGIC)
+    parts = (node.cond,) if isinstance(node, ir.Select) else (node.a,) if guarded else _parts(node)  # type: ignore[attr-defined]
     for part in parts:
         yield from _unguarded(part)
 
 
-def _parts(node: Expr) -> tuple[Expr, ...]:
+def _parts(node: ir.Expr) -> tuple[ir.Expr, ...]:
     """The expressions that a node is made of."""
-    if isinstance(node, Call):
-        return tuple(part for part in node.args if isinstance(part, Expr))
+    if isinstance(node, ir.Call):
+        return tuple(part for part in node.args if isinstance(part, ir.Expr))
     found = (getattr(node, name, None) for name in ("a", "b"))
-    return (*(part for part in found if isinstance(part, Expr)), *getattr(node, "parts", ()))
+    return (*(part for part in found if isinstance(part, ir.Expr)), *getattr(node, "parts", ()))
 
 
 class _Group:
     """The loop with ``lanes`` rounds at a time. together: the accesses that become one; apart: why others do not."""
 
-    def __init__(self, loop: For, lanes: int, facts: RangeFacts, names: _Names) -> None:
+    def __init__(self, loop: ir.For, lanes: int, facts: RangeFacts, names: _Names) -> None:
         self.loop, self.lanes, self.names = loop, lanes, names
-        self.counter = Var(_Names(set(names.taken)).fresh(f"{loop.var.name}_group"), loop.var.dtype)
+        self.counter = ir.Var(_Names(set(names.taken)).fresh(f"{loop.var.name}_group"), loop.var.dtype)
         self.groups = _rounds(loop) // lanes
         self.facts = facts.with_loop(self.counter, 0, self.groups) if self.groups > 1 else facts
-        self.first: Value = loop.start if self.groups == 1 else loop.start + self.counter * lanes
-        self.bound = {stmt.var.name for stmt in loop.body if isinstance(stmt, Bind)}
+        self.first: ir.Value = loop.start if self.groups == 1 else loop.start + self.counter * lanes
+        self.bound = {stmt.var.name for stmt in loop.body if isinstance(stmt, ir.Bind)}
         self.word = "_of_"
         while any(self._of_lane(name, lane) in names.taken for name in self.bound for lane in range(lanes)):
             self.word += "_"
-        self.together: dict[Load, Value] = {}  # where the first of them lies, in vectors
+        self.together: dict[ir.Load, ir.Value] = {}  # where the first of them lies, in vectors
         self.apart: list[str] = []
         for stmt in loop.body:
             for node in self._accesses(stmt):
                 self._look_at(node)
 
-    def _accesses(self, stmt: Stmt) -> Iterator[Load]:
-        if isinstance(stmt, Store):
+    def _accesses(self, stmt: ir.Stmt) -> Iterator[ir.Load]:
+        if isinstance(stmt, ir.Store):
             yield stmt.place
         yield from _unguarded(stmt.value)  # type: ignore[union-attr]  # a Store or a Bind
 
-    def _look_at(self, node: Load) -> None:
+    def _look_at(self, node: ir.Load) -> None:
         buffer, lanes = node.buffer, self.lanes
         if buffer.space == "local" or node in self.together or not self._varies(node):
             return
@@ -161,92 +138,96 @@ class _Group:
         nbytes = buffer.dtype.bits * lanes // 8
         start = self.facts.simplify(self.at(node.indices[0], 0))
         align = buffer.align or WIDEST_BYTES
-        if buffer.dtype.lanes > 1 or not 1 < nbytes <= min(WIDEST_BYTES, align) or isinstance(buffer.data, AddressOf):
+        if (
+            buffer.dtype.lanes > 1
+            or not 1 < nbytes <= min(WIDEST_BYTES, align)
+            or isinstance(buffer.data, ir.AddressOf)
+        ):
             self.apart.append(f"{lanes} elements of {shown} make no vector of at most {min(WIDEST_BYTES, align)} bytes")
         elif not all(self.facts.equal(self.at(node.indices[0], k), start + k) for k in range(1, lanes)):
             self.apart.append(f"elements of {shown} do not follow each other")
         elif not self.facts.divides(lanes, start):
             self.apart.append(f"{shown} is not proven to begin at a multiple of {lanes} elements")
         else:
-            self.together[node] = self.facts.simplify(as_expr(start) // lanes)
+            self.together[node] = self.facts.simplify(ir.as_expr(start) // lanes)
 
-    def _varies(self, node: Load) -> bool:
-        names = {part.name for part in walk(node.indices) if isinstance(part, Var)}
+    def _varies(self, node: ir.Load) -> bool:
+        names = {part.name for part in ir.walk(node.indices) if isinstance(part, ir.Var)}
         return self.loop.var.name in names and not names & self.bound
 
-    def at(self, expr: Expr, lane: int) -> Expr:
+    def at(self, expr: ir.Expr, lane: int) -> ir.Expr:
         """An expression in the round of one lane."""
-        counter = as_expr(self.first + lane, self.loop.var.dtype)
+        counter = ir.as_expr(self.first + lane, self.loop.var.dtype)
 
-        def change(node: Expr) -> Expr | None:
-            if not isinstance(node, Var):
+        def change(node: ir.Expr) -> ir.Expr | None:
+            if not isinstance(node, ir.Var):
                 return None
             if node.name == self.loop.var.name:
                 return counter
-            return Var(self._of_lane(node.name, lane), node.dtype) if node.name in self.bound else None
+            return ir.Var(self._of_lane(node.name, lane), node.dtype) if node.name in self.bound else None
 
-        return rewrite(expr, change)
+        return ir.rewrite(expr, change)
 
     def _of_lane(self, name: str, lane: int) -> str:
         return f"{name}{self.word}{lane}"
 
     # The loop's new body
 
-    def body(self) -> Body:
+    def body(self) -> ir.Body:
         loop, names = self.loop, self.names
         names.taken.update({self.counter.name, *(self._of_lane(n, k) for n in self.bound for k in range(self.lanes))})
-        views: dict[str, Buffer] = {}
+        views: dict[str, ir.Buffer] = {}
         for node in self.together:
             kind = node.buffer.dtype.with_lanes(self.lanes)
             if node.buffer.name not in views:
                 views[node.buffer.name] = self._view(node.buffer, kind)
-        held = {node: Var(names.fresh(f"{node.buffer.name}_{self.lanes}"), views[node.buffer.name].dtype)
+        held = {node: ir.Var(names.fresh(f"{node.buffer.name}_{self.lanes}"), views[node.buffer.name].dtype)
                 for node in self.together if not self._is_only_stored(node)}  # fmt: skip
-        made: list[Stmt] = [
-            Bind(var, self._place(node, views), mutable=False, at=loop.at) for node, var in held.items()
+        made: list[ir.Stmt] = [
+            ir.Bind(var, self._place(node, views), mutable=False, at=loop.at) for node, var in held.items()
         ]
         for stmt in loop.body:
             made += self._grouped(stmt, held, views)
         names_of = dict.fromkeys(_root(node.buffer) for node in self.together)
         text = f"T.vectorized: {', '.join(names_of)} by {self.lanes} elements"
         told = (_comment("; ".join([text, *dict.fromkeys(self.apart)]), loop),)
-        decls = tuple(DeclBuffer(view, at=loop.at) for view in views.values())
+        decls = tuple(ir.DeclBuffer(view, at=loop.at) for view in views.values())
         if self.groups == 1:
             return (*told, *decls, *made)
-        zero, end = as_expr(0, loop.var.dtype), as_expr(self.groups, loop.var.dtype)
-        return (*told, *decls, For(self.counter, zero, end, tuple(made), "unroll", at=loop.at))
+        zero, end = ir.as_expr(0, loop.var.dtype), ir.as_expr(self.groups, loop.var.dtype)
+        return (*told, *decls, ir.For(self.counter, zero, end, tuple(made), "unroll", at=loop.at))
 
-    def _view(self, buffer: Buffer, kind: DType) -> Buffer:
-        extent = self.facts.simplify(as_expr(buffer.shape[0]) // self.lanes)
-        known = const_value(extent)
+    def _view(self, buffer: ir.Buffer, kind: DType) -> ir.Buffer:
+        extent = self.facts.simplify(ir.as_expr(buffer.shape[0]) // self.lanes)
+        known = ir.const_value(extent)
         name = self.names.fresh(f"{buffer.name}_{kind}")
-        shape: tuple[Value, ...] = (extent if known is None else int(known),)
-        return Buffer(name, kind, shape, buffer.space, None, AddressOf(buffer))
+        shape: tuple[ir.Value, ...] = (extent if known is None else int(known),)
+        return ir.Buffer(name, kind, shape, buffer.space, None, ir.AddressOf(buffer))
 
-    def _is_only_stored(self, node: Load) -> bool:
+    def _is_only_stored(self, node: ir.Load) -> bool:
         reads = [load for stmt in self.loop.body for load in _unguarded(stmt.value)]  # type: ignore[union-attr]
         return node not in reads
 
-    def _place(self, node: Load, views: dict[str, Buffer]) -> Load:
-        return Load(views[node.buffer.name], (as_expr(self.together[node]),))
+    def _place(self, node: ir.Load, views: dict[str, ir.Buffer]) -> ir.Load:
+        return ir.Load(views[node.buffer.name], (ir.as_expr(self.together[node]),))
 
-    def _grouped(self, stmt: Stmt, held: dict[Load, Var], views: dict[str, Buffer]) -> Iterator[Stmt]:
-        assert isinstance(stmt, (Store, Bind))
+    def _grouped(self, stmt: ir.Stmt, held: dict[ir.Load, ir.Var], views: dict[str, ir.Buffer]) -> Iterator[ir.Stmt]:
+        assert isinstance(stmt, (ir.Store, ir.Bind))
 
-        def value(lane: int) -> Expr:
-            def loaded(node: Expr) -> Expr | None:
-                return Component(held[node], lane) if isinstance(node, Load) and node in held else None
+        def value(lane: int) -> ir.Expr:
+            def loaded(node: ir.Expr) -> ir.Expr | None:
+                return ir.Component(held[node], lane) if isinstance(node, ir.Load) and node in held else None
 
-            return as_expr(self.facts.simplify(self.at(rewrite(stmt.value, loaded), lane)))
+            return ir.as_expr(self.facts.simplify(self.at(ir.rewrite(stmt.value, loaded), lane)))
 
-        if isinstance(stmt, Store) and stmt.place in self.together:
+        if isinstance(stmt, ir.Store) and stmt.place in self.together:
             parts = tuple(value(lane) for lane in range(self.lanes))
             place = self._place(stmt.place, views)
-            yield Store(place, as_expr(self.facts.simplify(Vector(parts, place.dtype))), at=stmt.at)
+            yield ir.Store(place, ir.as_expr(self.facts.simplify(ir.Vector(parts, place.dtype))), at=stmt.at)
             return
         for lane in range(self.lanes):
-            if isinstance(stmt, Bind):
-                yield replace(stmt, var=Var(self._of_lane(stmt.var.name, lane), stmt.var.dtype), value=value(lane))
+            if isinstance(stmt, ir.Bind):
+                yield replace(stmt, var=ir.Var(self._of_lane(stmt.var.name, lane), stmt.var.dtype), value=value(lane))
             else:
-                index = as_expr(self.facts.simplify(self.at(stmt.place.indices[0], lane)))
+                index = ir.as_expr(self.facts.simplify(self.at(stmt.place.indices[0], lane)))
                 yield replace(stmt, place=replace(stmt.place, indices=(index,)), value=value(lane))

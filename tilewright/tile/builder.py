@@ -7,36 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from tilewright import isa
+from tilewright import ir, isa
 from tilewright.dtypes import HANDLE, INT32, dtype
 from tilewright.errors import Span
-from tilewright.ir import (
-    AddressOf,
-    AllocBuffer,
-    Attr,
-    Bind,
-    Body,
-    Buffer,
-    DeclBuffer,
-    Evaluate,
-    Expr,
-    For,
-    If,
-    Kernel,
-    Load,
-    ScopeId,
-    Stmt,
-    Store,
-    Value,
-    Var,
-    as_expr,
-    binary,
-    const_value,
-    map_body,
-    row_major,
-    select,
-    statements,
-)
 from tilewright.ir.buffer import map_buffer
 from tilewright.ir.tensor_map import MapOf
 from tilewright.tile.meeting import MeetingPlaces, which_of_its_kind
@@ -55,15 +28,15 @@ Made = TypeVar("Made")
 class Names:
     """The names of a kernel's variables and buffers; hands out new ones: ``f``, ``f_1``, ... (Mutable.)"""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: ir.Kernel) -> None:
         self._taken = {var.name for var in (*kernel.params, *kernel.symbols)} | {b.name for b in kernel.buffers}
         self._next: dict[str, int] = {}
-        for stmt in statements(kernel.body):
-            if isinstance(stmt, (AllocBuffer, DeclBuffer)):
+        for stmt in ir.statements(kernel.body):
+            if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)):
                 self._taken.add(stmt.buffer.name)
-            elif isinstance(stmt, (Bind, For)):
+            elif isinstance(stmt, (ir.Bind, ir.For)):
                 self._taken.add(stmt.var.name)
-            elif isinstance(stmt, ScopeId):
+            elif isinstance(stmt, ir.ScopeId):
                 self._taken.update(var.name for var in stmt.vars)
 
     def new(self, name: str) -> str:
@@ -83,40 +56,42 @@ class Preparations:
 
     def __init__(self) -> None:
         self._results: dict[tuple[str, Hashable], object] = {}
-        self._written: dict[str, Body] = {}
-        self.maps: dict[MapOf, tuple[MapOf, Buffer]] = {}
+        self._written: dict[str, ir.Body] = {}
+        self.maps: dict[MapOf, tuple[MapOf, ir.Buffer]] = {}
 
-    def tensor_map(self, of: MapOf, names: Names) -> Buffer:
+    def tensor_map(self, of: MapOf, names: Names) -> ir.Buffer:
         """The tensor map with these fields, an argument that the kernel gets besides those that it names."""
         if of not in self.maps:
             named = replace(of, name=names.new(f"{of.of}_map"))
             self.maps[of] = named, map_buffer(named.name)
         return self.maps[of][1]
 
-    def once(self, buffer: Buffer, key: Hashable, out: Builder, write: Callable[[Builder], Made]) -> Made:
+    def once(self, buffer: ir.Buffer, key: Hashable, out: Builder, write: Callable[[Builder], Made]) -> Made:
         """The result of ``write`` for this buffer and key; at the first time, ``out`` takes what it writes."""
         if (buffer.name, key) not in self._results:
             self._results[buffer.name, key] = write(out)
             self._written[buffer.name] = (*self._written.get(buffer.name, ()), *out.body)
         return cast(Made, self._results[buffer.name, key])
 
-    def placed(self, body: Body) -> Body:
+    def placed(self, body: ir.Body) -> ir.Body:
         """``body`` with everything behind the declaration it belongs to."""
 
-        def followed(stmt: Stmt) -> Body | None:
-            mine = self._written.pop(stmt.buffer.name, None) if isinstance(stmt, (AllocBuffer, DeclBuffer)) else None
+        def followed(stmt: ir.Stmt) -> ir.Body | None:
+            mine = (
+                self._written.pop(stmt.buffer.name, None) if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)) else None
+            )
             return None if mine is None else (stmt, *mine)
 
-        done = map_body(body, followed) if self._written else body
+        done = ir.map_body(body, followed) if self._written else body
         assert not self._written, f"no declaration of {', '.join(self._written)}"
         return done
 
 
-def _picked(values: list[Value], index: Value) -> Value:
+def _picked(values: list[ir.Value], index: ir.Value) -> ir.Value:
     """The value with this index."""
     *rest, total = values
     for position, value in reversed(list(enumerate(rest))):
-        total = select(binary("==", index, position), value, total)
+        total = ir.select(ir.binary("==", index, position), value, total)
     return total
 
 
@@ -137,43 +112,43 @@ class Builder:
         self.preparations = preparations or Preparations()
         self._meeting = meeting
         self._scratches = 0
-        self._bodies: list[list[Stmt]] = [[]]
+        self._bodies: list[list[ir.Stmt]] = [[]]
 
     @property
-    def body(self) -> Body:
+    def body(self) -> ir.Body:
         """What has been written so far."""
         return tuple(self._bodies[0])
 
-    def add(self, stmt: Stmt) -> None:
+    def add(self, stmt: ir.Stmt) -> None:
         """Write a statement at the current place."""
         self._bodies[-1].append(stmt)
 
     def comment(self, text: str) -> None:
         """A line for the reader of the emitted code."""
-        self.add(Attr((("comment", text),), at=self.at))
+        self.add(ir.Attr((("comment", text),), at=self.at))
 
-    def let(self, name: str, value: Value) -> Expr:
+    def let(self, name: str, value: ir.Value) -> ir.Expr:
         """Name a value. A number stays one."""
-        expr = as_expr(value)
-        var = Var(self.names.new(name), HANDLE if expr.dtype == HANDLE else expr.dtype)
-        self.add(Bind(var, expr, mutable=False, at=self.at))
+        expr = ir.as_expr(value)
+        var = ir.Var(self.names.new(name), HANDLE if expr.dtype == HANDLE else expr.dtype)
+        self.add(ir.Bind(var, expr, mutable=False, at=self.at))
         return var
 
-    def once_behind(self, buffer: Buffer, key: Hashable, write: Callable[[Builder], Made]) -> Made:
+    def once_behind(self, buffer: ir.Buffer, key: Hashable, write: Callable[[Builder], Made]) -> Made:
         """What ``write`` writes stands right behind the declaration of ``buffer``, once for all calls with this key."""
         return self.preparations.once(buffer, key, Builder(self.names, self.at, self.facts, self.preparations), write)
 
-    def tensor_map(self, of: MapOf) -> Buffer:
+    def tensor_map(self, of: MapOf) -> ir.Buffer:
         """The 128 bytes of a tensor map with these fields."""
         return self.preparations.tensor_map(of, self.names)
 
-    def local(self, name: str, count: int, kind: str) -> Buffer:
+    def local(self, name: str, count: int, kind: str) -> ir.Buffer:
         """New registers: ``count`` elements of each thread."""
-        buffer = Buffer(self.names.new(name), dtype(kind), (count,), "local", row_major((count,)))
-        self.add(AllocBuffer(buffer, at=self.at))
+        buffer = ir.Buffer(self.names.new(name), dtype(kind), (count,), "local", ir.row_major((count,)))
+        self.add(ir.AllocBuffer(buffer, at=self.at))
         return buffer
 
-    def scratch(self, call: TileCall, name: str, count: int, kind: str, align: int = 0) -> tuple[Buffer, Value]:
+    def scratch(self, call: TileCall, name: str, count: int, kind: str, align: int = 0) -> tuple[ir.Buffer, ir.Value]:
         """Shared memory that the threads of the call have to themselves until they leave it, and where theirs begins.
 
         ``count`` elements. It may be written at once; a `meet` must be between the last access and the call's end.
@@ -181,7 +156,7 @@ class Builder:
         assert self._meeting is not None
         turn, self._scratches = self._scratches, self._scratches + 1
         shape = (count * (call.scope.cta_threads // call.scope.threads),)
-        made = Buffer(self.names.new(name), dtype(kind), shape, "shared", row_major(shape), align=align)
+        made = ir.Buffer(self.names.new(name), dtype(kind), shape, "shared", ir.row_major(shape), align=align)
         self._meeting.reserve(made, call.scope, turn, self.at)
         return made, times(which_of_its_kind(call.scope), count)
 
@@ -198,32 +173,32 @@ class Builder:
 
     def call(self, op: str, *args: object, **modifiers: object) -> None:
         """Write an instruction of the table."""
-        self.add(Evaluate(isa.call(op, *args, **modifiers), at=self.at))
+        self.add(ir.Evaluate(isa.call(op, *args, **modifiers), at=self.at))
 
-    def store(self, buffer: Buffer, offset: Value, value: Expr) -> None:
+    def store(self, buffer: ir.Buffer, offset: ir.Value, value: ir.Expr) -> None:
         """Write an element of flat storage."""
-        self.add(Store(Load(buffer, (as_expr(offset),)), value, at=self.at))
+        self.add(ir.Store(ir.Load(buffer, (ir.as_expr(offset),)), value, at=self.at))
 
     @contextmanager
-    def loop(self, name: str, count: Value, kind: str = "serial") -> Iterator[Var]:
+    def loop(self, name: str, count: ir.Value, kind: str = "serial") -> Iterator[ir.Var]:
         """What is written inside is the body of ``for name in range(count)``."""
-        var = Var(self.names.new(name), INT32)
+        var = ir.Var(self.names.new(name), INT32)
         self._bodies.append([])
         yield var
         body = tuple(self._bodies.pop())
-        self.add(For(var, as_expr(0), as_expr(count), body, kind, at=self.at))
+        self.add(ir.For(var, ir.as_expr(0), ir.as_expr(count), body, kind, at=self.at))
 
     @contextmanager
-    def each(self, name: str, count: Value) -> Iterator[Value]:
+    def each(self, name: str, count: ir.Value) -> Iterator[ir.Value]:
         """The same; one round needs no loop."""
-        if const_value(count) == 1:
+        if ir.const_value(count) == 1:
             yield 0
             return
         with self.loop(name, count) as index:
             yield index
 
     @contextmanager
-    def when(self, cond: Expr | None) -> Iterator[None]:
+    def when(self, cond: ir.Expr | None) -> Iterator[None]:
         """What is written inside happens where ``cond`` holds; always for None."""
         if cond is None:
             yield
@@ -231,21 +206,21 @@ class Builder:
         self._bodies.append([])
         yield
         body = tuple(self._bodies.pop())
-        self.add(If(cond, body, at=self.at))
+        self.add(ir.If(cond, body, at=self.at))
 
-    def either(self, cond: Expr | None, then: Callable[[], None], orelse: Callable[[], None]) -> None:
+    def either(self, cond: ir.Expr | None, then: Callable[[], None], orelse: Callable[[], None]) -> None:
         """What ``then`` writes happens where ``cond`` holds, what ``orelse`` writes elsewhere; for None the first."""
         if cond is None:
             then()
             return
-        parts: list[Body] = []
+        parts: list[ir.Body] = []
         for write in (then, orelse):
             self._bodies.append([])
             write()
             parts.append(tuple(self._bodies.pop()))
-        self.add(If(cond, parts[0], parts[1], at=self.at))
+        self.add(ir.If(cond, parts[0], parts[1], at=self.at))
 
-    def offsets(self, offset: Offset, name: str) -> Callable[[Value], Value]:
+    def offsets(self, offset: Offset, name: str) -> Callable[[ir.Value], ir.Value]:
         """Prepare an offset in front of its loop; the result gives it for a round."""
         if offset.each:
             rounds = [self.offsets(one, name) for one in offset.each]
@@ -262,6 +237,6 @@ class Builder:
             return lambda round: offset.joined(start, round)
         return lambda round: plus(whole, address(self.let(f"{name}_linear", offset.joined(low, round))))
 
-    def pointer(self, name: str, storage: Buffer, offset: Value) -> Expr:
+    def pointer(self, name: str, storage: ir.Buffer, offset: ir.Value) -> ir.Expr:
         """Name a pointer to an element of flat storage."""
-        return self.let(name, AddressOf(storage, (as_expr(offset),)))
+        return self.let(name, ir.AddressOf(storage, (ir.as_expr(offset),)))

@@ -12,35 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright import isa
+from tilewright import ir, isa
 from tilewright.errors import DispatchError, Span
-from tilewright.ir import (
-    SPECIALS,
-    Assign,
-    Binary,
-    Bind,
-    Body,
-    Break,
-    Call,
-    Cast,
-    Const,
-    Continue,
-    Expr,
-    For,
-    If,
-    Kernel,
-    Select,
-    Special,
-    Stmt,
-    Unary,
-    Value,
-    Var,
-    While,
-    as_expr,
-    coordinate,
-    rewrite,
-    statements,
-)
 from tilewright.ir.launch import launch_of, scope_id_exprs
 from tilewright.ir.operators import OPERATORS, UNARY
 from tilewright.ir.special import ALL, LANE, UNIFORM, WARP, WARPGROUP
@@ -63,7 +36,7 @@ VOTES = dict.fromkeys(("cuda.ballot_sync", "cuda.any_sync", "cuda.all_sync"), WA
 ELECT = "ptx.elect_sync"
 
 # Which thread of its scope the caller is: of a cluster, too, the thread of its CTA.
-INDEX: dict[str, Value] = {kind: coordinate(kind, "thread") for kind in (*THREADS_IN, "cta")}
+INDEX: dict[str, ir.Value] = {kind: ir.coordinate(kind, "thread") for kind in (*THREADS_IN, "cta")}
 INDEX["cluster"] = INDEX["cta"]
 
 
@@ -121,22 +94,22 @@ class ExecScope:
         return 1 if self.kind == "thread" else (self.threads - 1) % 32 + 1
 
     @property
-    def index(self) -> Value:
+    def index(self) -> ir.Value:
         """Which thread of its scope the caller is."""
         return INDEX[self.kind]
 
-    def always(self, value: Value, equals: Expr) -> bool:
+    def always(self, value: ir.Value, equals: ir.Expr) -> bool:
         """Is ``value`` known to be ``equals`` in every thread that gets here?"""
-        mine, theirs = self.control.value(as_expr(value)), self.control.value(equals)
+        mine, theirs = self.control.value(ir.as_expr(value)), self.control.value(equals)
         return mine is not None and theirs is not None and bool(np.all((mine == theirs) | ~self.active))
 
-    def alike(self, values: Iterable[Value]) -> int:
+    def alike(self, values: Iterable[ir.Value]) -> int:
         """How many threads of a CTA get here together with, as far as is known, the same ``values``."""
-        keys = [self._apart(self.level), *(self._told_by(as_expr(value)) for value in values)]
+        keys = [self._apart(self.level), *(self._told_by(ir.as_expr(value)) for value in values)]
         groups = np.stack(keys)[:, self.active]
         return int(np.unique(groups, axis=1, return_counts=True)[1].max(initial=0))
 
-    def _told_by(self, expr: Expr) -> NDArray[np.generic]:
+    def _told_by(self, expr: ir.Expr) -> NDArray[np.generic]:
         known = self.control.value(expr)
         return self._apart(self.control.level(expr)) if known is None else np.broadcast_to(known, self.active.shape)
 
@@ -145,7 +118,7 @@ class ExecScope:
         size = {PER_THREAD: 1, PER_WARP: 32, PER_WARPGROUP: 128}.get(level, self.cta_threads)
         return np.arange(self.cta_threads) // size
 
-    def keeps_together(self, cond: Expr) -> bool:
+    def keeps_together(self, cond: ir.Expr) -> bool:
         """Would the same call be fine under ``cond``, with no thread of the scope left out?"""
         return self.control.level(cond) <= NEEDS[self.kind]
 
@@ -153,11 +126,11 @@ class ExecScope:
 class _Known(Uniformity):
     """Over what values vary inside a CTA, more exactly where they are known of each of its threads."""
 
-    def __init__(self, kernel: Kernel, control: ControlFlow) -> None:
+    def __init__(self, kernel: ir.Kernel, control: ControlFlow) -> None:
         self.control = control
         super().__init__(kernel)
 
-    def of(self, expr: Expr) -> int:
+    def of(self, expr: ir.Expr) -> int:
         known = self.control.value(expr)
         if known is None:
             return super().of(expr)
@@ -167,7 +140,7 @@ class _Known(Uniformity):
                 return axis
         return LANE
 
-    def _call(self, expr: Call) -> int:
+    def _call(self, expr: ir.Call) -> int:
         if expr.op in VOTES:
             return VOTES[expr.op]
         bound = isa.bind(expr)
@@ -178,18 +151,18 @@ class _Known(Uniformity):
 class ControlFlow:
     """What a kernel's control flow says about its threads. Built once per kernel, then asked."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: ir.Kernel) -> None:
         self.threads = launch_of(kernel).threads
         self.ids = scope_id_exprs(kernel)
         tid = np.arange(self.threads)
         self._registers: dict[str, NDArray[np.int64]] = {
-            name: row.axis.of_thread(tid) for name, row in SPECIALS.items() if row.axis is not None
+            name: row.axis.of_thread(tid) for name, row in ir.SPECIALS.items() if row.axis is not None
         }
-        assigned = {stmt.var.name for stmt in statements(kernel.body) if isinstance(stmt, Assign)}
+        assigned = {stmt.var.name for stmt in ir.statements(kernel.body) if isinstance(stmt, ir.Assign)}
         self._bound = {
             stmt.var.name: stmt.value
-            for stmt in statements(kernel.body)
-            if isinstance(stmt, Bind) and stmt.var.name not in assigned
+            for stmt in ir.statements(kernel.body)
+            if isinstance(stmt, ir.Bind) and stmt.var.name not in assigned
         }
         self._uniformity = _Known(kernel, self)
 
@@ -199,45 +172,45 @@ class ControlFlow:
 
     # What is known of a value
 
-    def value(self, expr: Expr) -> NDArray[np.generic] | None:
+    def value(self, expr: ir.Expr) -> NDArray[np.generic] | None:
         """The value in every thread of the CTA, or None where it depends on more than scope ids inside the CTA."""
-        if isinstance(expr, Const):
+        if isinstance(expr, ir.Const):
             return np.asarray(expr.value)
-        if isinstance(expr, Special):
+        if isinstance(expr, ir.Special):
             return self._registers.get(expr.name)
-        if isinstance(expr, Var):
+        if isinstance(expr, ir.Var):
             known = self.ids.get(expr.name, self._bound.get(expr.name))
             return None if known is None else self.value(known)
-        if isinstance(expr, Call) and expr.op == ELECT:
+        if isinstance(expr, ir.Call) and expr.op == ELECT:
             return np.equal(self._registers["laneid"], 0)  # some one lane of each warp
-        if isinstance(expr, (Binary, Unary, Cast, Select)):
+        if isinstance(expr, (ir.Binary, ir.Unary, ir.Cast, ir.Select)):
             return self._computed(expr)
         return None
 
-    def _computed(self, expr: Binary | Unary | Cast | Select) -> NDArray[np.generic] | None:
-        parts = [expr.cond, expr.a, expr.b] if isinstance(expr, Select) else [expr.a]
-        parts += [expr.b] if isinstance(expr, Binary) else []
+    def _computed(self, expr: ir.Binary | ir.Unary | ir.Cast | ir.Select) -> NDArray[np.generic] | None:
+        parts = [expr.cond, expr.a, expr.b] if isinstance(expr, ir.Select) else [expr.a]
+        parts += [expr.b] if isinstance(expr, ir.Binary) else []
         values = [value for value in map(self.value, parts) if value is not None]
         if len(values) < len(parts) or expr.dtype.is_float:
             return None
-        if isinstance(expr, Select):
+        if isinstance(expr, ir.Select):
             return np.where(values[0].astype(np.bool_), values[1], values[2])
-        if isinstance(expr, Cast):
+        if isinstance(expr, ir.Cast):
             return values[0].astype(expr.dtype.numpy)
-        if isinstance(expr, Unary):
+        if isinstance(expr, ir.Unary):
             return np.asarray(UNARY[expr.op].array(values[0]))
         with np.errstate(all="ignore"):
             return np.asarray(OPERATORS[expr.op].array(*values))
 
-    def spelled_out(self, expr: Expr) -> Expr:
+    def spelled_out(self, expr: ir.Expr) -> ir.Expr:
         """The expression with the values of names that never change in their place."""
-        return rewrite(expr, lambda node: self._value_of(node) if isinstance(node, Var) else None)
+        return ir.rewrite(expr, lambda node: self._value_of(node) if isinstance(node, ir.Var) else None)
 
-    def _value_of(self, var: Var) -> Expr | None:
+    def _value_of(self, var: ir.Var) -> ir.Expr | None:
         value = self._bound.get(var.name)
         return None if value is None else self.spelled_out(value)
 
-    def level(self, expr: Expr) -> int:
+    def level(self, expr: ir.Expr) -> int:
         """Inside which groups of threads the value is the same."""
         varies = self._uniformity.of(expr)
         levels = ((LANE, PER_THREAD), (WARP, PER_WARP), (WARPGROUP, PER_WARPGROUP))
@@ -245,16 +218,16 @@ class ControlFlow:
 
     # What control flow does to the threads
 
-    def behind(self, reach: Reach, cond: Expr, at: Span | None, *, taken: bool) -> Reach:
+    def behind(self, reach: Reach, cond: ir.Expr, at: Span | None, *, taken: bool) -> Reach:
         """Inside ``if cond`` (taken) or its else-branch."""
         active, level = self._split(cond, taken)
         return reach.where(active, level, f"`if {cond}`" if taken else f"the else of `if {cond}`", at)
 
-    def _split(self, cond: Expr, taken: bool) -> tuple[Threads, int]:
+    def _split(self, cond: ir.Expr, taken: bool) -> tuple[Threads, int]:
         """Who may find ``cond`` to be ``taken``, and the level of what is not known about it."""
-        if isinstance(cond, Unary) and cond.op == "not":
+        if isinstance(cond, ir.Unary) and cond.op == "not":
             return self._split(cond.a, not taken)
-        if isinstance(cond, Binary) and cond.op in Binary.LOGIC:
+        if isinstance(cond, ir.Binary) and cond.op in ir.Binary.LOGIC:
             (a, level_a), (b, level_b) = self._split(cond.a, taken), self._split(cond.b, taken)
             if (cond.op == "and") == taken:
                 return a & b, max(level_a, level_b)
@@ -265,30 +238,32 @@ class ControlFlow:
             return np.broadcast_to(value.astype(np.bool_) == taken, (self.threads,)), KNOWN
         return np.ones(self.threads, np.bool_), self.level(cond)
 
-    def head_level(self, loop: For | While) -> int:
+    def head_level(self, loop: ir.For | ir.While) -> int:
         """How finely the bounds or the condition of a loop may differ."""
-        heads = [loop.start, loop.stop] if isinstance(loop, For) else [loop.cond]
+        heads = [loop.start, loop.stop] if isinstance(loop, ir.For) else [loop.cond]
         return max([PER_CTA, *map(self.level, heads)])
 
-    def inside(self, reach: Reach, loop: For | While) -> Reach:
+    def inside(self, reach: Reach, loop: ir.For | ir.While) -> Reach:
         """In the body of a loop: those whose bounds allow it, and who has not left it in an earlier round."""
         head = (
-            f"while {loop.cond}" if isinstance(loop, While) else f"for {loop.var} in range({loop.start}, {loop.stop})"
+            f"while {loop.cond}"
+            if isinstance(loop, ir.While)
+            else f"for {loop.var} in range({loop.start}, {loop.stop})"
         )
         reach = reach.where(reach.active, self.head_level(loop), f"`{head}`", loop.at)
-        for step in _conditions_of(loop.body, Break):
+        for step in _conditions_of(loop.body, ir.Break):
             level = max(PER_CTA, self.level(step.cond))
             reach = reach.where(reach.active, level, f"`if {step.cond}` with its break", step.at)
         return reach
 
-    def after(self, reach: Reach, stmt: Stmt) -> Reach:
+    def after(self, reach: Reach, stmt: ir.Stmt) -> Reach:
         """Behind a statement: an ``if`` with ``break`` or ``continue`` in it lets only some go on."""
-        if not isinstance(stmt, If):
+        if not isinstance(stmt, ir.If):
             return reach
         for branch, taken in ((stmt.then, True), (stmt.orelse, False)):
-            if branch and isinstance(branch[-1], (Break, Continue)):
+            if branch and isinstance(branch[-1], (ir.Break, ir.Continue)):
                 reach = self.behind(reach, stmt.cond, stmt.at, taken=not taken)
-            elif any(_leaves(inner, (Break, Continue)) for inner in branch):
+            elif any(_leaves(inner, (ir.Break, ir.Continue)) for inner in branch):
                 reach = reach.where(reach.active, max(PER_CTA, self.level(stmt.cond)), f"`if {stmt.cond}`", stmt.at)
         return reach
 
@@ -327,16 +302,16 @@ class ControlFlow:
             )
 
 
-def _leaves(stmt: Stmt, kinds: type | tuple[type, ...]) -> bool:
+def _leaves(stmt: ir.Stmt, kinds: type | tuple[type, ...]) -> bool:
     """Does a statement contain such a jump out of the loop around it?"""
-    if isinstance(stmt, If):
+    if isinstance(stmt, ir.If):
         return any(_leaves(inner, kinds) for inner in (*stmt.then, *stmt.orelse))
     return isinstance(stmt, kinds)
 
 
-def _conditions_of(body: Body, kind: type) -> Iterator[If]:
+def _conditions_of(body: ir.Body, kind: type) -> Iterator[ir.If]:
     """The conditions under which a body jumps out of its loop."""
     for stmt in body:
-        if isinstance(stmt, If) and _leaves(stmt, kind):
+        if isinstance(stmt, ir.If) and _leaves(stmt, kind):
             yield stmt
             yield from _conditions_of((*stmt.then, *stmt.orelse), kind)
