@@ -275,7 +275,7 @@ class SegmentEmitter(Emitter):
             text = self.sound(value, mask)
         if self.axes.of(value) == UNIFORM and self.axes.variables[var.name] != UNIFORM and is_number(value.dtype):
             text = self.array(value, text)
-        elif self.axes.of(value) != UNIFORM and isinstance(value, (Load, Reinterpret)):
+        elif self.axes.of(value) != UNIFORM and _is_window(value):
             text = f"np.array({text})"
         return text, flags
 
@@ -415,6 +415,13 @@ class SegmentEmitter(Emitter):
         self.out.line(f"{gone} = {mask}.joined({gone})")
         if isinstance(stmt, Break):
             self.out.line(f"{live} = {live} and {live}.without({mask})")
+
+
+def _is_window(value: Expr) -> bool:
+    """Might its array be a window on memory?"""
+    while isinstance(value, Reinterpret):
+        value = value.a
+    return isinstance(value, Load)
 
 
 def _leaves(stmt: Stmt) -> bool:

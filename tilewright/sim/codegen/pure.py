@@ -19,14 +19,15 @@ __all__ = ["computed", "is_pure", "pure_value"]
 
 def is_pure(call: Call) -> bool:
     """Has the row a meaning that is a function of its operands alone?"""
-    return getattr(bind(call).form, "meaning", None) is not None
+    return bind(call).form.meaning is not None
 
 
 def computed(call: Call) -> tuple[Callable[..., Array], tuple[Expr, ...]]:
     """That function, and its operands."""
     bound = bind(call)
-    meaning: Callable[..., Array] = bound.form.meaning(bound.mods)  # type: ignore[attr-defined]  # yet to come
-    return meaning, tuple(expr for row in bound.arguments for expr in bound.operands[row.name])
+    meaning = bound.form.meaning
+    assert meaning is not None, "asked of calls that only compute"
+    return meaning(bound.mods), tuple(expr for row in bound.arguments for expr in bound.operands[row.name])
 
 
 def pure_value(e: Emitter, call: Call, mask: str) -> Operand:
