@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.ir import Call, Expr, Load, Var, walk
+from tilewright.ir import Call, Expr, Load, Reinterpret, Var, walk
 from tilewright.sim.checks.arithmetic import may_fault
 from tilewright.sim.checks.poison import Need
 from tilewright.sim.codegen.axes import UNIFORM
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.source import Source
     from tilewright.sim.machine.sites import Site
 
-__all__ = ["Emitter", "Operand", "is_number"]
+__all__ = ["Emitter", "Operand", "is_number", "is_window"]
 
 LONGEST = 800  # letters of an expression, as Python reads 200 brackets in one another
 
@@ -36,6 +36,13 @@ LONGEST = 800  # letters of an expression, as Python reads 200 brackets in one a
 def is_number(kind: DType) -> bool:
     """Is a uniform value of this dtype a Python int or bool?"""
     return not kind.is_float and kind.lanes == 1
+
+
+def is_window(value: Expr) -> bool:
+    """Might its array be a window on memory?"""
+    while isinstance(value, Reinterpret):
+        value = value.a
+    return isinstance(value, Load)
 
 
 @dataclass(frozen=True, slots=True)

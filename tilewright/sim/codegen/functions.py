@@ -27,8 +27,6 @@ from tilewright.ir import (
     Expr,
     For,
     If,
-    Load,
-    Reinterpret,
     Stmt,
     Store,
     Var,
@@ -40,10 +38,10 @@ from tilewright.isa import BY_MASK, WARPGROUP, bind
 from tilewright.sim.codegen.addressing import access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
-from tilewright.sim.codegen.emitter import Emitter, is_number
+from tilewright.sim.codegen.emitter import Emitter, is_number, is_window
 from tilewright.sim.codegen.expressions import RULES
 from tilewright.sim.codegen.fusing import Fusing
-from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves
+from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from
 from tilewright.sim.codegen.rounds import leaving, written
 from tilewright.sim.codegen.segments import Branch, Done, Goto, Leave, Poll, Segment, Synchronise
 from tilewright.sim.codegen.source import Source
@@ -209,7 +207,7 @@ class SegmentEmitter(Emitter):
             else:
                 self.statement(body[k], mask)
             k += fused.length if fused else 1
-            if k < len(body) and self.loops and self.loops[-1] is not None and _leaves(body[k - 1]):
+            if k < len(body) and self.loops and self.loops[-1] is not None and parts_from(body[k - 1]):
                 mask = self.remaining(mask, self.loops[-1][1])
         self.out.dedent(depth)
 
@@ -275,7 +273,7 @@ class SegmentEmitter(Emitter):
             text = self.sound(value, mask)
         if self.axes.of(value) == UNIFORM and self.axes.variables[var.name] != UNIFORM and is_number(value.dtype):
             text = self.array(value, text)
-        elif self.axes.of(value) != UNIFORM and isinstance(value, (Load, Reinterpret)):
+        elif self.axes.of(value) != UNIFORM and is_window(value):
             text = f"np.array({text})"
         return text, flags
 
@@ -415,13 +413,6 @@ class SegmentEmitter(Emitter):
         self.out.line(f"{gone} = {mask}.joined({gone})")
         if isinstance(stmt, Break):
             self.out.line(f"{live} = {live} and {live}.without({mask})")
-
-
-def _leaves(stmt: Stmt) -> bool:
-    """Has this statement a break or continue that leaves the loop around it?"""
-    if isinstance(stmt, (Break, Continue)):
-        return True
-    return isinstance(stmt, If) and any(map(_leaves, (*stmt.then, *stmt.orelse)))
 
 
 _RULES: dict[type, Callable[..., None]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.isa import bind
 from tilewright.sim.codegen.emitter import Operand
@@ -12,20 +12,22 @@ from tilewright.sim.machine.convert import to_bits
 if TYPE_CHECKING:
     from tilewright.ir import Call, Expr
     from tilewright.sim.codegen.emitter import Emitter
+    from tilewright.sim.machine.arrays import Array
 
 __all__ = ["computed", "is_pure", "pure_value"]
 
 
 def is_pure(call: Call) -> bool:
     """Has the row a meaning that is a function of its operands alone?"""
-    return getattr(bind(call).form, "meaning", None) is not None
+    return bind(call).form.meaning is not None
 
 
-def computed(call: Call) -> tuple[Callable[..., Any], tuple[Expr, ...]]:
+def computed(call: Call) -> tuple[Callable[..., Array], tuple[Expr, ...]]:
     """That function, and its operands."""
     bound = bind(call)
-    meaning: Callable[..., Any] = bound.form.meaning(bound.mods)  # type: ignore[attr-defined]  # yet to come
-    return meaning, tuple(expr for row in bound.arguments for expr in bound.operands[row.name])
+    meaning = bound.form.meaning
+    assert meaning is not None, "asked of calls that only compute"
+    return meaning(bound.mods), tuple(expr for row in bound.arguments for expr in bound.operands[row.name])
 
 
 def pure_value(e: Emitter, call: Call, mask: str) -> Operand:

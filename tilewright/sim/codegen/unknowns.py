@@ -6,7 +6,7 @@ See `tilewright.sim.machine.unknown`. An operation whose operands are all known 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tilewright.sim.machine.unknown import Spread
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.emitter import Emitter
+    from tilewright.sim.machine.arrays import Array
 
 __all__ = ["parts_of", "spread"]
 
@@ -62,7 +63,7 @@ def spread(e: Emitter, expr: Expr, mask: str) -> Operand | None:
     return Operand(text, unknown)
 
 
-def _function(expr: Expr) -> Callable[..., Any]:
+def _function(expr: Expr) -> Callable[..., Array]:
     """The operation on arrays."""
     if isinstance(expr, Call):
         return computed(expr)[0]
@@ -81,4 +82,4 @@ def _function(expr: Expr) -> Callable[..., Any]:
     return lambda a: a.view(expr.dtype.numpy)
 
 
-_LOGIC: dict[str, Callable[..., Any]] = {"and": np.logical_and, "or": np.logical_or}
+_LOGIC: dict[str, Callable[..., Array]] = {"and": np.logical_and, "or": np.logical_or}

@@ -18,7 +18,7 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits, Ints
 from tilewright.sim.machine.counts import Line, default_phase, wavefronts
 from tilewright.sim.machine.masks import Mask
-from tilewright.sim.machine.places import WINDOW_BITS, Place
+from tilewright.sim.machine.places import LOCAL_WINDOW, WINDOW_BITS, Place
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -265,7 +265,8 @@ class Site:
                 allowed="a pointer into a buffer of the kernel",
                 at=self.at,
             )
-        place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()))
+        several = window == LOCAL_WINDOW
+        place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()) if several else 0)
         if place not in self._resolved:
             made = replace(self, place=place, hooks=())
             self._resolved[place] = made
