@@ -100,7 +100,7 @@ EVERY = [
     Case("pairs", "pairs", lambda: [f32(100, 4), zeros((100, 4)), struct.pack("<if d3h2x", 100, 2.0, 0.5, 1, 2, 3)],
          1, 128, 1, pairs, ("outside of", "Pair p = in[i]")),
     Case("vote", "compact", lambda: [i32(100), zeros(100, np.int32), zeros(1, np.int32), 100], 1, 128, 2,
-         lambda a: [(a[0] > 0).sum()], ("lane|mask", "base = __shfl_sync")),
+         lambda a: [(a[0] > 0).sum()], ("lane|mask|race", "base = __shfl_sync|out[base")),
     Case("warp_sync", "warp_sum", lambda: [f32(64), zeros(1)], 1, 32, 1, lambda a: [a[0].sum()], ("race", "s[t")),
     Case("divergent", "divergent", lambda: [f32(40), zeros(40), 40], 1, 64, 1, lambda a: a[0][::-1],
          ("barrier|wait", "__syncthreads")),
@@ -126,5 +126,5 @@ EVERY = [
          lambda a: a[0].reshape(2, 32)[::-1, ::-1].reshape(-1), ("race|uninit|written", "ld.shared::cluster")),
 ]  # fmt: skip
 
-WAITING = ("histogram", "softmax", "last_block", "vote", "groups")  # for rows of shuffles and votes
+WAITING = ("histogram",)  # for loops that lanes leave one by one
 PROGRAMS = [case for case in EVERY if case.file not in WAITING]

@@ -176,6 +176,11 @@ def _barrier(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     return [Evaluate(isa.call("ptx.bar.sync", read(low, number, step, UINT32), threads), at=step.at)]
 
 
+def _trap(low: Lowering, step: Step) -> Sequence[Stmt]:
+    """``trap``: whoever gets there ends the launch with an error."""
+    return [Evaluate(isa.call("cuda.trap"), at=step.at)]
+
+
 def _nothing(low: Lowering, step: Step) -> Sequence[Stmt]:
     """What no value shows."""
     return ()
@@ -189,6 +194,7 @@ _OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
     "isspacep": _is_in_space,
     "bar": _barrier,
     "barrier": _barrier,
+    "trap": _trap,
     **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
 }
 
