@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
     from tilewright.load import check_triton, load_cu, load_ptx
+    from tilewright.tuning import autotune
 
 __version__ = "0.1.0"
 
@@ -22,6 +23,7 @@ __all__ = [
     "TilewrightError",
     "TilewrightWarning",
     "Tx",
+    "autotune",
     "check_triton",
     "compile",
     "load_cu",
@@ -35,6 +37,7 @@ _COMPILER = ("Executable", "compile", "simulate", "torch_op")
 _LOADED = ("check_triton", "load_cu", "load_ptx")
 _HOMES = {
     "T": "lang",
+    "autotune": "tuning",
     "TensorMap": "host",
     "Tx": "lang",
     **dict.fromkeys(_COMPILER, "compiler"),

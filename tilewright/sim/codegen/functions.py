@@ -234,7 +234,7 @@ class SegmentEmitter(Emitter):
         """A check that the assumption holds."""
         if "bounds" in self.program.checks:
             holds = self.sound(stmt.cond, mask, "a condition")
-            text = self.out.constant("T", str(stmt.cond))
+            text = self.out.constant("T", (str(stmt.cond), stmt.place))
             self.out.line(f"run.assumed(b, {mask}, {holds}, {text}, {self.out.constant('A', stmt.at)})")
 
     def bind(self, stmt: Bind, mask: str) -> None:
