@@ -21,6 +21,7 @@ from tilewright.ir import (
     Bind,
     Body,
     Break,
+    Call,
     Continue,
     DeclBuffer,
     Evaluate,
@@ -42,6 +43,7 @@ from tilewright.sim.codegen.emitter import Emitter, is_number, is_window
 from tilewright.sim.codegen.expressions import RULES
 from tilewright.sim.codegen.fusing import Fusing
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from
+from tilewright.sim.codegen.pure import is_pure
 from tilewright.sim.codegen.rounds import leaving, written
 from tilewright.sim.codegen.segments import Branch, Done, Goto, Leave, Poll, Segment, Synchronise
 from tilewright.sim.codegen.source import Source
@@ -299,6 +301,9 @@ class SegmentEmitter(Emitter):
 
     def evaluate(self, stmt: Evaluate, mask: str) -> None:
         """A call for its effect."""
+        if isinstance(stmt.value, Call) and is_pure(stmt.value):  # of which nobody takes the value
+            self.count(bind(stmt.value).instruction.name, mask)
+            return
         text = self.value(stmt.value, mask).text
         if not text.isidentifier():
             self.out.line(text)

@@ -215,6 +215,10 @@ class Address:
         """The address of the first lane."""
         return self.start + sum(int(part.values[0, 0, 0]) for part in self.parts)
 
+    def scaled(self, factor: int) -> list[Part]:
+        """Its parts, times ``factor``."""
+        return [part.scaled(factor, 1) for part in self.parts]
+
     def shifted(self, nbytes: int) -> Address:
         """The same, so many bytes further on."""
         return Address(self.start + nbytes, *self.parts)
