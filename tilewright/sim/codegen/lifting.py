@@ -113,9 +113,9 @@ class _Lifter:
             self.gather(expr.a, bits, factor, total)
             self.gather(expr.b, bits, factor if expr.op == "+" else f"-{factor}", total)
             return True
-        known = const_value(_plain(expr.b))
-        if expr.op == "<<" and known is not None and 0 <= int(known) < bits:
-            self.gather(expr.a, bits, f"{1 << int(known)} * {factor}", total)
+        known = _number(expr.b)
+        if expr.op == "<<" and known is not None and 0 <= known < bits:
+            self.gather(expr.a, bits, f"{1 << known} * {factor}", total)
             return True
         if expr.op == "*":
             for varying, number in ((expr.a, expr.b), (expr.b, expr.a)):
@@ -127,9 +127,9 @@ class _Lifter:
     def uniform(self, expr: Expr, bits: int) -> str:
         """A number as the nearest to zero that it is congruent to."""
         signed = wrapper(dtype(f"int{bits}"))
-        known = const_value(expr)
+        known = _number(expr)
         if known is not None:
-            return f"({signed(int(known))})"
+            return f"({signed(known)})"
         self.loose |= any(isinstance(node, Var) and node.name not in self.e.program.parameters for node in walk(expr))
         text = self.e.sound(expr, self.mask, "an address")
         return self.out.named("n", f"{self.out.constant('W', signed)}(int({text}))")
@@ -179,6 +179,15 @@ class _Lifter:
             signed = f"({value}).view(np.int{expr.dtype.bits})" if expr.dtype.kind == "uint" else value
             texts.append(f"{factor} * int64({signed})" if factor != "1" else f"int64({signed})")
         return " + ".join(texts)
+
+
+def _number(expr: Expr) -> int | None:
+    """The integer that an expression surely is."""
+    if isinstance(expr, (Cast, Reinterpret)) and _is_integer(expr) and _is_integer(expr.a):
+        inner = _number(expr.a)
+        return None if inner is None else wrapper(expr.dtype)(inner)
+    known = const_value(expr)
+    return None if known is None else int(known)
 
 
 def _is_integer(expr: Expr) -> bool:

@@ -22,7 +22,6 @@ from tilewright.ir import (
     Load,
     Stmt,
     Var,
-    expressions,
     rewrite,
     rewrite_values,
     statements,
@@ -30,6 +29,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.walk import is_small
 from tilewright.isa import bind
+from tilewright.sim.codegen.live import read_by
 from tilewright.sim.codegen.pieces import Piece
 from tilewright.sim.codegen.pure import is_pure
 from tilewright.sim.codegen.segments import of_end
@@ -122,16 +122,12 @@ def _without_dead(pieces: list[Piece], flow: Flow, names: frozenset[str]) -> lis
         for number in flow.line:
             piece = pieces[number]
             read |= {node.name for node in of_end(piece.end) if isinstance(node, Var)}
-            read |= {node.name for stmt in statements(piece.body) for node in _read(stmt) if isinstance(node, Var)}
+            read |= {node.name for stmt in statements(piece.body) for node in read_by(stmt) if isinstance(node, Var)}
         dead = names - read
         if not dead:
             break
         pieces, names = [Piece(_cleared(piece.body, dead), piece.end) for piece in pieces], names - dead
     return pieces
-
-
-def _read(stmt: Stmt) -> tuple[Expr, ...]:
-    return walk(stmt.value) if isinstance(stmt, (Assign, Bind)) else expressions(stmt)
 
 
 def _cleared(body: Body, dead: frozenset[str]) -> Body:
