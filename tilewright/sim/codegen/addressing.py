@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.ir import AddressOf, Binary, Buffer, Call, Cast, Expr, Load, Var, const_value, walk
+from tilewright.ir import AddressOf, Binary, Buffer, Call, Cast, Expr, Load, Var, Within, const_value, walk
 from tilewright.sim.checks.bounds import Dimension
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import Emitter, Operand
@@ -23,7 +23,7 @@ from tilewright.sim.machine.sites import Site
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
 
-__all__ = ["Terms", "access_text", "address_text", "generic_address_text", "inside", "terms_of"]
+__all__ = ["Terms", "access_text", "address_text", "advice_of", "generic_address_text", "inside", "terms_of"]
 
 THREADS, CTAS, BOTH = "threads", "ctas", "both"
 
@@ -47,8 +47,13 @@ def access_text(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[str,
     width = width_of(expr.dtype)
     with inside(e, expr, mask, op, width, write=write):
         place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
+<<<<<<< HEAD
         aligned = place not in (None, e.places.arena) and not _is_odd_view(e, expr.buffer)
         site = Site(e.at, op, place, width, write, aligned=aligned, shifts=True)
+=======
+        aligned = place is not None and not _is_odd_view(e, expr.buffer)
+        site = Site(e.at, op, place, width, write, aligned=aligned, shifts=True, advice=advice_of(expr))
+>>>>>>> main
         return e.site(site), address_text(e, terms)
 
 
@@ -59,10 +64,11 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
     width: bytes of the access, of each lane.
     """
     start = expr.a if isinstance(expr, Binary) else expr
-    if not isinstance(start, (Load, AddressOf)) or not start.owed or "bounds" not in e.program.checks:
+    owed = [within for within in _owed(start) if not within.implied]
+    if not owed or "bounds" not in e.program.checks:
         yield
         return
-    owed = start.owed
+    assert isinstance(start, (Load, AddressOf)), "it owes something"
     nodes = [node for within in owed for node in walk(within.index) if isinstance(node, Load)]
     for node in nodes:
         if node not in e.known:
@@ -71,12 +77,22 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
         terms = Terms()
         _linear(e, within.index, mask, terms, 1)
         span = max(1, width * 8 // start.buffer.dtype.bits) if within.dim == within.STORAGE else 1
-        check = Dimension(within, e.at, op, write, lanes, span, e.program.shape_text(within.name))
+        check = Dimension(within, e.at, op, write, lanes, span)
         extent = e.sound(within.extent, mask, "an extent")
         e.out.line(f"{e.out.constant('X', check)}(b, {mask}, {address_text(e, terms)}, {extent})")
     yield
     for node in nodes:
         e.known.pop(node, None)
+
+
+def _owed(start: Expr) -> tuple[Within, ...]:
+    return start.owed if isinstance(start, (Load, AddressOf)) else ()
+
+
+def advice_of(expr: Expr) -> tuple[str, str | None]:
+    """The tile call that an access belongs to, if it may leave its buffer, and what would let it."""
+    start = expr.a if isinstance(expr, Binary) else expr
+    return next(((within.by, within.hint) for within in _owed(start) if within.by), ("", None))
 
 
 def _is_odd_view(e: Emitter, buffer: Buffer) -> bool:

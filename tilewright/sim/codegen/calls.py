@@ -10,7 +10,7 @@ from tilewright.dtypes import VOID
 from tilewright.ir import AddressOf, Binary, Call, Expr, Load, const_value
 from tilewright.isa import KINDS, WARPGROUP, WHOLE_WARP, Bound, bind
 from tilewright.isa import Operand as Row
-from tilewright.sim.codegen.addressing import address_text, generic_address_text, inside, terms_of
+from tilewright.sim.codegen.addressing import address_text, advice_of, generic_address_text, inside, terms_of
 from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.codegen.pure import is_pure, pure_value
 from tilewright.sim.fast.loads import Loads
@@ -70,7 +70,8 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
         width = bound.form.count(access.nbytes, bound.mods)
         with inside(e, pointer, mask, bound.instruction.name, width, write=access.write):
             place, terms = terms_of(e, pointer, mask)
-            sites.append(Site(e.at, bound.instruction.name, place, width, access.write, shifts=True))
+            advice = advice_of(pointer)
+            sites.append(Site(e.at, bound.instruction.name, place, width, access.write, shifts=True, advice=advice))
             texts.append(address_text(e, terms))
     source, target = map(e.program.add_site, sites)
     move = e.out.constant("X", Move(source, target, e.with_shadows))
@@ -159,6 +160,7 @@ def _instruction(
             goes_on=bound.form.issue is not None and not is_signal,
             sized=access.sized,
             observes=bound.form.result != VOID,
+            advice=advice_of(pointer),
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))
     result = "bool" if bound.form.sync is not None else str(expr.dtype)  # a poll tells who may go on

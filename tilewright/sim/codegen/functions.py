@@ -50,7 +50,7 @@ from tilewright.sim.codegen.source import Source
 from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.fast.loads import is_loop_of_loads, load_all
 from tilewright.sim.machine import arithmetic, instructions
-from tilewright.sim.machine.address import Address, Part, keep
+from tilewright.sim.machine.address import Address, Part, int64, keep
 from tilewright.sim.machine.convert import component, to_bits
 from tilewright.sim.machine.nibbles import load_nibbles, nibble_flags, store_nibbles
 from tilewright.sim.machine.sync import BarrierSite
@@ -66,17 +66,13 @@ __all__ = ["NAMESPACE", "SegmentEmitter"]
 ENDLESS = "for _ in run.watch.endless():"  # `while True`, watched
 
 
-def _int64(value: Array) -> Ints:
-    return value.astype(np.int64)
-
-
 NAMESPACE: dict[str, object] = {
     "np": np,
     "Address": Address,
     "Part": Part,
     "keep": keep,
     "load_all": load_all,
-    "int64": _int64,
+    "int64": int64,
     "Turns": Turns,
     "component": component,
     "load_nibbles": load_nibbles,
@@ -236,7 +232,7 @@ class SegmentEmitter(Emitter):
         """A check that the assumption holds."""
         if "bounds" in self.program.checks:
             holds = self.sound(stmt.cond, mask, "a condition")
-            text = self.out.constant("T", str(stmt.cond))
+            text = self.out.constant("T", (str(stmt.cond), stmt.place))
             self.out.line(f"run.assumed(b, {mask}, {holds}, {text}, {self.out.constant('A', stmt.at)})")
 
     def bind(self, stmt: Bind, mask: str) -> None:

@@ -12,7 +12,7 @@ arrays              the kinds of arrays, by name
 coordinates         bytes as elements of the kernel's buffers, for messages
 arithmetic, convert, floats
                     what NumPy or Python computes otherwise than a GPU
-instructions, facets, gathered
+instructions, operands, facets, gathered
                     a row of the instruction table, the machine as it sees it, and lanes that execute it together
 pending, units      asynchronous operations between issue and completion, and what they act on
 sync, turns, precedence

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Storage, Wave
 
 __all__ = ["Shadows"]
@@ -132,9 +133,27 @@ class Shadows:
             given=f"{use}, in {where_text(batch, cta, warp, bad[cta, warp])}",
             allowed="moving it; what is computed with, branched on, used as an address or stored to an argument "
             "must have been written",
-            hint=_maker(site),
+            hint=_maker(site) or _writer(batch.wave.run.program, site, what, at),
             at=at,
         )
+
+
+def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> str | None:
+    """What would give a place of memory a value."""
+    name = site.place.name if site is not None and site.place is not None else what.partition("[")[0]
+    buffer = program.authored.get(name)
+    if buffer is None or at is None:
+        return None
+    loop = program.loop_around(at)
+    before = (
+        f"before the loop of line {loop.line}" if loop is not None and loop.line < at.line else f"before line {at.line}"
+    )
+    if buffer.space.startswith("shared"):
+        return f"a store to {what} {before}, and T.cuda.cta_sync() in between"
+    if buffer.space != "local":
+        return None
+    tiled = buffer.layout is not None and any(axis.is_thread() for axis in buffer.layout.parted(buffer.shape)[1].axes)
+    return f"{name}[:] = 0, or what it is to begin with, {before}" if tiled else f"{what} = 0 {before}"
 
 
 def _maker(site: Site | None) -> str | None:

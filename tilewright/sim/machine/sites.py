@@ -57,6 +57,7 @@ class Site:
     sized: bool = False  # fewer bytes count in some lanes, none perhaps
     observes: bool = True  # does the kernel see what it reads?
     shifts: bool = False  # copies bits without looking at them
+    advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
     escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
     hooks: tuple[Hook, ...] = ()
