@@ -83,6 +83,7 @@ class Emitter:
         self.may_be_poison = program.may_be_poison
         self.known: dict[Expr, Operand] = {}
         self.turns_of_loads: str | None = None
+        self.uncounted = False  # is what is written counted where it stood first?
 
     @property
     def at(self) -> Span | None:
@@ -99,7 +100,8 @@ class Emitter:
 
     def count(self, name: str, mask: str) -> None:
         """Emits the counting of an instruction."""
-        self.out.line(f"tally[{self.program.add_tally(name)}] += {mask}.warps")
+        if not self.uncounted:
+            self.out.line(f"tally[{self.program.add_tally(name)}] += {mask}.warps")
 
     # Values
 

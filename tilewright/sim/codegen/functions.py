@@ -21,6 +21,7 @@ from tilewright.ir import (
     Bind,
     Body,
     Break,
+    Call,
     Continue,
     DeclBuffer,
     Evaluate,
@@ -42,13 +43,14 @@ from tilewright.sim.codegen.emitter import Emitter, is_number, is_window
 from tilewright.sim.codegen.expressions import RULES
 from tilewright.sim.codegen.fusing import Fusing
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from
+from tilewright.sim.codegen.pure import is_pure
 from tilewright.sim.codegen.rounds import leaving, written
 from tilewright.sim.codegen.segments import Branch, Done, Goto, Leave, Poll, Segment, Synchronise
 from tilewright.sim.codegen.source import Source
 from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.fast.loads import is_loop_of_loads, load_all
 from tilewright.sim.machine import arithmetic, instructions
-from tilewright.sim.machine.address import Address, Part, keep
+from tilewright.sim.machine.address import Address, Part, int64, keep
 from tilewright.sim.machine.convert import component, to_bits
 from tilewright.sim.machine.nibbles import load_nibbles, nibble_flags, store_nibbles
 from tilewright.sim.machine.sync import BarrierSite
@@ -64,17 +66,13 @@ __all__ = ["NAMESPACE", "SegmentEmitter"]
 ENDLESS = "for _ in run.watch.endless():"  # `while True`, watched
 
 
-def _int64(value: Array) -> Ints:
-    return value.astype(np.int64)
-
-
 NAMESPACE: dict[str, object] = {
     "np": np,
     "Address": Address,
     "Part": Part,
     "keep": keep,
     "load_all": load_all,
-    "int64": _int64,
+    "int64": int64,
     "Turns": Turns,
     "component": component,
     "load_nibbles": load_nibbles,
@@ -299,6 +297,9 @@ class SegmentEmitter(Emitter):
 
     def evaluate(self, stmt: Evaluate, mask: str) -> None:
         """A call for its effect."""
+        if isinstance(stmt.value, Call) and is_pure(stmt.value):  # of which nobody takes the value
+            self.count(bind(stmt.value).instruction.name, mask)
+            return
         text = self.value(stmt.value, mask).text
         if not text.isidentifier():
             self.out.line(text)

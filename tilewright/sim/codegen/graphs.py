@@ -10,6 +10,7 @@ from tilewright.sim.codegen.divergence import Divergence
 from tilewright.sim.codegen.live import Liveness
 from tilewright.sim.codegen.pieces import Piece, expanded, flow_of, parted
 from tilewright.sim.codegen.regions import regions
+from tilewright.sim.codegen.substitution import written_out
 
 if TYPE_CHECKING:
     from tilewright.ir import Graph
@@ -26,6 +27,7 @@ def cut_graph(
     orders: cut also where threads part on the way to accesses that show who came first.
     """
     pieces = expanded(graph)
+    pieces = written_out(pieces, flow_of(pieces), parameters)
     live = Liveness(pieces, flow_of(pieces), parameters)
     undefined = _first_values(pieces, live)
     pieces[0] = replace(pieces[0], body=undefined)
