@@ -1,6 +1,6 @@
 // The CTA that comes last adds up what all have left.
 __device__ unsigned int arrived = 0;
-__global__ void last_block(const float* in, volatile float* partial, float* out) {
+__global__ void last_block(const float* in, float* partial, float* out) {
     __shared__ bool is_last;
     float v = in[blockIdx.x * 32 + threadIdx.x];
     for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffff, v, d);
