@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.house import first_errors
 from tests.tile.kernels import misaligned_fragment
 from tilewright import T, errors
 from tilewright.cuda.nvrtc import assemble
@@ -49,6 +50,8 @@ GALLERY: dict[str, tuple[type[TilewrightError], Callable[[], object]]] = {
     "unknown_dtype": (errors.KernelError, lambda: dtype("flaot16")),
     "unknown_fragment": (errors.InstructionError, lambda: mma_fragment("m16n8", "A", "float16")),
 }
+GALLERY |= {cause.__name__: (TilewrightError, cause) for cause in first_errors.PARSED}
+GALLERY |= {name: (errors.SimulationError, cause) for name, cause in first_errors.RUN.items()}
 
 
 @pytest.mark.parametrize("name", GALLERY)
@@ -64,6 +67,6 @@ def test_the_whole_text_of_an_error(name: str, golden: Callable[[str, str], None
 def test_every_error_class_has_a_case() -> None:
     classes = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, TilewrightError)}
 
-    shown = {kind for kind, _ in GALLERY.values()}
+    shown = {kind for kind, _ in GALLERY.values()} - {TilewrightError}
 
     assert shown == classes - {TilewrightError}

@@ -35,14 +35,20 @@ def owed(node: Load | AddressOf, facts: RangeFacts) -> tuple[Within, ...]:
     return debts if isinstance(node, Load) else (*debts, *_end(node, facts))
 
 
-def owing(body: Body, region: Region, facts: RangeFacts) -> Body:
-    """``body``, whose accesses of the region's buffer are inside the region, with what is not proven of the region."""
+def owing(body: Body, region: Region, facts: RangeFacts, by: str, hint: str | None) -> Body:
+    """``body``, whose accesses of the region's buffer are inside the region, with what is not proven of the region.
+
+    by: the tile call. hint: what would let the region leave its buffer.
+    """
     ends = (
         (dim, end)
         for dim, ((start, size), extent) in enumerate(zip(region.box, region.buffer.shape, strict=True))
         for end in _open_ends(start, size, extent, facts)
     )
-    debts = _debts(region.buffer, ends, facts)
+    debts = tuple(
+        replace(debt, by=by, hint=hint or _assumption(region, debt.dim, facts))
+        for debt in _debts(region.buffer, ends, facts, keep=True)
+    )
 
     def indebted(node: Expr) -> Expr | None:
         if isinstance(node, (Load, AddressOf)) and node.indices and node.buffer.name == region.buffer.name:
@@ -50,6 +56,14 @@ def owing(body: Body, region: Region, facts: RangeFacts) -> Body:
         return None
 
     return rewrite(body, indebted) if debts else body
+
+
+def _assumption(region: Region, dim: int, facts: RangeFacts) -> str | None:
+    """The fact by which all regions of this extent are inside."""
+    extent, size = region.buffer.shape[dim], const_value(region.box[dim][1])
+    if size is None or size == 1 or not isinstance(extent, Var) or facts.divides(int(size), extent):
+        return None
+    return f"T.assume({extent} % {size} == 0), which calls then keep to; or a copy of the tile with fill=0, and that"
 
 
 def _open_ends(start: Value, size: Value, extent: Value, facts: RangeFacts) -> Iterator[Value]:
@@ -62,7 +76,10 @@ def _open_ends(start: Value, size: Value, extent: Value, facts: RangeFacts) -> I
         yield start + size - 1
 
 
-def _debts(buffer: Buffer, indices: Iterable[tuple[int, Value]], facts: RangeFacts) -> tuple[Within, ...]:
+def _debts(
+    buffer: Buffer, indices: Iterable[tuple[int, Value]], facts: RangeFacts, *, keep: bool = False
+) -> tuple[Within, ...]:
+    """What the indices owe. keep: those, too, that the storage implies, for what they say."""
     debts = []
     for dim, index in indices:
         place = as_expr(index)
@@ -71,7 +88,7 @@ def _debts(buffer: Buffer, indices: Iterable[tuple[int, Value]], facts: RangeFac
         if not _is_inside(place, end, facts) and not any(isinstance(part, Call) for part in walk(place)):
             debts.append(Within(as_expr(facts.simplify(place), place.dtype), end, buffer.name, dim))
     if {debt.dim for debt in debts} == {0} and _is_whole(buffer, facts):
-        return ()  # outside of the dimension is outside of the storage, which is looked at anyhow
+        return tuple(replace(debt, implied=True) for debt in debts if keep)
     return tuple(debts)
 
 

@@ -306,13 +306,16 @@ class Reinterpret(Expr):
 class Within:
     """``0 <= index < extent`` in a dimension of the buffer ``name``: what an access of the lowered stage owes.
 
-    dim: `STORAGE` of an offset in elements of storage.
+    dim: `STORAGE` of an offset in elements. by, hint: whose region ends there, what lets it leave. implied: by storage?
     """
 
     index: Expr
     extent: Expr
     name: str
     dim: int
+    by: str = field(default="", compare=False)
+    hint: str | None = field(default=None, compare=False)
+    implied: bool = field(default=False, compare=False)
 
     STORAGE: ClassVar[int] = -1
 

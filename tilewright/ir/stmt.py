@@ -158,10 +158,14 @@ class TileCall(Node):
 
 @dataclass(frozen=True, slots=True)
 class Assume(Node):
-    """``T.assume(cond)``: a fact about the arguments, checked when the kernel is called."""
+    """``T.assume(cond)``: a fact about the arguments, checked when the kernel is called.
+
+    place: the element of registers, as ``R[i, j]``, that the calling thread holds where ``cond`` holds.
+    """
 
     cond: Expr
     at: Span | None = _at()
+    place: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from tilewright.ir import (
     Reduced,
     Region,
     Tiled,
+    Var,
     binary,
     component,
     unary,
@@ -148,12 +149,15 @@ def arithmetic(parser: Parser, node: ast.BinOp) -> object:
     value = parser.eval(chain[-1].left)
     for step in reversed(chain):
         right = parser.eval(step.right)
+        ids = isinstance(value, tuple) and len(value) > 1 and all(isinstance(part, Var) for part in value)
+        if ids and (error := several(ast.unparse(step), value, right)):  # Python would repeat the tuple
+            raise error.located(parser.source.span(step))
         try:
             value = BINARY[type(step.op)](value, right)
         except TilewrightError as error:
             raise error.located(parser.source.span(step)) from None
-        except Exception as error:  # an operator that the values lack
-            raise several(ast.unparse(step), value, right) or parser.failed(step, error) from error
+        except Exception as fault:  # an operator that the values lack
+            raise several(ast.unparse(step), value, right) or parser.failed(step, fault) from fault
     return value
 
 

@@ -150,7 +150,7 @@ class _Flattener:
                     continue
                 holds = self.expr(ir.as_expr(coordinate), facts) == ir.COORDINATES[axis]
                 if ir.const_value(facts.simplify(holds)) is not True:
-                    checks.append(ir.Assume(holds, at=stmt.at))
+                    checks.append(ir.Assume(holds, at=stmt.at, place=str(node)))
         return tuple(checks)
 
     def loop(self, stmt: ir.For, facts: RangeFacts) -> ir.Body:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright import ir, isa
-from tilewright.errors import DispatchError, TilewrightError, choices
+from tilewright.errors import DispatchError, TilewrightError, choices, warn
 from tilewright.ir import Assume, Bind, Body, For, If, Kernel, Region, Stmt, While, as_expr
 from tilewright.ir.debts import owing
 from tilewright.ir.ranges import RangeFacts
@@ -104,10 +104,11 @@ class _Resolver:
         except TilewrightError as error:
             raise error.located(stmt.at) from None
         self.entries.append(entry_of(call, chosen))
+        _warn_of_repetition(call)
         body = out.body
         for operand, side in call.operands:
             if not operand.role.may_leave(dict(call.config)):
-                body = owing(body, side.region, facts)
+                body = owing(body, side.region, facts, call_name(stmt), operand.role.asking)
         return body
 
     def context(self, stmt: ir.TileCall, reach: Reach, facts: RangeFacts) -> TileCall:
@@ -134,4 +135,19 @@ class _Resolver:
         scope = self.control.scope(stmt.scope, reach, name)
         return without_clip(
             checked(TileCall(stmt, sides, scope, self.arch, facts, stmt.config, self.arguments, scalars))
+        )
+
+
+def _warn_of_repetition(call: TileCall) -> None:
+    """Warn where each of several threads does all of the work on the same tile of a memory: one was meant, or all."""
+    stored = next((side for side in call.written if side.space != "local"), None)
+    if call.scope.kind != "thread" or stored is None:
+        return
+    count = call.scope.alike(stored.starts)
+    if count > 1:
+        name = call.stmt.primitive
+        warn(
+            f"{call_name(call.stmt)} is one thread's, and {count} threads each do all of it, on {stored}: "
+            f"Tx.cta.{name} shares it out, `if T.thread_id() == 0:` leaves it to one",
+            call.at,
         )

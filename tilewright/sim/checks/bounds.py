@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.subject import Subject
 
 __all__ = ["Bounds", "Dimension"]
 
@@ -36,18 +37,30 @@ class Bounds(Check):
         address = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
         size = site.place.nbytes if site.place.nbytes >= 0 else batch.wave.run.sizes[site.place.name]
         verb = "writes" if site.write else "reads"
+        by, hint = site.advice
         raise SimulationError(
-            f"{site.op} {verb} outside of {site.place.name}",
-            given=f"{coordinate_text(self.program, site, address)} in {where_text(batch, cta, warp, lanes[cta, warp])}",
-            allowed=f"{self.program.extent_text(site.place, size)}",
+            f"{by or site.op} {verb} outside of {site.place.name}",
+            given=f"{_span(self.program, site, address)} in {where_text(batch, cta, warp, lanes[cta, warp])}",
+            allowed=self.program.extent_text(site.place, size, batch.wave.run.scalars),
+            hint=hint,
             at=site.at,
         )
+
+
+def _span(program: Subject, site: Site, address: int) -> str:
+    """All elements that an access takes: the first may well be inside."""
+    first = coordinate_text(program, site, address)
+    buffer = program.authored.get(site.place.name) if site.place is not None else None
+    if buffer is None or buffer.dtype.bits >= 8 * site.width:
+        return first
+    last = coordinate_text(program, site, address + site.width - max(1, buffer.dtype.bits // 8))
+    return f"{first} to {last}, {site.width} bytes,"
 
 
 @dataclass(frozen=True, eq=False)
 class Dimension:
     """Looks at one index of an access, before it. lanes: how many lanes' indices count. span: elements that the access
-    takes from there on. shape: of the buffer.
+    takes from there on.
     """
 
     within: Within
@@ -56,7 +69,6 @@ class Dimension:
     write: bool
     lanes: int
     span: int
-    shape: str
 
     def __call__(self, batch: Batch, mask: Mask, index: Address, end: int) -> None:
         extent = end - self.span + 1
@@ -65,9 +77,9 @@ class Dimension:
         full = index.full()
         outside = mask.full & ((full < 0) | (full >= extent)) & (np.arange(32) < self.lanes)
         if outside.any():
-            self._fault(batch, np.broadcast_to(outside, batch.shape), index, end)
+            self._fault(batch, mask, np.broadcast_to(outside, batch.shape), index, end)
 
-    def _fault(self, batch: Batch, outside: Bools, at: Address, extent: int) -> None:
+    def _fault(self, batch: Batch, mask: Mask, outside: Bools, at: Address, extent: int) -> None:
         cta, warp, lane = map(int, np.argwhere(outside)[0])
         number = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
         dim = self.within.dim
@@ -75,10 +87,17 @@ class Dimension:
         index = (
             f"element {number}{last} of storage" if dim == self.within.STORAGE else f"index {number} of dimension {dim}"
         )
+        where = where_text(batch, cta, warp, outside[cta, warp])
+        if self.within.by and bool((outside == mask.full)[cta, warp].all()):  # the end of a region is no lane's own
+            where = where.rpartition(",")[0]
+            index = f"{index}, where the region ends,"
+        run = batch.wave.run
+        shape = run.program.shape_text(self.within.name, run.scalars)
         raise SimulationError(
-            f"{self.op} {'writes' if self.write else 'reads'} outside of {self.within.name}",
-            given=f"{index} in {where_text(batch, cta, warp, outside[cta, warp])}",
-            allowed=f"0..{extent - 1}{self.shape and f', {self.shape}'}",
+            f"{self.within.by or self.op} {'writes' if self.write else 'reads'} outside of {self.within.name}",
+            given=f"{index} in {where}",
+            allowed=f"0..{extent - 1}{shape and f', {shape}'}",
+            hint=self.within.hint,
             at=self.at,
         )
 

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.ir import AddressOf, Binary, Buffer, Call, Cast, Expr, Load, Var, const_value, walk
+from tilewright.ir import AddressOf, Binary, Buffer, Call, Cast, Expr, Load, Var, Within, const_value, walk
 from tilewright.sim.checks.bounds import Dimension
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import Emitter, Operand
+from tilewright.sim.codegen.lifting import is_taken_apart, taken_apart
 from tilewright.sim.machine.convert import width_of
 from tilewright.sim.machine.places import Place
 from tilewright.sim.machine.sites import Site
@@ -22,18 +23,21 @@ from tilewright.sim.machine.sites import Site
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
 
-__all__ = ["Terms", "access_text", "address_text", "generic_address_text", "inside", "terms_of"]
+__all__ = ["Terms", "access_text", "address_text", "advice_of", "generic_address_text", "inside", "terms_of"]
 
 THREADS, CTAS, BOTH = "threads", "ctas", "both"
 
 
 @dataclass(slots=True)
 class Terms:
-    """A sum: constant + uniform texts + one text per group of axes. leaves: the expressions in each group."""
+    """A sum: constant + uniform texts + one text per group of axes. leaves: the expressions in each group. made: an
+    address that stands for all but the constant.
+    """
 
     constant: int = 0
     uniform: list[str] = field(default_factory=list)
     groups: dict[str, list[str]] = field(default_factory=dict)
+    made: str = ""
     leaves: dict[str, list[Expr]] = field(default_factory=dict)
 
 
@@ -43,8 +47,8 @@ def access_text(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[str,
     width = width_of(expr.dtype)
     with inside(e, expr, mask, op, width, write=write):
         place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
-        aligned = place is not None and not _is_odd_view(e, expr.buffer)
-        site = Site(e.at, op, place, width, write, aligned=aligned, shifts=True)
+        aligned = place not in (None, e.places.arena) and not _is_odd_view(e, expr.buffer)
+        site = Site(e.at, op, place, width, write, aligned=aligned, shifts=True, advice=advice_of(expr))
         return e.site(site), address_text(e, terms)
 
 
@@ -55,10 +59,11 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
     width: bytes of the access, of each lane.
     """
     start = expr.a if isinstance(expr, Binary) else expr
-    if not isinstance(start, (Load, AddressOf)) or not start.owed or "bounds" not in e.program.checks:
+    owed = [within for within in _owed(start) if not within.implied]
+    if not owed or "bounds" not in e.program.checks:
         yield
         return
-    owed = start.owed
+    assert isinstance(start, (Load, AddressOf)), "it owes something"
     nodes = [node for within in owed for node in walk(within.index) if isinstance(node, Load)]
     for node in nodes:
         if node not in e.known:
@@ -67,12 +72,22 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
         terms = Terms()
         _linear(e, within.index, mask, terms, 1)
         span = max(1, width * 8 // start.buffer.dtype.bits) if within.dim == within.STORAGE else 1
-        check = Dimension(within, e.at, op, write, lanes, span, e.program.shape_text(within.name))
+        check = Dimension(within, e.at, op, write, lanes, span)
         extent = e.sound(within.extent, mask, "an extent")
         e.out.line(f"{e.out.constant('X', check)}(b, {mask}, {address_text(e, terms)}, {extent})")
     yield
     for node in nodes:
         e.known.pop(node, None)
+
+
+def _owed(start: Expr) -> tuple[Within, ...]:
+    return start.owed if isinstance(start, (Load, AddressOf)) else ()
+
+
+def advice_of(expr: Expr) -> tuple[str, str | None]:
+    """The tile call that an access belongs to, if it may leave its buffer, and what would let it."""
+    start = expr.a if isinstance(expr, Binary) else expr
+    return next(((within.by, within.hint) for within in _owed(start) if within.by), ("", None))
 
 
 def _is_odd_view(e: Emitter, buffer: Buffer) -> bool:
@@ -91,6 +106,9 @@ def terms_of(e: Emitter, expr: Expr, mask: str, *, nibbles: bool = False) -> tup
     terms = Terms()
     if isinstance(expr, AddressOf):
         return _storage(e, expr.buffer, expr.indices, mask, terms, nibbles=nibbles), terms
+    if e.program.kernel.graph is not None and is_taken_apart(e, expr):
+        terms.made = taken_apart(e, expr, mask)
+        return None, terms
     if isinstance(expr, Binary) and expr.op in ("+", "-") and isinstance(expr.a, (AddressOf, Binary)):
         place, terms = terms_of(e, expr.a, mask)
         if place is not None:
@@ -114,8 +132,11 @@ def _storage(
     assert buffer.data is not None, f"{buffer.name} has no storage"
     if isinstance(buffer.data, AddressOf):
         return _storage(e, buffer.data.buffer, buffer.data.indices, mask, terms, nibbles=nibbles)
-    _linear(e, buffer.data, mask, terms, scale)
-    return None
+    if e.program.kernel.graph is not None and is_taken_apart(e, buffer.data):
+        terms.made = taken_apart(e, buffer.data, mask)
+    else:
+        _linear(e, buffer.data, mask, terms, scale)
+    return e.places.arena if buffer.is_shared and buffer.data.dtype.bits == 32 else None
 
 
 def _offset(e: Emitter, index: Expr, kind: DType, mask: str, terms: Terms, *, nibbles: bool) -> None:
@@ -129,6 +150,8 @@ def _offset(e: Emitter, index: Expr, kind: DType, mask: str, terms: Terms, *, ni
 
 def address_text(e: Emitter, terms: Terms) -> str:
     """The text that makes an `Address`."""
+    if terms.made:
+        return f"{terms.made}.shifted({terms.constant})" if terms.constant else terms.made
     parts = [_part(e, group, terms) for group in (CTAS, THREADS, BOTH) if group in terms.groups]
     start = " + ".join([*([str(terms.constant)] if terms.constant or not terms.uniform else []), *terms.uniform])
     return f"Address({', '.join([start, *parts])})"

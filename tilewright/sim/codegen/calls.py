@@ -10,8 +10,9 @@ from tilewright.dtypes import VOID
 from tilewright.ir import AddressOf, Binary, Call, Expr, Load, const_value
 from tilewright.isa import KINDS, WARPGROUP, WHOLE_WARP, Bound, bind
 from tilewright.isa import Operand as Row
-from tilewright.sim.codegen.addressing import address_text, generic_address_text, inside, terms_of
+from tilewright.sim.codegen.addressing import address_text, advice_of, generic_address_text, inside, terms_of
 from tilewright.sim.codegen.emitter import Emitter, Operand
+from tilewright.sim.codegen.pure import is_pure, pure_value
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import to_bits
 from tilewright.sim.machine.instructions import ADDRESSES, Instruction, Move, RegisterFile
@@ -31,6 +32,8 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
     bound = bind(expr)
     e.count(bound.instruction.name, mask)
     form = bound.form
+    if is_pure(expr):
+        return pure_value(e, expr, mask)
     if form.moves and form.execute is None and form.accesses and not form.issue:
         _move(e, bound, mask)
         return Operand("None")
@@ -67,7 +70,8 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
         width = bound.form.count(access.nbytes, bound.mods)
         with inside(e, pointer, mask, bound.instruction.name, width, write=access.write):
             place, terms = terms_of(e, pointer, mask)
-            sites.append(Site(e.at, bound.instruction.name, place, width, access.write, shifts=True))
+            advice = advice_of(pointer)
+            sites.append(Site(e.at, bound.instruction.name, place, width, access.write, shifts=True, advice=advice))
             texts.append(address_text(e, terms))
     source, target = map(e.program.add_site, sites)
     move = e.out.constant("X", Move(source, target, e.with_shadows))
@@ -99,7 +103,7 @@ def executed(e: Emitter, expr: Call, bound: Bound, mask: str) -> Operand:
     if expr.dtype == VOID:
         return Operand(name)
     if e.may_be_poison(expr):
-        return Operand(f"{name}[0]", f"{name}[1]")
+        return Operand(f"{name}[0]", e.shadow(expr.dtype, f"{name}[1]", mask))
     return Operand(e.unpacked(expr, name))
 
 
@@ -156,6 +160,7 @@ def _instruction(
             goes_on=bound.form.issue is not None and not is_signal,
             sized=access.sized,
             observes=bound.form.result != VOID,
+            advice=advice_of(pointer),
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))
     result = "bool" if bound.form.sync is not None else str(expr.dtype)  # a poll tells who may go on
@@ -196,14 +201,17 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
         if moves:
             operand = e.value(expr, mask)
             texts.append(_typed(e, row, expr, operand.text))
-            shadows.append(operand.shadow)
+            shadows.append(e.flags(expr.dtype, operand.shadow))
         else:
             texts.append(_typed(e, row, expr, e.sound(expr, mask, f"an operand of {bound.instruction.name}")))
     if row.many and row.kind == "value":
         return f"({''.join(f'{t}, ' for t in texts)})", "None"
     if not any(shadows):
         return f"stacked({', '.join(texts)})" if row.many else texts[0], "None"
-    valid = [f"lanes({shadow or e.valid(expr.dtype)})" for shadow, expr in zip(shadows, given, strict=True)]
+    valid = [
+        f"lanes({shadow or e.flags(expr.dtype, 'None') or e.valid(expr.dtype)})"
+        for shadow, expr in zip(shadows, given, strict=True)
+    ]
     return (f"stacked({', '.join(texts)})", f"stacked({', '.join(valid)})") if row.many else (texts[0], valid[0])
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Access, RegisterFence, Sync
 from tilewright.sim.machine.counts import Line
-from tilewright.sim.machine.facets import Facet
+from tilewright.sim.machine.facets import Facet, where_text
 from tilewright.sim.machine.overlaps import blocks_of
 from tilewright.sim.machine.precedence import FORWARDS
 from tilewright.sim.machine.printed import Printed
@@ -32,12 +32,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Device"]
 
+HOLDERS = {"laneid": "lane", "warpid": "warp", "wid_in_wg": "warp", "wgid": "warpgroup", "tid": "thread"}
+_SHUFFLE = "T.cuda.shfl_sync(0xffffffff, x, lane) by the whole warp, which gives the x of another lane"
+_MEMORY = "shared memory: Tx.cta.copy(shared, R), T.cuda.cta_sync(), then shared[i, j]"
+ELSEWHERE = {"lane": _SHUFFLE, "warp": _MEMORY, "warpgroup": _MEMORY, "thread": f"{_SHUFFLE}; or {_MEMORY}"}
+"""How a thread gets what another one holds."""
+
 
 class Device:
-    """For one run of a program. checks: who is told of its events. steps: what was done so far, counted.
+    """For one run of a program. checks: who is told of its events. steps: what was done so far, counted. scalars: the
+    values of parameters and symbols.
 
     exists: (1, warps, 32), the threads of a CTA. lines: what asynchronous operations move.
     """
+
+    scalars: Mapping[str, Any]
 
     def __init__(
         self,
@@ -104,11 +113,23 @@ class Device:
         for check in self.checks:
             check.warps_met(batch, mask)
 
-    def assumed(self, batch: Batch, mask: Mask, holds: Value, text: str, at: Span | None) -> None:
-        """An assumption of the kernel, or of a layout about which thread it is."""
+    def assumed(self, batch: Batch, mask: Mask, holds: Value, said: tuple[str, str], at: Span | None) -> None:
+        """An assumption of the kernel, or of a layout about who holds an element. said: what, and which element."""
         fails = mask.narrowed(~holds if isinstance(holds, np.ndarray | np.bool_) else not holds)
-        if fails is not None:
+        if fails is None:
+            return
+        text, place = said
+        if not place:
             Facet(batch, mask, at, self.plain).fault(f"`{text}` does not hold", fails.full)
+        cta, warp = map(int, np.argwhere(fails.full.any(-1))[0])
+        word = next((word for name, word in HOLDERS.items() if f"T.{name}" in text), "thread")
+        raise SimulationError(
+            f"{place} lies in the registers of another {word}",
+            given=where_text(batch, cta, warp, fails.full[cta, warp]),
+            allowed=f"elements that the {word} itself holds, where {text}",
+            hint=ELSEWHERE[word],
+            at=at,
+        )
 
     def moves(self, operation: Operation) -> None:
         """Counts what an asynchronous operation is going to read and write."""

@@ -19,6 +19,7 @@ from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.gathered import check_lanes
 from tilewright.sim.machine.memory import UNITS
+from tilewright.sim.machine.operands import sound
 from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
 from tilewright.sim.machine.remote import OFFSET_BITS
 
@@ -222,7 +223,7 @@ class Instruction:
         shadows = []
         for row, argument, flag in zip(self.bound.arguments, arguments, flags or (None,) * len(arguments), strict=True):
             if row.name not in taken:
-                self._sound(batch, mask, argument, flag)
+                sound(self.bound, batch, mask, argument, flag, row.name, self.at)
             shadows.append(self._flags(argument, flag))
         pending = batch.wave.pending
         pending.issuing = self
@@ -318,13 +319,17 @@ class Instruction:
             addresses = [Address(0, Part(argument)) for argument, (kind, _) in kinds if kind in ADDRESSES]
             look, active = shadows.view(batch, mask, *addresses)
             given = tuple(
-                self._flags(argument, flag) if data else self._sound(batch, mask, argument, flag)
-                for argument, flag, (_, data) in zip(arguments, flags or (), self._read_kinds, strict=True)
+                self._flags(argument, flag)
+                if data
+                else sound(self.bound, batch, mask, argument, flag, row.name, self.at)
+                for argument, flag, (_, data), row in zip(
+                    arguments, flags or (), self._read_kinds, self.bound.arguments, strict=True
+                )
             )
             shadow = self._run(look, active, given, shadows.finder, form.validity)
         else:
-            for argument, flag in zip(arguments, flags or (), strict=False):
-                self._sound(batch, mask, argument, flag)
+            for argument, flag, row in zip(arguments, flags or (), self.bound.arguments, strict=False):
+                sound(self.bound, batch, mask, argument, flag, row.name, self.at)
             for number, site in self.accesses:
                 if site.write and self.is_elsewhere(number, int(np.max(arguments[number]))):
                     self._mark_elsewhere(batch, mask, arguments[number], site.width)
@@ -370,13 +375,6 @@ class Instruction:
         if not any(movable):
             movable = [row.kind in ("b16", "b32", "b64") for row in read]
         return tuple((row.kind, moves) for row, moves in zip(read, movable, strict=True))
-
-    def _sound(self, batch: Batch, mask: Mask, argument: Any, flags: Any) -> Any:
-        if flags is not None:
-            flags = np.bitwise_and.reduce(flags, axis=2) if np.ndim(flags) == 4 else flags  # of a vector
-            use = f"an operand of {self.bound.instruction.name}"
-            batch.wave.shadows.require(batch, mask, flags, use, self.at)
-        return argument
 
     def _flags(self, argument: Any, flags: Any) -> Any:
         if flags is None:

@@ -28,9 +28,23 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Storage, Wave
 
 __all__ = ["Shadows"]
+
+
+class _Argument:
+    """The flags of an argument of the kernel, all of which is initialised."""
+
+    def load(self, look: Look, at: Address, width: int) -> Bits:
+        return Shadows.valid(width)
+
+    def store(self, look: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+        """They stay as they are: what is stored there was looked at before."""
+
+
+_ARGUMENT = _Argument()
 
 
 class Shadows:
@@ -95,7 +109,7 @@ class Shadows:
 
     def finder(self, look: Look, place: Place) -> Storage:
         """For facets: the flags instead of the bytes."""
-        return self.storage(place)
+        return _ARGUMENT if place.space == "global" else self.storage(place)  # type: ignore[return-value]  # as one
 
     def require(
         self,
@@ -132,9 +146,27 @@ class Shadows:
             given=f"{use}, in {where_text(batch, cta, warp, bad[cta, warp])}",
             allowed="moving it; what is computed with, branched on, used as an address or stored to an argument "
             "must have been written",
-            hint=_maker(site),
+            hint=_maker(site) or _writer(batch.wave.run.program, site, what, at),
             at=at,
         )
+
+
+def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> str | None:
+    """What would give a place of memory a value."""
+    name = site.place.name if site is not None and site.place is not None else what.partition("[")[0]
+    buffer = program.authored.get(name)
+    if buffer is None or at is None:
+        return None
+    loop = program.loop_around(at)
+    before = (
+        f"before the loop of line {loop.line}" if loop is not None and loop.line < at.line else f"before line {at.line}"
+    )
+    if buffer.space.startswith("shared"):
+        return f"a store to {what} {before}, and T.cuda.cta_sync() in between"
+    if buffer.space != "local":
+        return None
+    tiled = buffer.layout is not None and any(axis.is_thread() for axis in buffer.layout.parted(buffer.shape)[1].axes)
+    return f"{name}[:] = 0, or what it is to begin with, {before}" if tiled else f"{what} = 0 {before}"
 
 
 def _maker(site: Site | None) -> str | None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Call, Kernel, Launch, code_of, expressions
+from tilewright.ir import Call, For, Kernel, Launch, Var, While, code_of, expressions, statements, walk
 from tilewright.isa import Fence, ProxyFence, bind
 from tilewright.sim.machine.places import Place, Places
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tilewright.errors import Span
     from tilewright.sim.machine.address import Part
     from tilewright.sim.machine.overlaps import Group
     from tilewright.sim.machine.sites import Site
@@ -57,14 +61,28 @@ class Subject:
 
     # What reports say
 
-    def extent_text(self, place: Place, size: int) -> str:
-        """How large a buffer is, in the words of its author."""
+    def extent_text(self, place: Place, size: int, values: Mapping[str, object]) -> str:
+        """How large a buffer is, in the words of its author. values: of the symbols."""
         buffer = self.authored.get(place.name)
         if buffer is None:
             return f"{size} bytes"
-        return f"{self.shape_text(place.name)}, {size * 8 // buffer.dtype.bits} elements of storage"
+        return f"{self.shape_text(place.name, values)}, {size * 8 // buffer.dtype.bits} elements of storage"
 
-    def shape_text(self, name: str) -> str:
-        """The shape of a buffer or view as its author has it; empty of one that nobody declared."""
+    def shape_text(self, name: str, values: Mapping[str, object]) -> str:
+        """The shape of a buffer or view as its author has it, with the values of its symbols; empty of one that nobody
+        declared.
+        """
         buffer = self.authored.get(name)
-        return f"shape {' x '.join(map(str, buffer.shape))} of {buffer.dtype}" if buffer is not None else ""
+        if buffer is None:
+            return ""
+        used = dict.fromkeys(part.name for extent in buffer.shape for part in walk(extent) if isinstance(part, Var))
+        known = ", ".join(f"{each} = {values[each]}" for each in used if each in values)
+        return f"shape {' x '.join(map(str, buffer.shape))} of {buffer.dtype}{known and f', {known}'}"
+
+    def loop_around(self, at: Span) -> Span | None:
+        """The outermost loop around the statements of a line."""
+        return next((stmt.at for stmt in self._loops if any(each.at == at for each in statements(stmt.body))), None)
+
+    @cached_property
+    def _loops(self) -> list[For | While]:
+        return [stmt for stmt in statements(self.kernel.body) if isinstance(stmt, For | While)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.subject import Subject
 
-__all__ = ["BARRIERS", "Step", "advice", "handover", "lock_advice"]
+__all__ = ["BARRIERS", "Step", "advice", "handover", "kept_apart", "lock_advice"]
 
 BARRIERS = {  # over what threads differ that it waits for
     "T.cuda.warp_sync()": LANE,
@@ -85,6 +85,13 @@ def _way(body: Body, at: Span) -> tuple[Step, ...]:
             if way := _way(inner, at):
                 return (Step(body, stmt), *way)
     return ()
+
+
+def kept_apart(program: Subject, at: Span | None, among: int) -> Span | None:
+    """The innermost branch or loop around a line at which threads part, of those that ``among`` tells apart."""
+    way = _way(program.kernel.body, at) if at is not None else ()
+    axes = Axes(program.kernel)
+    return next((step.stmt.at for step in reversed(way[:-1]) if _parting(axes, step.stmt) & among), None)
 
 
 # A barrier between the two

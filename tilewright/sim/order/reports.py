@@ -36,6 +36,9 @@ def report(program: Subject, clash: Clash) -> SimulationError:
     )
 
 
+ONE_IS_ENOUGH = "; one of them is enough: if T.thread_id() == 0: ..."
+
+
 def warning(program: Subject, clash: Clash) -> str:
     """The warning that it is where both wrote the same, or the m-barrier that tells of a read names no wide scope."""
     place = coordinate_text(program, clash.site, clash.access.shown_address(clash.lane))
@@ -45,9 +48,11 @@ def warning(program: Subject, clash: Clash) -> str:
             f"{_other(clash)}, which tells of that at an m-barrier by a scope that does not hold both; "
             "scope='cluster' belongs to the arrival and to the wait"
         )
+    other = clash.other
     return (
         f"{clash.site.at}: {place} is written by {_other(clash)} and by "
         f"{_who(clash, clash.cta, clash.thread)}, unordered, with equal values"
+        f"{ONE_IS_ENOUGH if other is not None and other.site.at == clash.site.at else ''}"
     )
 
 

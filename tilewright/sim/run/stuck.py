@@ -8,9 +8,11 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import phase_state
+from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.machine.batch import lanes_text, numbers
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.sync import Crossing, Polling
+from tilewright.sim.order.advice import kept_apart
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -34,8 +36,43 @@ def stuck(run: Execution, what: str, batches: list[Batch], others: list[Batch]) 
     if hint is None:
         waited = _awaited(ordered + others)  # checks of order know more than what an m-barrier was told
         ideas = (check.stuck(batch.wave, waited) for batch in batches for check in reversed(run.checks))
-        hint = next(filter(None, ideas), None)
+        hint = next(filter(None, ideas), None) or _together(run, first) or _told(ordered)
     return SimulationError(what, given="\n".join(lines[:MOST_LINES]), allowed=missing, hint=hint, at=_at(run, first))
+
+
+def _together(run: Execution, batch: Batch) -> str | None:
+    """Where all threads that a barrier waits for come by."""
+    if not isinstance(batch.meeting, Crossing):
+        return None
+    name = f"T.{batch.meeting.place.name}(...)"
+    parting = kept_apart(run.program, batch.meeting.place.at, LANE | WARP)
+    if parting is None:
+        return None
+    counted = ", or the number of threads that come by as its count" if name.startswith("T.ptx.bar") else ""
+    return f"{name} once, outside of the condition of line {parting.line}{counted}"
+
+
+def _told(batches: list[Batch]) -> str | None:
+    """What would end a wait for what others tell."""
+    for batch in batches:
+        if isinstance(batch.meeting, Polling) and batch.meeting.mbarrier is not None:
+            return _arrivals(batch.wave, *_asked(batch, batch.meeting.passed, batch.meeting.mbarrier))
+        if batch.wave.unmet:
+            return _arrivals(batch.wave, *batch.wave.unmet[0])
+        if batch.meeting is None:
+            return 'a store to what the loop reads, by a thread that does not wait: T.ptx.st(ptr, value, sem="release")'
+    return None
+
+
+def _arrivals(wave: Wave, row: int, address: int) -> str:
+    """What ends the phase of an m-barrier."""
+    state = phase_state(wave.shared.view(8)[row, address >> 3])
+    came = int(state.expected) - int(state.pending)
+    if not came and not state.tx:
+        return f"an arrival by each of {int(state.expected)}; or a wait for the other parity, of a phase that is over"
+    if not state.pending:
+        return f"a copy that brings the {int(state.tx)} bytes; or fewer in T.ptx.mbarrier.arrive.expect_tx(bar, n)"
+    return f"T.ptx.mbarrier.init(bar, {came}), as {came} arrive; or {int(state.pending)} arrivals more"
 
 
 def _at(run: Execution, batch: Batch) -> Span | None:

@@ -1,0 +1,41 @@
+"""The operands of an instruction: which of their registers nobody has written, in the words of the kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.ir import AddressOf, Load
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.isa import Bound
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+
+__all__ = ["sound"]
+
+
+def sound(bound: Bound, batch: Batch, mask: Mask, argument: Any, flags: Any, name: str, at: Span | None) -> Any:
+    """The operand ``name``. Raises SimulationError where a bit of it is uninitialised."""
+    if flags is None:
+        return argument
+    what, use = "a value", f"{name}, an operand of {bound.instruction.name}"
+    if np.ndim(flags) == 4:  # of a vector
+        octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
+        if not octets.all():
+            number = int((~octets.all(-1) & mask.full[:, :, None, :]).any((0, 1, 3)).argmax())
+            what, use = _register(bound, name, number), f"register {number} of {use}"
+        flags = np.bitwise_and.reduce(flags, axis=2)
+    batch.wave.shadows.require(batch, mask, flags, use, at, what)
+    return argument
+
+
+def _register(bound: Bound, name: str, number: int) -> str:
+    """What the kernel calls a register of an operand."""
+    given = bound.operands[name]
+    place = given[min(number, len(given) - 1)]
+    if not isinstance(place, Load | AddressOf):
+        return str(place)
+    return f"{place.buffer.name}[{', '.join(map(str, place.indices))}]" if place.indices else place.buffer.name
