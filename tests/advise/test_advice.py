@@ -121,7 +121,7 @@ def test_the_best_layout_of_two_accesses_is_that_of_an_exhaustive_search(
 @settings(max_examples=8, deadline=None)
 @given(
     rows=st.sampled_from([16, 32, 64]),
-    columns=st.sampled_from([8, 16, 32, 64, 128]),
+    columns=st.sampled_from([16, 32, 64, 128]),
     step=st.sampled_from([1, 2, 3, 4]),
 )
 def test_the_best_layout_of_matrices_and_vectors_is_that_of_an_exhaustive_search(
