@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tilewright.cuda.launch import Launcher
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.cuda.quick import QuickCalls
+    from tilewright.profiling import Profile
     from tilewright.sim import Program, Run
 
 __all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op"]
@@ -390,6 +391,18 @@ class Executable:
         from tilewright.advise import advise
 
         return advise(self, self._ordered(args, named), sizes or {}, seed)
+
+    def profile(
+        self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
+    ) -> Profile:
+        """What a run takes, and the least time that it takes on a GPU: "A100", "L40S", "H100", "H200" or "B200".
+
+        The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
+        """
+        from tilewright.profiling import gpu as gpu_named
+        from tilewright.profiling import profile
+
+        return profile(self, self._ordered(args, named), gpu_named(gpu), sizes or {}, seed)
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """What makes NumPy arrays of these: copies of what is on a GPU, else views."""

@@ -77,6 +77,9 @@ class Sectors:
     step: int = 0
     """Bytes between neighbouring lanes, in the pattern with most sectors."""
 
+    which: set[int] = field(default_factory=set)
+    """The numbers of the sectors that were touched."""
+
 
 def record(program: Program) -> tuple[list[Accesses], list[Sectors]]:
     """What the next run of ``program`` asks for; both lists fill while it runs."""
@@ -139,6 +142,7 @@ def _counting(into: Sectors, width: int) -> Hook:
         first = np.where(active, rows // SECTOR_BYTES, IDLE)
         last = np.where(active, (rows + width - 1) // SECTOR_BYTES, IDLE)
         touched = _different(np.concatenate([first, last], 1) if width > 1 else first)
+        into.which.update(np.unique(np.concatenate([first[active], last[active]])).tolist())
         ideal = -(-_different(np.where(active, rows // width, IDLE)) * width // SECTOR_BYTES)
         into.touched += int(touched.sum()) * times
         into.ideal += int(ideal.sum()) * times

@@ -326,3 +326,4 @@ def doctor() -> None:
 
 
 app.command()(judging.advise)
+app.command()(judging.check)
