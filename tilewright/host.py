@@ -266,7 +266,9 @@ def _as_numpy(value: Any, kind: DType) -> NDArray[np.generic]:
     if array.flags.c_contiguous:
         return array
     width = array.itemsize
-    return np.lib.stride_tricks.as_strided(array, (_span(array.shape, array.strides, width),), (width,))
+    bits = array.view(f"u{width}")  # as_strided does not know the types of ml_dtypes
+    whole = np.lib.stride_tricks.as_strided(bits, (_span(array.shape, array.strides, width),), (width,))
+    return whole.view(array.dtype)
 
 
 def _span(shape: Iterable[int], strides: Iterable[int], unit: int = 1) -> int:

@@ -27,7 +27,9 @@ from benchmarks.gpu.memory_bound import FLUSH_BYTES, Captured
 from tilewright import kernels
 from tilewright.cuda import driver
 from tilewright.cuda.nvrtc import assemble
-from tilewright.kernels.matmul import Tiles, product
+from tilewright.kernels.arrays import like
+from tilewright.kernels.forms import Tiles
+from tilewright.kernels.products import multiplied
 
 ROUNDS, TURN_SECONDS, MOST_LAUNCHES = 24, 4e-3, 64
 CACHED_BYTES = 192 << 20
@@ -56,12 +58,14 @@ def inputs(shape: Shape, kind: str, count: int) -> list[tuple[Any, Any]]:
     return [(a.to(getattr(torch, kind)), b.to(getattr(torch, kind)).T) for a, b in made]
 
 
-def race(shape: Shape, kind: str, calls: Mapping[str, Call], rounds: int = ROUNDS) -> dict[str, Times]:
+def race(
+    shape: Shape, kind: str, calls: Mapping[str, Call], rounds: int = ROUNDS, pairs: list[tuple[Any, Any]] | None = None
+) -> dict[str, Times]:
     """The calls in turns, on the same inputs."""
     import torch
 
     m, n, k = shape
-    pairs = inputs(shape, kind, max(1, min(8, -(-CACHED_BYTES // (2 * k * (m + n))))))
+    pairs = pairs or inputs(shape, kind, max(1, min(8, -(-CACHED_BYTES // (2 * k * (m + n))))))
     guess = 2 * m * n * k / 6e14 + 5e-6
     launches = max(2, min(MOST_LAUNCHES, int(TURN_SECONDS / guess)))
     flush = torch.ones(FLUSH_BYTES // 4, device="cuda")
@@ -99,10 +103,15 @@ def timed(call: Callable[[], object]) -> float:
 
 def checked(shape: Shape, kind: str, call: Call) -> None:
     """AssertionError where a product is wrong."""
-    ((a, b),) = inputs(shape, kind, 1)
+    (pair,) = inputs(shape, kind, 1)
+    checked_on(pair, call)
+
+
+def checked_on(pair: tuple[Any, Any], call: Call) -> None:
+    a, b = pair
     exact = a.float() @ b.float()
     error = ((call(a, b).float() - exact).norm() / exact.norm()).item()  # type: ignore[attr-defined]  # a tensor
-    assert error < 8e-3, f"{shape} of {kind}: off by {error}"
+    assert error < 8e-3, f"{tuple(exact.shape)}: off by {error}"
 
 
 # A kernel of others
@@ -144,16 +153,12 @@ def _map(array: Any, rows: int) -> Any:
 
 
 @cache
-def configured(tiles: Tiles, kind: str) -> Call:
-    """The kernel with these tiles."""
-    exe = product(tiles, kind, kind)
+def configured(tiles: Tiles, parts: int = 1) -> Call:
+    """The kernel with these tiles, K in so many parts."""
 
     def call(a: Any, b: Any) -> Any:
-        import torch
-
-        c = torch.empty(a.shape[0], b.shape[1], device="cuda", dtype=a.dtype)
-        most = -(-a.shape[0] // (tiles.m * tiles.cluster)) * -(-b.shape[1] // tiles.n)
-        exe(a, b.T, c, min(most, driver.device(0).multiprocessors // tiles.cluster))
+        c = like(a, (a.shape[0], b.shape[1]))
+        multiplied(c, a, b.T, plan=(tiles, parts))
         return c
 
     return call
@@ -214,21 +219,73 @@ def small() -> Iterator[tuple[tuple[str, ...], float]]:
 PARTS = {"sizes": sizes, "layers": layers, "small": small}
 
 
-def tune() -> None:
-    """Tiles beside each other, and promotion of what is loaded to 256 bytes in the second-level cache."""
-    from tilewright.cuda import maps
+def majors() -> Iterator[tuple[tuple[str, ...], float]]:
+    """Operands that lie either way, beside those with K contiguous."""
+    shape = (4096, 4096, 4096)
+    pairs = inputs(shape, "bfloat16", 4)
+    kept = {a.data_ptr(): (a, b, a.T.contiguous().T, b.contiguous()) for a, b in pairs}
+    which = {"NT": (0, 1), "NN": (0, 3), "TT": (2, 1), "TN": (2, 3)}
 
-    tiles = [Tiles(), Tiles(cluster=1), *(Tiles(band=band) for band in (4, 16)), Tiles(n=192), Tiles(n=128, stages=6),
-             Tiles(n=128, stages=6, cluster=1)]  # fmt: skip
-    for shape in (*SIZES, (512, 4096, 4096), (2048, 4096, 14336)):
-        calls: dict[str, Call] = {str(each): configured(each, "bfloat16") for each in tiles}
-        for promotion in (128, 256):
-            maps.L2_PROMOTION = promotion.bit_length() - 6
-            maps.encoded.cache_clear()
-            times = race(shape, "bfloat16", {**calls, CUBLAS: torch_matmul}, rounds=8)
-            for name, time in times.items():
-                ratio = times[CUBLAS].warm / time.warm
-                print(f"{shape}, {promotion}: {ratio:.3f} {cells(shape, time)} {name}", flush=True)
+    def call(places: tuple[int, int], product: Call) -> Call:
+        return lambda a, b: product(*(kept[a.data_ptr()][place] for place in places))
+
+    ours = {name: call(places, kernels.matmul) for name, places in which.items()}
+    theirs = {f"{CUBLAS} {name}": call(places, torch_matmul) for name, places in which.items()}
+    for each in ours.values():
+        checked_on(pairs[0], each)
+    times = race(shape, "bfloat16", {**ours, **theirs}, pairs=pairs)
+    for name in which:
+        row = ("bfloat16", f"4096^3, {name}", *cells(shape, times[name]), *cells(shape, times[f"{CUBLAS} {name}"]))
+        yield (*row, f"{times['NT'].warm / times[name].warm:.3f} of NT"), times["NT"].warm / times[name].warm
+
+
+def scaled() -> Iterator[tuple[tuple[str, ...], float]]:
+    """float8 with scales, beside `torch._scaled_mm`."""
+    import torch
+
+    for m in (8192, 4096):
+        shape = (m, m, m)
+        one, rows = torch.full((1,), 0.5, device="cuda"), torch.rand(m, 1, device="cuda")
+        for what, a_scale, b_scale in (("per tensor", one, one), ("rows", rows, rows.T.contiguous())):
+
+            def ours(a: Any, b: Any, left: Any = a_scale, right: Any = b_scale) -> Any:
+                return kernels.matmul(a, b, scale_a=left, scale_b=right)
+
+            def theirs(a: Any, b: Any, left: Any = a_scale, right: Any = b_scale) -> Any:
+                left, right = (scale[0] if scale.numel() == 1 else scale for scale in (left, right))
+                return torch._scaled_mm(a, b, left, right, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+            times = race(shape, "float8_e4m3fn", {OURS: ours, CUBLAS: theirs})
+            ratio = times[CUBLAS].warm / times[OURS].warm
+            row = (f"e4m3, {what}", f"{m}^3", *cells(shape, times[OURS]), *cells(shape, times[CUBLAS]), f"{ratio:.3f}")
+            yield row, ratio
+
+
+PARTS = {"sizes": sizes, "layers": layers, "small": small, "majors": majors, "scaled": scaled}
+
+
+def tune() -> None:
+    """Tiles beside each other, of many tiles and of few."""
+    large = [Tiles(), Tiles(cluster=1), Tiles(at_once=2), Tiles(stages=3, slabs=4), Tiles(stages=3, slabs=4, at_once=2),
+             Tiles(stages=3, slabs=4, at_once=4), Tiles(stages=3, slabs=4, at_once=4, cluster=1),
+             Tiles(m=256, n=128)]  # fmt: skip
+    for shape in SIZES:
+        printed(shape, {str(each): configured(each) for each in large})
+    narrow = [
+        Tiles(cluster=1),
+        Tiles(n=128, stages=6),
+        Tiles(n=128, stages=6, cluster=1),
+        Tiles(n=64, stages=8, cluster=1),
+    ]
+    for m in (128, 512):
+        for n, k in WEIGHTS:
+            printed((m, n, k), {f"{each} x {parts}": configured(each, parts) for each in narrow for parts in (1, 2, 4)})
+
+
+def printed(shape: Shape, calls: dict[str, Call]) -> None:
+    times = race(shape, "bfloat16", {**calls, CUBLAS: torch_matmul}, rounds=8)
+    for name, time in times.items():
+        print(f"{shape}: {times[CUBLAS].warm / time.warm:.3f} {cells(shape, time)} {name}", flush=True)
 
 
 def run(wanted: tuple[str, ...] = tuple(PARTS)) -> Table:

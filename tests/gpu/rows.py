@@ -28,7 +28,7 @@ REGISTERS = {"b16": "uint16", "b32": "uint32", "b64": "uint64", "f32": "float32"
 ADDRESS_ROWS = ("cuda.cvta_generic_to_shared", "ptx.cvta.to.shared.u64", "cuda.cast_smem_ptr_to_uint")
 # Text, the end of the kernel, and time: nothing that two sides could agree on bit by bit.
 WITHOUT_VALUES = {"printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock", "cuda.func_call"}
-WITHOUT_VALUES |= {*tma_oracles.CACHES, "ptx.setmaxnreg", "ptx.griddepcontrol.wait"}
+WITHOUT_VALUES |= {"ptx.nanosleep", *tma_oracles.CACHES, "ptx.setmaxnreg", "ptx.griddepcontrol.wait"}
 WITHOUT_VALUES |= {"ptx.griddepcontrol.launch_dependents"}
 MAPPING = ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank")
 DESCRIBING = ("ptx.wgmma.encode_matrix_descriptor", "ptx.tcgen05.encode_matrix_descriptor")
@@ -38,6 +38,7 @@ M_BARRIERS = (
 )
 # Random bytes are no input for these: test_rows, test_signals and test_cp_async have programs for them.
 IN_PROGRAMS = {
+    "ptx.barrier.sync",
     *(f"ptx.cp_async{name}" for name in ("", ".commit_group", ".wait_group", ".wait_all", ".mbarrier.arrive")),
     *("cuda.warp_sync", "cuda.warpgroup_sync", "cuda.cta_sync", "cuda.cluster_sync", "ptx.bar.sync", "ptx.bar.arrive"),
     "ptx.bar.warp.sync",

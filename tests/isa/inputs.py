@@ -44,6 +44,8 @@ def operand(bound: Bound, which: Operand, active: NDArray[np.bool_], rng: np.ran
         return made(bound, rng)
     if which.name == "mask" and bound.instruction.lanes == BY_MASK:
         return np.packbits(active, axis=-1, bitorder="little").view(np.uint32).repeat(32, axis=-1)
+    if name == "ptx.match.sync":
+        return rng.integers(0, 2, (WARPS, 32)) * rng.integers(0, 2, (WARPS, 1))
     if which.name == "width":
         return np.uint32(1) << rng.integers(0, 6, (WARPS, 1)).astype(np.uint32).repeat(32, axis=-1)
     shape = (WARPS, bound.form.registers_of(which.name, bound.mods), 32) if which.many else (WARPS, 32)

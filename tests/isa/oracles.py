@@ -594,3 +594,60 @@ def in_direction(operation: Callable[..., Fraction], warp: Warp, *lanes: list[fl
 
 
 ORACLES |= {f"rounded_{name}": partial(in_direction, operation) for name, operation in EXACTLY.items()}
+
+
+# What lanes tell each other, as compilers write it.
+
+
+@oracle("ptx.shfl.sync")
+def written_shfl(warp: Warp, a: list[Any], b: Words, c: Words, mask: Words) -> list[Any]:
+    found = []
+    for lane in range(32):
+        end, segment, by = c[lane] & 31, c[lane] >> 8 & 31, b[lane] & 31
+        last, first = (lane & segment) | (end & ~segment & 31), lane & segment
+        j = {"up": lane - by, "down": lane + by, "bfly": lane ^ by, "idx": first | (by & ~segment & 31)}[
+            warp.mods["mode"]
+        ]
+        inside = j >= last if warp.mods["mode"] == "up" else j <= last
+        found.append(inside if warp.mods["out"] == "p" else a[j if inside else lane])
+    return found
+
+
+@oracle("ptx.vote.sync")
+def written_vote(warp: Warp, a: list[bool], mask: Words) -> list[int]:
+    given = [a[lane] for lane in warp.lanes]
+    ballots = sum(1 << lane for lane in warp.lanes if a[lane])
+    answers = {"all": all(given), "any": any(given), "uni": len(set(given)) == 1, "ballot": ballots}
+    return [answers[warp.mods["mode"]]] * 32
+
+
+@oracle("ptx.match.sync")
+def written_match(warp: Warp, a: Words, mask: Words) -> list[int]:
+    if warp.mods["mode"] == "any":
+        return [sum(1 << other for other in warp.lanes if a[other] == a[lane]) for lane in range(32)]
+    alike = len({a[lane] for lane in warp.lanes}) == 1
+    return [alike if warp.mods["out"] == "p" else alike * sum(1 << lane for lane in warp.lanes)] * 32
+
+
+@oracle("ptx.redux.sync")
+def written_redux(warp: Warp, a: list[Any], mask: Words) -> list[Any]:
+    given = [abs(a[lane]) if warp.mods["magnitude"] else a[lane] for lane in warp.lanes]
+    joins = {
+        "add": sum,
+        "min": min,
+        "max": max,
+        "and": partial(reduce, lambda x, y: x & y),
+        "or": partial(reduce, lambda x, y: x | y),
+        "xor": partial(reduce, lambda x, y: x ^ y),
+    }
+    return [joins[warp.mods["op"]](given)] * 32
+
+
+@oracle("ptx.activemask")
+def active(warp: Warp) -> Words:
+    return [sum(1 << lane for lane in warp.lanes)] * 32
+
+
+@oracle("ptx.elect.sync")
+def elected(warp: Warp, mask: Words) -> list[int]:
+    return [lane == warp.lanes[0] if warp.mods["out"] == "p" else warp.lanes[0] for lane in range(32)]

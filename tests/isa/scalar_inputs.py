@@ -16,7 +16,7 @@ FRACTION = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 
 def is_scalar(row: Instruction) -> bool:
     """Is it of `tilewright.isa.scalar`? Such rows have many modifiers."""
-    return bool(row.hints) or row.forms[0].meaning is not None
+    return row.written
 
 
 def covering(form: Form) -> Iterator[dict[str, Any]]:

@@ -56,6 +56,11 @@ def decoded(word: str, bits: int) -> Any:
     return -value if sign else value
 
 
+def decoded_float(word: str, bits: int) -> float:
+    value = decoded(word, bits)
+    return -0.0 if value == "-0" else float(value)
+
+
 def encoded(word: str, value: Any, rounding: str = "rn") -> int:
     """Rounded once."""
     exponent_bits, fraction_bits = FORMATS[word]
@@ -683,5 +688,89 @@ def cvt_pack(mods: dict[str, Any], a: int, b: int) -> int:
     return wrapped(to, signed(a, 32), sat=True) << 16 | wrapped(to, signed(b, 32), sat=True)
 
 
+# Carries, dot products, video
+
+
+@oracle("add.cc", "addc", "sub.cc", "subc")
+def carried(mods: dict[str, Any], a: int, b: int, carry: int = 0) -> int:
+    width = bits_of(mods["type"])
+    total = a + b + carry if mods["name"].startswith("add") else a - b - carry
+    return int(not 0 <= total < 1 << width) if mods["out"] == "cc" else total & (1 << width) - 1
+
+
+@oracle("mad.cc", "madc")
+def mad_carried(mods: dict[str, Any], a: int, b: int, c: int, carry: int = 0) -> int:
+    word, width = mods["type"], bits_of(mods["type"])
+    total = half(mods, number(word, a) * number(word, b)) + c + carry
+    return total >> width if mods["out"] == "cc" else total & (1 << width) - 1
+
+
+def parts(word: str, register: int, count: int) -> list[int]:
+    width = 32 // count
+    found = [register >> width * i & (1 << width) - 1 for i in range(count)]
+    return [signed(one, width) for one in found] if word[0] == "s" else found
+
+
+@oracle("dp4a", "dp2a")
+def dot(mods: dict[str, Any], a: int, b: int, c: int) -> int:
+    x, y = parts(mods["atype"], a, 4 if mods["name"] == "dp4a" else 2), parts(mods["btype"], b, 4)
+    if mods["name"] == "dp2a":
+        y = y[:2] if mods["half"] == "lo" else y[2:]
+    return c + sum(i * j for i, j in zip(x, y, strict=True)) & 0xFFFFFFFF
+
+
+VIDEO = ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vavrg", "vset")
+
+
+@oracle(*(f"{name}{count}" for name in VIDEO for count in (2, 4)))
+def video(mods: dict[str, Any], a: int, b: int, c: int) -> int:
+    name, count = mods["name"][:-1], int(mods["name"][-1])
+    width, word = 32 // count, mods.get("type", "u32")
+    found = []
+    for x, y in zip(parts(mods["atype"], a, count), parts(mods["btype"], b, count), strict=True):
+        average = math.floor(Fraction(x + y + 1, 2)) if x + y >= 0 else math.ceil(Fraction(x + y - 1, 2))
+        value = {
+            "vadd": x + y,
+            "vsub": x - y,
+            "vabsdiff": abs(x - y),
+            "vmin": min(x, y),
+            "vmax": max(x, y),
+            "vavrg": average,
+            "vset": name == "vset" and compared("s32", mods["compare"], x, y, ftz=False),
+        }[name]
+        low, high = (-(1 << width - 1), (1 << width - 1) - 1) if word[0] == "s" else (0, (1 << width) - 1)
+        found.append(min(max(value, low), high) if mods.get("sat") else int(value))
+    if mods.get("add"):
+        return sum(found) + c & 0xFFFFFFFF
+    return sum((one & (1 << width) - 1) << width * i for i, one in enumerate(found))
+
+
+# Approximations: the true value, rounded once
+
+
+def true_value(name: str, *values: float) -> float:
+    try:
+        found: float = {
+            "sin": math.sin,
+            "cos": math.cos,
+            "lg2": lambda a: -math.inf if a == 0 else math.log2(a),
+            "rsqrt": lambda a: math.copysign(math.inf, a) if a == 0 else 1 / math.sqrt(a),
+            "ex2": lambda a: 2.0**a,
+            "tanh": math.tanh,
+            "rcp": lambda a: math.copysign(math.inf, a) if a == 0 else 1 / a,
+            "sqrt": math.sqrt,
+            "div": lambda a, b: (
+                a / b if b else math.nan if a == 0 or a != a else math.copysign(math.inf, a * math.copysign(1, b))
+            ),
+        }[name](*values)
+    except OverflowError:
+        return math.inf
+    except (ValueError, ZeroDivisionError):
+        return math.nan
+    return found
+
+
+APPROXIMATE = {f"ptx.{name}" for name in ("sin", "cos", "lg2", "rsqrt", "ex2", "tanh")}  # nothing else
+
 MEMORY = {"ptx.ld.reg", "ptx.st.reg", "ptx.st.vec", "ptx.ldu", "ptx.prefetch", "ptx.prefetchu"}  # test_scalar_memory
-COVERED = {*ORACLES, *MEMORY}
+COVERED = {*ORACLES, *APPROXIMATE, *MEMORY}

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from tests.isa.scalar_inputs import covering, registers
-from tests.isa.scalar_oracles import ORACLES
+from tests.isa.scalar_oracles import APPROXIMATE, ORACLES, decoded_float, flushed, true_value
 from tilewright import isa
 from tilewright.isa.table import Form, Instruction
+from tilewright.isa.types import TYPES
 
 ROWS = [row for row in isa.INSTRUCTIONS.values() if row.forms[0].meaning is not None]
 
@@ -35,7 +36,7 @@ def test_a_scalar_row_means_what_its_oracle_says(row: Instruction) -> None:
                 found = np.broadcast_to(np.asarray(form.meaning(mods)(*given)), 60)
             bits = found.view(f"u{found.dtype.itemsize}") if found.dtype != bool else found
             named = {**mods, "name": row.name.partition(".")[2]}
-            for place in range(60):
+            for place in range(60) if mods.get("rnd") not in ("approx", "full") else ():
                 operands = [int(one[place]) for one in given]
                 wanted = ORACLES[row.name](named, *operands)
                 shown = f"{form.mnemonic(mods)} {list(map(hex, operands))}"
@@ -43,4 +44,45 @@ def test_a_scalar_row_means_what_its_oracle_says(row: Instruction) -> None:
 
 
 def test_every_scalar_row_has_an_oracle() -> None:
-    assert {row.name for row in ROWS} == set(ORACLES)
+    assert {row.name for row in ROWS} == {*ORACLES, *APPROXIMATE}
+
+
+NEAR = [
+    (row, form, mods)
+    for row, form, mods in scalars()
+    if row.name in APPROXIMATE or mods.get("rnd") in ("approx", "full")
+]
+
+
+@pytest.mark.parametrize(("row", "form", "mods"), NEAR, ids=[form.mnemonic(mods) for _, form, mods in NEAR])
+def test_an_approximation_is_the_true_value_rounded_once(row: Instruction, form: Form, mods: dict[str, Any]) -> None:
+    name, word = row.name.partition(".")[2], str(mods["type"]).removesuffix("x2")
+    given = registers(row, form, {**mods, "type": word}, 300, np.random.default_rng(1))
+    kind = TYPES[word].numpy
+    assert form.meaning is not None
+    with np.errstate(all="ignore"):
+        found = form.meaning(mods)(
+            *(np.concatenate([one, one]).view(TYPES[str(mods["type"])].unsigned) for one in given)
+        )
+    values = found.view(kind)[:300].astype(np.float64)
+    for place, value in enumerate(values):
+        operands = [
+            float(decoded_float(word, flushed(word, int(one[place])) if mods.get("ftz") else int(one[place])))
+            for one in given
+        ]
+        wanted = true_value(name, *operands)
+        if name == "div" and mods["rnd"] == "approx" and 2.0**126 < abs(operands[1]) < np.inf:
+            wanted = operands[0] * 0.0
+        with np.errstate(over="ignore"):
+            near = np.array(wanted).astype(np.float32 if kind.itemsize == 2 else kind).astype(kind)
+        shown = (operands, value, float(near))
+        if np.isnan(near):
+            assert np.isnan(value), shown
+        elif mods.get("ftz") and 0 < abs(float(near)) < float(
+            np.finfo(kind if kind.itemsize == 8 else np.float32).tiny
+        ):
+            assert value == 0, shown
+        else:
+            assert value == near or abs(value - float(near)) <= abs(float(near)) * 2.0 ** -(
+                7 if kind.itemsize == 2 else 22
+            ), shown

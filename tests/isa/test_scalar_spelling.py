@@ -25,7 +25,7 @@ def test_what_a_scalar_row_prints_is_read_as_the_same_row(row: Instruction) -> N
             assert again == form.mnemonic(mods)
             if not row.name.startswith("ptx.mov."):
                 assert found.row is row, again
-                assert {**found.mods, "out": None} == {**mods, "out": None}
+                assert {**found.mods, "out": None, "dtype": None} == {**mods, "out": None, "dtype": None}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Matrix products against NumPy: types, ragged sizes, tiles; and the assembled kernel."""
+"""Matrix products against NumPy: types, majors, ragged sizes, batches, parts of K, what follows; and the kernel."""
 
 from __future__ import annotations
 
@@ -9,40 +9,135 @@ import pytest
 from numpy.typing import NDArray
 
 from tilewright import kernels
-from tilewright.kernels.matmul import Tiles, product
+from tilewright.errors import ArgumentError
+from tilewright.kernels.forms import Form, Tiles
+from tilewright.kernels.matmul import product
+from tilewright.kernels.products import LARGE, chosen, multiplied
 
 Array = NDArray[Any]
-SMALL = Tiles(m=64, n=64, groups=1, stages=2)
+BF16 = Form("bfloat16", "bfloat16", "bfloat16")
+RAGGED = (72, 136, 200)
 
 
-def operands(m: int, n: int, k: int, kind: str = "bfloat16") -> tuple[Array, Array]:
-    """A and B of integers, whose sums are exact in any order."""
-    rng = np.random.default_rng(m * n + k)
-    a, b = (rng.integers(-2, 3, shape).astype(np.float32).astype(kind) for shape in ((m, k), (n, k)))
-    return a, b
+def integers(*shape: int, kind: str = "bfloat16") -> Array:
+    """Numbers whose sums of products are exact in any order."""
+    rng = np.random.default_rng(sum(shape))
+    return rng.integers(-2, 3, shape).astype(np.float32).astype(kind)
 
 
-def exact(a: Array, b: Array) -> Array:
-    found: Array = (a.astype(np.float32) @ b.astype(np.float32).T).astype(a.dtype)
-    return found
+def wide(array: Array) -> Array:
+    return array.astype(np.float32)
 
 
-@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
-@pytest.mark.parametrize("shape", [(128, 256, 64), (72, 264, 136)])
-def test_products_are_numpys(shape: tuple[int, int, int], kind: str) -> None:
-    a, b = operands(*shape, kind)
-    assert np.array_equal(kernels.matmul(a, b.T), exact(a, b))
+@pytest.mark.parametrize("kind", ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("shape", [(128, 256, 64), RAGGED])
+def test_products_of_every_type_are_numpys(shape: tuple[int, int, int], kind: str) -> None:
+    m, n, k = shape
+    a, b = integers(m, k, kind=kind), integers(n, k, kind=kind).T
+    c = kernels.matmul(a, b)
+    assert np.array_equal(wide(c), wide(wide(a) @ wide(b)).astype(c.dtype).astype(np.float32))
 
 
-@pytest.mark.parametrize("tiles", [SMALL, Tiles(m=128, n=64, stages=2, cluster=1)])
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+def test_operands_of_16_bits_may_lie_either_way(turned: tuple[bool, bool]) -> None:
+    m, n, k = RAGGED
+    a = integers(k, m).T if turned[0] else integers(m, k)
+    b = integers(k, n) if turned[1] else integers(n, k).T
+    assert np.array_equal(kernels.matmul(a, b), (wide(a) @ wide(b)).astype(a.dtype))
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float32", "float8_e4m3fn"])
+def test_rows_that_are_not_aligned_are_copied(kind: str) -> None:
+    a, b = integers(70, 77, kind=kind), integers(77, 67, kind=kind)
+    assert np.array_equal(kernels.matmul(a, b, dtype="float32"), wide(a) @ wide(b))
+
+
+@pytest.mark.parametrize("m", [1, 3, 16, 40, 64])
+@pytest.mark.parametrize("k", [72, 512])
+def test_few_rows_are_the_columns_of_the_weights_product(m: int, k: int) -> None:
+    a, w, bias = integers(m, k), integers(136, k), integers(136)
+    assert np.array_equal(kernels.matmul(a, w.T), (wide(a) @ wide(w).T).astype(a.dtype))
+    assert np.array_equal(kernels.matmul(a, w.T, bias=bias), (wide(a) @ wide(w).T + wide(bias)).astype(a.dtype))
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_batches_are_multiplied_one_by_one(flat: bool) -> None:
+    a, b = integers(3, 72, 64), integers(64, 72) if flat else integers(3, 64, 72)
+    assert np.array_equal(kernels.matmul(a, b), (wide(a) @ wide(b)).astype(a.dtype))
+    few = integers(2, 2, 8, 64)
+    b = integers(2, 2, 64, 72)
+    assert np.array_equal(kernels.matmul(few, b), (wide(few) @ wide(b)).astype(a.dtype))
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "gelu", "silu"])
+@pytest.mark.parametrize("result", ["bfloat16", "float32"])
+def test_bias_activation_and_residual_follow_the_product(activation: str | None, result: str) -> None:
+    m, n, k = RAGGED
+    a, b, bias, residual = integers(m, k) / 8, integers(n, k).T / 8, integers(n), integers(m, n)
+    sums = wide(a) @ wide(b) + wide(bias)
+    erf = np.vectorize(__import__("math").erf)
+    wanted = {
+        None: sums,
+        "relu": np.maximum(sums, 0),
+        "gelu": 0.5 * sums * (1 + erf(sums * 0.5**0.5)),
+        "silu": sums / (1 + np.exp(-sums)),
+    }[activation] + wide(residual)
+    c = kernels.matmul(a, b, bias=bias, activation=activation, residual=residual, dtype=result)
+    assert c.dtype == np.dtype(result)
+    assert np.allclose(wide(c), wanted, rtol=1e-2 if result == "bfloat16" else 1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("m", [8, 72])
+@pytest.mark.parametrize("rows", [False, True])
+def test_scales_are_of_the_tensor_or_of_rows_and_columns(rows: bool, m: int) -> None:
+    a, b = integers(m, 128, kind="float8_e4m3fn"), integers(136, 128, kind="float8_e5m2").T
+    sizes = (m, 136) if rows else (1, 1)
+    scale_a, scale_b = (2.0 ** integers(size, kind="float32") for size in sizes)
+    c = kernels.matmul(a, b, scale_a=scale_a.reshape(-1, 1) if rows else scale_a, scale_b=scale_b)
+    wanted = wide(a) @ wide(b) * scale_a[:, None] * scale_b[None, :]
+    assert np.array_equal(wide(c), wide(wanted.astype(c.dtype)))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_k_is_split_where_tiles_are_few(turned: bool) -> None:
+    assert chosen(128, 256, 64, 132)[1] > 1
+    assert chosen(8192, 8192, 128, 132) == (Tiles(), 1)
+    a, b = integers(1024, 72).T if turned else integers(72, 1024), integers(64, 1024)
+    c = np.zeros((72, 64), a.dtype)
+    multiplied(c, a, b)
+    assert np.array_equal(c, (wide(a) @ wide(b).T).astype(a.dtype))
+
+
+def test_what_cannot_be_multiplied_is_refused() -> None:
+    a, b = integers(8, 16), integers(16, 8)
+    with pytest.raises(ArgumentError, match="a and b have no product"):
+        kernels.matmul(a, a)
+    with pytest.raises(ArgumentError, match="b has a dtype"):
+        kernels.matmul(a, b.astype(np.float16))
+    with pytest.raises(ArgumentError, match="no such activation"):
+        kernels.matmul(a, b, activation="rely")
+    with pytest.raises(ArgumentError, match="scale_a and scale_b come together"):
+        kernels.matmul(a, b, scale_a=np.ones(1, np.float32))
+    with pytest.raises(ArgumentError, match="the scales do not fit"):
+        kernels.matmul(a, b, scale_a=np.ones(8, np.float32), scale_b=np.ones(1, np.float32))
+    with pytest.raises(ArgumentError, match="shape of bias"):
+        kernels.matmul(a, b, bias=integers(9))
+
+
+def test_an_empty_k_gives_zeros() -> None:
+    assert not kernels.matmul(np.zeros((8, 0), np.float16), np.zeros((0, 8), np.float16)).any()
+
+
+@pytest.mark.parametrize("tiles", [Tiles(m=64, n=64, groups=1, stages=2), Tiles(n=128, stages=2, cluster=1)])
 def test_the_ring_passes_every_check(tiles: Tiles) -> None:
-    a, b = operands(136, 72, 200)
-    c = np.zeros((136, 72), a.dtype)
-    run = product(tiles, "bfloat16", "bfloat16").simulate(a, b, c, 1, check="all")
+    a, b = integers(72, 72), integers(72, 72)
+    c = np.zeros((72, 72), a.dtype)
+    run = product(tiles, BF16).simulate(a, b, c, 0, 0, 0, 0, 1, check="all")
     assert run.warnings == []
-    assert np.array_equal(c, exact(a, b))
+    assert np.array_equal(c, (wide(a) @ wide(b).T).astype(a.dtype))
 
 
-def test_the_kernel_assembles_without_spills_or_complaints() -> None:
-    resources = product(Tiles(), "bfloat16", "bfloat16").resources
+@pytest.mark.parametrize("tiles", LARGE[:3])
+def test_the_kernel_assembles_without_spills_or_complaints(tiles: Tiles) -> None:
+    resources = product(tiles, BF16).resources
     assert (resources.registers, resources.spill_store_bytes, resources.local_bytes) == (168, 0, 0)

@@ -59,8 +59,7 @@ def _by_opcode() -> dict[str, list[tuple[Instruction, int]]]:
 
 
 def _rank(row: Instruction) -> tuple[bool, bool]:
-    as_compilers_do = bool(row.hints) or row.forms[0].meaning is not None
-    return not as_compilers_do, not row.name.startswith("ptx.")
+    return not row.written, not row.name.startswith("ptx.")
 
 
 @dataclass(frozen=True, slots=True)

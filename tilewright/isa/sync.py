@@ -74,6 +74,23 @@ instruction(
     forms=(Form("bar.sync", since("sm_75"), BAR, effects=(Sync("named", barrier="id", threads="n"),)),),
 )
 instruction(
+    "ptx.barrier.sync",
+    params=("id", "n"),
+    keywords={"aligned": False},
+    operands=(counts("id"), counts("n")),
+    pattern="{id}, {n}",
+    doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` and wait; unless ``aligned``, lanes apart.",
+    forms=(
+        Form(
+            "barrier.sync{aligned}",
+            since("sm_75"),
+            BAR,
+            {"aligned": {False: "", True: ".aligned"}},
+            effects=(Sync("named", barrier="id", threads="n"),),
+        ),
+    ),
+)
+instruction(
     "ptx.bar.arrive",
     params=("id", "n"),
     operands=(counts("id"), counts("n")),

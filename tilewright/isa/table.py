@@ -109,7 +109,8 @@ class Instruction:
     folds: keywords that are added to an operand, so many bits up, when the call is made: ``{"row": ("taddr", 16)}``.
     widens: narrow floats are computed in float32 and rounded once at the end. check: raises InstructionError for what
     modifiers and register counts do not tell. agrees: a modifier that all such rows of a kernel must have in common.
-    hints: patterns of words of PTX that its mnemonic may hold and that mean nothing to what it does.
+    hints: patterns of words of PTX that its mnemonic may hold and that mean nothing to what it does. written: is it an
+    opcode as compilers write it? Such a row is what a spelling means that others share.
     """
 
     name: str
@@ -125,6 +126,7 @@ class Instruction:
     agrees: str = ""
     doc: str = ""
     hints: tuple[str, ...] = ()
+    written: bool = False
 
     def operand(self, name: str) -> Operand | None:
         """The operand of that name; None for a modifier."""
@@ -262,12 +264,26 @@ def instruction(
     agrees: str = "",
     doc: str = "",
     hints: tuple[str, ...] = (),
+    written: bool = False,
 ) -> Instruction:
     """Register a row; called by the modules of this room as they are imported. See `Instruction`."""
     if name in INSTRUCTIONS:
         raise ValueError(f"two rows for {name}")
     INSTRUCTIONS[name] = made = Instruction(
-        name, params, operands, forms, keywords or {}, pattern, lanes, widens, check, folds or {}, agrees, doc, hints
+        name,
+        params,
+        operands,
+        forms,
+        keywords or {},
+        pattern,
+        lanes,
+        widens,
+        check,
+        folds or {},
+        agrees,
+        doc,
+        hints,
+        written,
     )
     return made
 

@@ -12,7 +12,7 @@ libraries.
 from tilewright.kernels.add_rms_norm import add_rms_norm
 from tilewright.kernels.cross_entropy import cross_entropy
 from tilewright.kernels.layer_norm import layer_norm
-from tilewright.kernels.matmul import matmul
+from tilewright.kernels.products import matmul
 from tilewright.kernels.quantize import quantize
 from tilewright.kernels.rms_norm import rms_norm
 from tilewright.kernels.silu_mul import silu_mul

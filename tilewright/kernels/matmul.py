@@ -3,80 +3,41 @@
 One warp has tiles of A and B copied into a ring of stages (`load`); two warpgroups multiply what has arrived
 (`multiply`) and have it stored (`store`). Each CTA stays and goes from tile to tile of C; the ring goes on over them,
 so that the next tile is on its way while this one is being stored. Two CTAs of a cluster lie below each other: each
-loads half of the tile of B for both.
+loads half of the tile of B for both. What is multiplied, and how large the tiles are, is in `forms`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import tilewright as tw
 from tilewright.dtypes import dtype
-from tilewright.kernels.arrays import Array, expect, kind_of, like, multiprocessors
-from tilewright.kernels.operators import Arrays, Operator
+from tilewright.kernels.forms import ROW_BYTES, Form, Operand, Place, Tiles
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
 
-__all__ = ["Tiles", "matmul", "product"]
-
-KINDS = ("bfloat16", "float16")
-ROW_BYTES = 128  # of a stage along K, and of a slab: the width of the swizzle
-
-
-@dataclass(frozen=True, slots=True)
-class Tiles:
-    """m, n: a CTA's tile of C. groups: warpgroups that share its rows. stages: of the ring. cluster: CTAs, one below
-    the other. band: rows of clusters that are walked down before the walk goes right, as many as the L2 cache likes.
-    """
-
-    m: int = 128
-    n: int = 256
-    groups: int = 2
-    stages: int = 4
-    cluster: int = 2
-    band: int = 8
-
-    @property
-    def registers(self) -> tuple[int, int]:
-        """Of each thread that copies, and that multiplies."""
-        return {1: (24, 240), 2: (40, 232), 3: (32, 160)}[self.groups]
-
-    @property
-    def all_ctas(self) -> int | None:
-        """The mask of a copy that comes to all CTAs of the cluster."""
-        return 2**self.cluster - 1 if self.cluster > 1 else None
-
-    def walk(self, m: Any, n: Any, cluster: Any, clusters: Any) -> Any:
-        """The tiles of a cluster, one after the other, while a kernel is parsed. `Any`: values of the language."""
-        rows, columns = T.ceildiv(m, self.m * self.cluster), T.ceildiv(n, self.n)
-        walk = T.ClusterPersistentScheduler2D("tile", rows, columns, clusters, self.band)
-        walk.init(cluster)
-        return walk
+__all__ = ["product"]
 
 
 @T.inline
-def load(put, ring_a, ring_b, A, B, row, column, rank, tiles, steps):
-    """One thread fills the stages with a row of tiles of A and a row of tiles of B, along K."""
-    depth, part = T.meta_var((ring_a.shape[2], tiles.n // tiles.cluster))
+def load(put, A, B, place, rank, tiles, steps):
+    """One thread fills the stages with the tiles of A and B along K, its CTA's part of B for the whole cluster."""
+    part = T.meta_var(tiles.n // tiles.cluster)
     for i in range(steps):
-        at: T.let = i * depth
-        first: T.let = column + rank * part
         put.acquire()
-        Tx.copy_async(ring_a[put.stage], A[row : row + tiles.m, at : at + depth], mbar=put.full)
-        into = ring_b[put.stage, rank * part : rank * part + part, :]
-        Tx.copy_async(into, B[first : first + part, at : at + depth], mbar=put.full, cta_mask=tiles.all_ctas)
+        A.load(put, place.batch, place.row, 0, tiles.m, i)
+        B.load(put, place.batch, place.column + rank * part, rank * part, part, i, tiles.all_ctas)
         put.advance()
 
 
 @T.inline
-def multiply(D, take, ring_a, ring_b, first, steps):
+def multiply(D, take, A, B, first, steps):
     """A warpgroup multiplies its rows of A by all of B, stage after stage; one product is under way all the time."""
     for i in T.serial(steps, unroll=False):
         take.wait()
         T.ptx.wgmma.fence()
-        Tx.wg.gemm_async(D, ring_a[take.stage, first : first + D.shape[0], :], ring_b[take.stage], i != 0)
+        a, b = A.stage(take.stage, first, D.shape[0]), B.stage(take.stage, 0, D.shape[1])
+        Tx.wg.gemm_async(D, a, b, i != 0, transA=A.turned, transB=B.turned)
         T.ptx.wgmma.commit_group()
         T.ptx.wgmma.wait_group(1)  # the product before this one is done
         take.release(take.last, pred=i != 0)
@@ -86,90 +47,81 @@ def multiply(D, take, ring_a, ring_b, first, steps):
 
 
 @T.inline
-def store(C, D, slabs, who, warp, row, column):
-    """A warpgroup stores its tile, slab by slab: one is written while the one before it is on its way to C."""
+def store(C, D, slabs, finish, place, who, warp, at_once):
+    """A warpgroup stores its tile, some slabs at once: they are written while those before are on their way to C."""
     many, high, wide = T.meta_var(slabs.shape[1:])
+    across = T.meta_var(D.shape[1] // wide)
     part = T.alloc_local((high, wide), C.dtype, layout=wgmma_fragment(high, wide))
-    for i in T.unroll(D.shape[1] // wide):
-        slab = slabs[who, i % many]
+    for i in T.unroll(D.shape[0] // high * across // at_once):
+        each = T.meta_var([i * at_once + j for j in range(at_once)])
+        each = T.meta_var([(slabs[who, j % many], j // across * high, j % across * wide) for j in each])
         if warp == 0 and T.ptx.elect_sync():
-            T.ptx.cp_async.bulk.wait_group(many - 1, read=True)  # the slab has been read
+            T.ptx.cp_async.bulk.wait_group(many // at_once - 1, read=True)  # the slabs have been read
         T.cuda.warpgroup_sync(1 + who)
-        Tx.wg.cast(part, D[:, i * wide : i * wide + wide])
-        Tx.wg.copy(slab, part)
+        for slab, below, right in each:
+            part[:] = finish(D[below : below + high, right : right + wide], place, below, right)
+            Tx.wg.copy(slab, part)
         T.ptx.fence.proxy_async("shared::cta")
         T.cuda.warpgroup_sync(1 + who)
         if warp == 0 and T.ptx.elect_sync():
-            Tx.copy_async(C[row : row + high, column + i * wide : column + i * wide + wide], slab)
+            for slab, below, right in each:
+                Tx.copy_async(place.of(C, below, high, right, wide), slab)
             T.ptx.cp_async.bulk.commit_group()
 
 
+@T.inline
+def scatter(C, D, finish, place):
+    """A warpgroup stores its tile of a C that is turned, by itself: few elements, which no slab has in their order."""
+    part = T.alloc_local(D.shape, C.dtype, layout=D.layout)
+    part[:] = finish(D[:, :], place, 0, 0)
+    Tx.wg.copy(place.of(C, 0, D.shape[0], 0, D.shape[1]), part, clip=True)
+
+
 @cache
-def product(tiles: Tiles, kind: str, result: str) -> tw.Executable:
-    """C = A @ B.T"""
-    depth, wide = (ROW_BYTES * 8 // dtype(name).bits for name in (kind, result))  # of a stage, and of a slab
-    rows = tiles.m // tiles.groups
+def product(tiles: Tiles, form: Form) -> tw.Executable:
+    """C = A @ B.T, and what follows."""
+    rows, wide = tiles.m // tiles.groups, ROW_BYTES * 8 // dtype(form.c).bits
 
     @T.prim_func
-    def matmul(a: T.handle, b: T.handle, c: T.handle, clusters: T.int32):
-        m, n, k, a_pitch, b_pitch, c_pitch = T.int32(), T.int32(), T.int32(), T.int32(), T.int32(), T.int32()
-        A = T.match_buffer(a, (m, k), kind, strides=(a_pitch, 1))
-        B = T.match_buffer(b, (n, k), kind, strides=(b_pitch, 1))
-        C = T.match_buffer(c, (m, n), result, strides=(c_pitch, 1))
-        for pitch, each in ((a_pitch, depth), (b_pitch, depth), (c_pitch, wide)):
-            T.assume(pitch % (each // 8) == 0)
-        T.func_attr({"min_blocks": 1})
+    def matmul(a: T.handle, b: T.handle, c: T.handle, bias: T.handle, residual: T.handle, scale_a: T.handle,
+               scale_b: T.handle, clusters: T.int32):  # fmt: skip
+        batch, m, n, k = T.int32() if form.batched else None, T.int32(), T.int32(), T.int32()
+        T.func_attr({"min_blocks": tiles.resident})
         cluster, rank = T.cluster_id([clusters]), T.cta_id_in_cluster([tiles.cluster])
         group, warp = T.warpgroup_id([1 + tiles.groups]), T.warp_id_in_wg([4])
         pool = T.SMEMPool()
-        ring_a = pool.alloc_mma((tiles.stages, tiles.m, depth), kind)
-        ring_b = pool.alloc_mma((tiles.stages, tiles.n, depth), kind)
-        slabs = pool.alloc_mma((tiles.groups, 2 - tiles.n // wide % 2, 64, wide), result)  # in turns, also over tiles
+        A = Operand(form, 0, pool, (a, batch, m, k), tiles.stages, tiles.m)
+        B = Operand(form, 1, pool, (b, batch, n, k), tiles.stages, tiles.n)
+        C, finish = form.result(c, batch, m, n), form.epilogue(bias, residual, scale_a, scale_b, batch, m, n)
+        if not form.turned[2]:
+            slabs = pool.alloc_mma(
+                (tiles.groups, 2 - tiles.n // wide % 2, 64, wide), form.c
+            )  # in turns, over tiles too
         ring = T.Pipeline(pool, tiles.stages, consumers=4 * tiles.groups, cluster=tiles.cluster)
-        T.ptx.fence.mbarrier_init()
-        T.cuda.cluster_sync()
-        steps: T.let = T.ceildiv(k, depth)
+        ring.ready()
+        steps: T.let = T.ceildiv(k, A.depth)
 
         with T.WarpgroupRole(group, 0, tiles.registers[0]):
             if warp == 0 and T.ptx.elect_sync():
-                put, walk = ring.producer((tiles.m + tiles.n) * ROW_BYTES), tiles.walk(m, n, cluster, clusters)
-                while walk.valid():
-                    row: T.let = (walk.m_idx * tiles.cluster + rank) * tiles.m
-                    load(put, ring_a, ring_b, A, B, row, walk.n_idx * tiles.n, rank, tiles, steps)
-                    walk.next_tile()
+                put, place = ring.producer((tiles.m + tiles.n) * ROW_BYTES), Place(tiles, form, batch, m, n, clusters)
+                place.begin(cluster, rank)
+                while place.valid():
+                    load(put, A, B, place, rank, tiles, steps)
+                    place.next()
                 put.drain()
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), tiles.registers[1], increase=True):
             who: T.let = group - 1
-            take, walk = ring.consumer(), tiles.walk(m, n, cluster, clusters)
+            take, place = ring.consumer(), Place(tiles, form, batch, m, n, clusters)
             D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
-            while walk.valid():
-                multiply(D, take, ring_a, ring_b, who * rows, steps)
-                own: T.let = (walk.m_idx * tiles.cluster + rank) * tiles.m + who * rows
-                store(C, D, slabs, who, warp, own, walk.n_idx * tiles.n)
-                walk.next_tile()
+            place.begin(cluster, rank, who * rows)
+            while place.valid():
+                multiply(D, take, A, B, who * rows, steps)
+                if form.turned[2]:
+                    scatter(C, D, finish, place)
+                else:
+                    store(C, D, slabs, finish, place, who, warp, tiles.at_once)
+                place.next()
             if warp == 0 and T.ptx.elect_sync():
                 T.ptx.cp_async.bulk.wait_group(0)
 
-    return tw.compile(matmul, target="sm_90a")
-
-
-def outputs(a: Array, b: Array) -> Arrays:
-    for name, array in (("a", a), ("b", b)):
-        expect(name, array, KINDS)
-    return (like(a, (a.shape[0], b.shape[1])),)
-
-
-def run(results: Arrays, args: Arrays) -> None:
-    a, b, (c,) = args[0], args[1].T, results
-    tiles = Tiles()
-    exe = product(tiles, kind_of(a), kind_of(c))
-    across = -(-a.shape[0] // (tiles.m * tiles.cluster)) * -(-b.shape[0] // tiles.n)
-    exe(a, b, c, min(across, multiprocessors(a) // tiles.cluster))
-
-
-FORWARD = Operator("matmul", "(Tensor a, Tensor b) -> Tensor", outputs, run)
-
-
-def matmul(a: Array, b: Array) -> Array:
-    """The matrix product of a, (M, K), and b, (K, N)."""
-    return FORWARD(a, b)
+    return tw.compile(matmul, target="sm_90a", fast_math=bool(form.activation))

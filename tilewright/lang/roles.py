@@ -53,8 +53,7 @@ class Pipeline:
 
     full, empty: kinds of barriers, "tma", "tcgen05", "mbar". init_full, init_empty: arrivals of a phase. consumers:
     warps of a CTA that read a stage; ``init_empty`` then follows. cluster: CTAs that write into each other's stages.
-    Before the stages are used come `T.ptx.fence.mbarrier_init` and `T.cuda.cta_sync` or, of a cluster,
-    `T.cuda.cluster_sync`.
+    Before the stages are used, all threads call `ready`.
     """
 
     def __init__(
@@ -70,6 +69,11 @@ class Pipeline:
         self.empty = KINDS[empty](pool, stages, empty_phase_offset, leader)
         self.full.init(init_full)
         self.empty.init(init_empty if consumers is None else consumers * cluster)
+
+    def ready(self) -> None:
+        """All threads of the CTA, or of the cluster, wait until the barriers are made."""
+        row_call("ptx.fence.mbarrier_init")
+        row_call("cuda.cluster_sync" if self.cluster > 1 else "cuda.cta_sync")
 
     def producer(self, tx_count: Value = 0) -> Producer:
         """Who fills the stages, each with so many bytes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.isa.operands import Operand
 from tilewright.isa.scalar import floats, integers
+from tilewright.isa.scalar.approximate import near
 from tilewright.isa.scalar.rows import flag, maybe, registers, scalar, words
 
 __all__: list[str] = []
@@ -105,7 +106,8 @@ scalar(
     ("div{type}", {"type": WHOLE}, integers.divided),
     ("div{rnd}{ftz}{type}", {"type": F32, "rnd": WRITTEN, "ftz": FTZ}, _div),
     ("div{rnd}{type}", {"type": F64, "rnd": WRITTEN}, _div),
-    doc="The quotient: of integers toward zero, all ones by 0; of floats rounded once.",
+    ("div{rnd}{ftz}{type}", {"type": F32, "rnd": words("approx", "full"), "ftz": FTZ}, near("div")),
+    doc="The quotient: of integers toward zero, all ones by 0; of floats rounded once, or approximately.",
     chapter=BOTH,
 )
 scalar(
@@ -121,7 +123,13 @@ for _name, _doc in (("sqrt", "The square root"), ("rcp", "The reciprocal")):
         "a",
         (f"{_name}{{rnd}}{{ftz}}{{type}}", {"type": F32, "rnd": WRITTEN, "ftz": FTZ}, floats.arithmetic(_name)),
         (f"{_name}{{rnd}}{{type}}", {"type": F64, "rnd": WRITTEN}, floats.arithmetic(_name)),
-        doc=f"{_doc}, rounded once.",
+        (f"{_name}{{rnd}}{{ftz}}{{type}}", {"type": F32, "rnd": words("approx"), "ftz": FTZ}, near(_name)),
+        *(
+            (("rcp{rnd}.ftz{type}", {"type": F64, "rnd": words("approx"), "ftz": {True: ""}}, near("rcp")),)
+            if _name == "rcp"
+            else ()
+        ),
+        doc=f"{_doc}, rounded once, or approximately.",
         chapter=FLOATS,
     )
 for _name, _doc, _whole, _float in (

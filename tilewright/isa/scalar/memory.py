@@ -168,6 +168,7 @@ instruction(
     doc="A register, or a vector of some, from where ``ptr`` points; with ``nc`` from what nobody writes meanwhile.",
     forms=(*_forms("ld", "acquire", _loading), *CONSTANT[:3]),
     hints=CACHES,
+    written=True,
 )
 instruction(
     "ptx.ldu",
@@ -178,6 +179,7 @@ instruction(
     doc="A register, or a vector of some, from an address that all lanes share, and that nobody writes meanwhile.",
     forms=CONSTANT[3:],
     hints=CACHES,
+    written=True,
 )
 for _name, _value_of, _make, _doc in (
     ("reg", "value", _storing, "A register to where ``ptr`` points."),
@@ -193,6 +195,7 @@ for _name, _value_of, _make, _doc in (
         doc=_doc,
         forms=tuple(_forms("st", "release", _make)),
         hints=CACHES,
+        written=True,
     )
 for _text, _kind, _table in (
     ("prefetch", "place", {"level": words("L1", "L2"), "space": maybe("global", "local")}),
@@ -215,4 +218,5 @@ for _text, _kind, _table in (
             ),
         ),
         hints=("L2::.*",),
+        written=True,
     )

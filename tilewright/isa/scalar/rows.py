@@ -155,6 +155,7 @@ def scalar(
         doc=doc,
         forms=tuple(form(*shape) for shape in shapes),
         hints=hints,
+        written=True,
     )
 
 

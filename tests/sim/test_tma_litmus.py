@@ -1,0 +1,278 @@
+"""The rows of the memory model that need the copy engine, with its own instructions: each order and what it lacks.
+
+O: all is in order. R: a race, or an access while an operation is under way. P: a proxy fence is missing.
+"""
+
+# ruff: noqa: C901  # kernels with a branch for each way, which Python takes while it parses
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import T, Tx
+from tilewright.errors import SimulationError
+
+SHAPE = (8, 32)
+
+
+def verdict(kernel: Any, *arrays: Any) -> str:
+    try:
+        warnings = tw.simulate(kernel, *arrays, target="sm_90a", check="all").warnings
+    except SimulationError as error:
+        is_race = any(word in error.what for word in ("race:", "may still be", "may still not have"))
+        return "R" if is_race else error.what
+    assert all("without a proxy fence" in warning for warning in warnings), warnings
+    return "P" if warnings else "O"
+
+
+def floats() -> Any:
+    return np.arange(256, dtype=np.float32).reshape(SHAPE)
+
+
+def storing(fence: str, *, meets: bool = True) -> Any:
+    """px-store, px-none: W s; FPA; bar ||c bar; TMA store s."""
+
+    @T.prim_func
+    def k(out: T.Buffer(SHAPE, "float32")):
+        T.cta_id([1])
+        warp = T.warp_id([2])
+        lane = T.lane_id([32])
+        s = T.alloc_shared(SHAPE, "float32", align=128)
+        if warp == 0:
+            if fence == "too early":
+                T.ptx.fence.proxy_async("shared::cta")
+            for i in range(8):
+                s[i, lane] = T.float32(1)
+            if fence in ("before", "global"):
+                T.ptx.fence.proxy_async("global" if fence == "global" else "shared::cta")
+        if meets:
+            T.cuda.cta_sync()
+        if warp == 1:
+            if fence == "after":
+                T.ptx.fence.proxy_async("shared::cta")
+            if lane == 0:
+                Tx.copy_async(out, s)
+                T.ptx.cp_async.bulk.commit_group()
+                T.ptx.cp_async.bulk.wait_group(0)
+
+    return k
+
+
+@pytest.mark.parametrize(
+    ("fence", "says"), [("before", "O"), ("after", "O"), ("none", "P"), ("too early", "P"), ("global", "P")]
+)
+def test_what_threads_store_needs_a_proxy_fence_before_it_is_fetched(fence: str, says: str) -> None:
+    assert verdict(storing(fence), floats()) == says
+
+
+def test_a_fence_without_a_meeting_orders_nothing_of_another_warp() -> None:
+    assert verdict(storing("before", meets=False), floats()) == "R"
+
+
+def loading(waits: str, past: bool = False) -> Any:
+    """px-load: TMA load s, mb ||c wait; R s. tma-past: W y; TMA load s, mb (armed by another) ||c wait; R y."""
+
+    @T.prim_func
+    def k(a: T.Buffer(SHAPE, "float32"), out: T.Buffer(SHAPE, "float32")):
+        T.cta_id([1])
+        warp = T.warp_id([2])
+        lane = T.lane_id([32])
+        s = T.alloc_shared(SHAPE, "float32", align=128)
+        y = T.alloc_shared((32,), "float32")
+        bar = T.alloc_shared((1,), "uint64")
+        if warp == 1 and lane == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+            T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 1024)
+        T.cuda.cta_sync()
+        if warp == 0 and lane == 0:
+            if past:
+                y[0] = T.float32(7)
+            Tx.copy_async(s, a, mbar=bar.ptr_to([0]))
+        if warp == 1:
+            if waits == "all lanes" or (waits != "nobody" and lane == 0):
+                T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+            if waits == "a lane, and bar.warp.sync":
+                T.cuda.warp_sync()
+            for i in range(8):
+                out[i, lane] = y[0] if past else s[i, lane]
+        T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+
+    return k
+
+
+@pytest.mark.parametrize(
+    ("waits", "says"), [("all lanes", "O"), ("a lane, and bar.warp.sync", "O"), ("a lane", "R"), ("nobody", "R")]
+)
+def test_who_waits_may_read_what_a_load_has_brought(waits: str, says: str) -> None:
+    assert verdict(loading(waits), floats(), np.zeros(SHAPE, np.float32)) == says
+
+
+def test_a_load_does_not_hand_on_what_its_issuer_did_before() -> None:
+    assert verdict(loading("all lanes", past=True), floats(), np.zeros(SHAPE, np.float32)) == "R"
+
+
+def overwriting(first: str, fence: str) -> Any:
+    """px-war: R s (or W s); FPA; arrive ||c wait; TMA load s."""
+
+    @T.prim_func
+    def k(a: T.Buffer(SHAPE, "float32"), out: T.Buffer(SHAPE, "float32")):
+        T.cta_id([1])
+        warp = T.warp_id([2])
+        lane = T.lane_id([32])
+        s = T.alloc_shared(SHAPE, "float32", align=128)
+        full = T.alloc_shared((1,), "uint64")
+        free = T.alloc_shared((1,), "uint64")
+        if warp == 1:
+            for i in range(8):
+                s[i, lane] = T.float32(1)
+            if lane == 0:
+                T.ptx.mbarrier.init(full.ptr_to([0]), 1)
+                T.ptx.mbarrier.init(free.ptr_to([0]), 1)
+                T.ptx.fence.mbarrier_init()
+                T.ptx.mbarrier.arrive.expect_tx(full.ptr_to([0]), 1024)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cta_sync()
+        if warp == 0:
+            if fence == "too early":
+                T.ptx.fence.proxy_async("shared::cta")
+            for i in range(8):
+                if first == "store":
+                    s[i, lane] = T.float32(2)
+                else:
+                    out[i, lane] = s[i, lane]
+            if fence == "before":
+                T.ptx.fence.proxy_async("shared::cta")
+            T.cuda.warp_sync()
+            if lane == 0:
+                T.ptx.mbarrier.arrive(free.ptr_to([0]))
+        if warp == 1 and lane == 0:
+            if fence != "no wait":
+                T.ptx.mbarrier.try_wait(free.ptr_to([0]), 0)
+            if fence == "after":
+                T.ptx.fence.proxy_async("shared::cta")
+            Tx.copy_async(s, a, mbar=full.ptr_to([0]))
+        T.ptx.mbarrier.try_wait(full.ptr_to([0]), 0)
+
+    return k
+
+
+@pytest.mark.parametrize("first", ["load", "store"])
+@pytest.mark.parametrize(
+    ("fence", "says"), [("before", "O"), ("after", "O"), ("none", "P"), ("too early", "P"), ("no wait", "R")]
+)
+def test_what_threads_have_used_needs_a_proxy_fence_before_a_load_overwrites_it(
+    first: str, fence: str, says: str
+) -> None:
+    assert verdict(overwriting(first, fence), floats(), np.zeros(SHAPE, np.float32)) == says
+
+
+def reusing(waits: str, who: int) -> Any:
+    """px-read: TMA store s; wait_group.read 0; W s, by the same thread or another."""
+
+    @T.prim_func
+    def k(out: T.Buffer(SHAPE, "float32")):
+        T.cta_id([1])
+        lane = T.lane_id([32])
+        s = T.alloc_shared(SHAPE, "float32", align=128)
+        for i in range(8):
+            s[i, lane] = T.float32(1)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.warp_sync()
+        if lane == 0:
+            Tx.copy_async(out, s)
+            T.ptx.cp_async.bulk.commit_group()
+            if waits != "not":
+                T.ptx.cp_async.bulk.wait_group(0, read=waits == "read")
+        if waits == "and meet":
+            T.cuda.warp_sync()
+        if lane == who:
+            s[0, 0] = T.float32(2)
+
+    return k
+
+
+@pytest.mark.parametrize(
+    ("waits", "who", "says"),
+    [("read", 0, "O"), ("written", 0, "O"), ("not", 0, "R"), ("read", 1, "R"), ("and meet", 1, "O")],
+)
+def test_a_source_is_free_for_the_thread_that_has_waited(waits: str, who: int, says: str) -> None:
+    assert verdict(reusing(waits, who), floats()) == says
+
+
+def handed_on(waits: str) -> Any:
+    """px-dst: TMA store g; wait_group 0; F.gpu; W.rlx f || R.acq f; R g."""
+
+    @T.prim_func
+    def k(g: T.Buffer(SHAPE, "float32"), f: T.Buffer((1,), "uint32"), out: T.Buffer(SHAPE, "float32")):
+        bx = T.cta_id([2])
+        lane = T.lane_id([32])
+        s = T.alloc_shared(SHAPE, "float32", align=128)
+        if bx == 0:
+            for i in range(8):
+                s[i, lane] = T.float32(1)
+            T.ptx.fence.proxy_async("shared::cta")
+            T.cuda.warp_sync()
+            if lane == 0:
+                Tx.copy_async(g, s)
+                T.ptx.cp_async.bulk.commit_group()
+                T.ptx.cp_async.bulk.wait_group(0, read=waits == "read")
+                T.ptx.fence(sem="acq_rel", scope="gpu")
+                T.ptx.st(f.ptr_to([0]), T.uint32(1), sem="relaxed", scope="gpu")
+        else:
+            while T.ptx.ld(f.ptr_to([0]), sem="acquire", scope="gpu") == 0:
+                pass
+            for i in range(8):
+                out[i, lane] = g[i, lane]
+
+    return k
+
+
+@pytest.mark.parametrize(("waits", "says"), [("written", "O"), ("read", "R")])
+def test_what_was_stored_is_handed_on_once_it_is_written(waits: str, says: str) -> None:
+    arrays = (np.zeros(SHAPE, np.float32), np.zeros(1, np.uint32), np.zeros(SHAPE, np.float32))
+
+    assert verdict(handed_on(waits), *arrays) == says
+
+
+def fetched(fence: str) -> Any:
+    """px-global: W g; W.rel.gpu f || R.acq.gpu f; TMA load g."""
+
+    @T.prim_func
+    def k(g: T.Buffer(SHAPE, "float32"), f: T.Buffer((1,), "uint32"), out: T.Buffer(SHAPE, "float32")):
+        bx = T.cta_id([2])
+        lane = T.lane_id([32])
+        s = T.alloc_shared(SHAPE, "float32", align=128)
+        bar = T.alloc_shared((1,), "uint64")
+        if bx == 0:
+            for i in range(8):
+                g[i, lane] = T.float32(1)
+            T.cuda.warp_sync()
+            if lane == 0:
+                T.ptx.st(f.ptr_to([0]), T.uint32(1), sem="release", scope="gpu")
+        else:
+            if lane == 0:
+                T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+                T.ptx.fence.mbarrier_init()
+                T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 1024)
+                while T.ptx.ld(f.ptr_to([0]), sem="acquire", scope="gpu") == 0:
+                    pass
+                if fence == "there":
+                    T.ptx.fence.proxy_async("global")
+                Tx.copy_async(s, g, mbar=bar.ptr_to([0]))
+            T.cuda.warp_sync()
+            T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+            for i in range(8):
+                out[i, lane] = s[i, lane]
+
+    return k
+
+
+@pytest.mark.parametrize(("fence", "says"), [("there", "O")])
+def test_global_data_of_another_cta_needs_a_proxy_fence_before_it_is_fetched(fence: str, says: str) -> None:
+    arrays = (np.zeros(SHAPE, np.float32), np.zeros(1, np.uint32), np.zeros(SHAPE, np.float32))
+
+    assert verdict(fetched(fence), *arrays) == says

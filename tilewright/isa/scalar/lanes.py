@@ -1,0 +1,333 @@
+"""What lanes of a warp tell each other, as compilers write it: shfl, vote, match, redux, activemask, elect.
+
+The lanes that ``mask`` names must all be there. What they mean is what CUDA's functions mean, `tilewright.isa.warp`; a
+shuffle has its segments and its end in one register, and tells whether it stayed inside. Source: PTX ISA, "shfl.sync",
+"vote.sync", "match.sync", "redux.sync", "activemask", "elect.sync".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import BOOL, dtype
+from tilewright.isa.arch import Requirement, only, since
+from tilewright.isa.machine import Lanes, Machine
+from tilewright.isa.redux import reduced_by
+from tilewright.isa.scalar.floats import extreme
+from tilewright.isa.scalar.rows import flag, predicate_pattern, words
+from tilewright.isa.table import BY_MASK, REQUIRED, Form, Operand, Spellings, counts, instruction, reads
+from tilewright.isa.warp import activemask, all_of, any_of, ballot, elect
+
+__all__: list[str] = []
+
+LANE = np.arange(32)
+MOVING = "Data Movement and Conversion Instructions"
+PARALLEL = "Parallel Synchronization and Communication Instructions"
+UINT32 = dtype("uint32")
+WORDS: Spellings = dict.fromkeys(("uint32", "int32", "float32"), "")
+MODES = words("up", "down", "bfly", "idx")
+
+
+def _reached(b: Lanes, c: Lanes, mode: str) -> tuple[Lanes, Lanes]:
+    """The lane that each lane reads from, and whether that is inside of its segment; else its own."""
+    by, low, high = (register.astype(np.int64) for register in (b & 31, c & 31, c >> 8 & 31))
+    last, first = (LANE & high) | (low & ~high), LANE & high
+    source = {"up": LANE - by, "down": LANE + by, "bfly": LANE ^ by, "idx": first | (by & ~high)}[mode]
+    inside = source >= last if mode == "up" else source <= last
+    return np.where(inside, source, LANE), inside
+
+
+def shuffled(a: Lanes, b: Lanes, c: Lanes, mask: Lanes, *, mode: str) -> Lanes:
+    """The value of the lane that is reached."""
+    source, _ = _reached(b, c, mode)
+    a = np.broadcast_to(a, (*a.shape[:-1], 32))
+    shape = np.broadcast_shapes(a.shape, source.shape)
+    return np.take_along_axis(np.broadcast_to(a, shape), np.broadcast_to(source, shape), axis=-1)
+
+
+def _source(a: Lanes, b: Lanes, c: Lanes, mask: Lanes, *, mode: str) -> Lanes:
+    return _reached(b, c, mode)[0]
+
+
+def is_inside(b: Lanes, c: Lanes, mask: Lanes, *, mode: str) -> Lanes:
+    """Is the lane that is reached inside of the segment?"""
+    return _reached(b, c, mode)[1]
+
+
+def _second(listed: str) -> str:
+    """The text of a call for the predicate beside a number."""
+    call = f"{{mnemonic}} t_|d_, {listed}; selp.b32 {{result}}, 1, 0, d_;"
+    return f"{{{{ .reg .pred d_; .reg .b32 t_; {call} }}}}"
+
+
+def _shuffle_form(mode: str) -> Form:
+    return Form(
+        "shfl.sync{mode}.b32",
+        since("sm_75"),
+        f'PTX ISA, "{MOVING}: shfl.sync"',
+        {"mode": {mode: f".{mode}"}, "dtype": WORDS, "out": {"d": ""}},
+        lambda a, b, c, mask: shuffled(a, b, c, mask, mode=mode),
+        moves=True,
+        source_lane=lambda a, b, c, mask: _source(a, b, c, mask, mode=mode),
+        pattern="{result}, {a}, {b}, {c}, {mask}",
+        result="a",
+    )
+
+
+def _inside_form(mode: str) -> Form:
+    return Form(
+        "shfl.sync{mode}.b32",
+        since("sm_75"),
+        f'PTX ISA, "{MOVING}: shfl.sync"',
+        {"mode": {mode: f".{mode}"}, "dtype": WORDS, "out": {"p": ""}},
+        lambda a, b, c, mask: is_inside(b, c, mask, mode=mode),
+        pattern=_second("{a}, {b}, {c}, {mask}"),
+        result=BOOL,
+    )
+
+
+instruction(
+    "ptx.shfl.sync",
+    params=("a", "b", "c", "mask"),
+    keywords={"mode": REQUIRED, "out": "d"},
+    operands=(reads("a", "typed"), counts("b"), counts("c"), counts("mask")),
+    lanes=BY_MASK,
+    written=True,
+    doc="The value of another lane; c: the end (bits 0 to 4) and segments (8 to 12); ``out='p'``: whether inside.",
+    forms=(*map(_shuffle_form, MODES), *map(_inside_form, MODES)),
+)
+
+
+def _same(machine: Machine, mask: Lanes, cond: Lanes) -> Lanes:
+    """True where the condition is alike in all lanes that take part."""
+    return all_of(machine, mask, cond) | all_of(machine, mask, ~cond)
+
+
+VOTES: dict[str, Callable[[Machine, Lanes, Lanes], Lanes]] = {
+    "all": all_of,
+    "any": any_of,
+    "uni": _same,
+    "ballot": ballot,
+}
+
+
+def _vote(mode: str) -> Form:
+    meaning = VOTES[mode]
+    is_ballot = mode == "ballot"
+    return Form(
+        f"vote.sync{{mode}}.{'b32' if is_ballot else 'pred'}",
+        since("sm_75"),
+        f'PTX ISA, "{PARALLEL}: vote.sync"',
+        {"mode": {mode: f".{mode}"}},
+        lambda machine, a, mask: meaning(machine, mask, a),
+        on="machine",
+        pattern=predicate_pattern("{result}" if is_ballot else "d_", "p_a, {mask}"),
+        result=UINT32 if is_ballot else BOOL,
+    )
+
+
+instruction(
+    "ptx.vote.sync",
+    params=("a", "mask"),
+    keywords={"mode": REQUIRED},
+    operands=(reads("a", "pred"), counts("mask")),
+    lanes=BY_MASK,
+    written=True,
+    doc="Whether a condition holds in all lanes of the mask, in any, alike in all; or a bit for each (ballot).",
+    forms=tuple(map(_vote, VOTES)),
+)
+
+
+def matched(machine: Machine, a: Lanes, mask: Lanes) -> Lanes:
+    """The lanes that take part and have the same value."""
+    voters = machine.active & ((mask.astype(np.int64) >> LANE & 1) != 0)
+    a = np.broadcast_to(a, voters.shape)
+    same = (a[..., :, None] == a[..., None, :]) & voters[..., None, :]
+    found: Lanes = np.packbits(same, axis=-1, bitorder="little").view("<u4")[..., 0]
+    return found
+
+
+def _all_match(machine: Machine, a: Lanes, mask: Lanes) -> Lanes:
+    alike: Lanes = matched(machine, a, mask) == ballot(machine, mask, machine.active)
+    return alike
+
+
+def match_of_all(machine: Machine, a: Lanes, mask: Lanes) -> Lanes:
+    """The mask where all lanes have one value, else 0."""
+    return np.where(_all_match(machine, a, mask), mask.astype(np.uint32), np.uint32(0))
+
+
+def _match(text: str, kind: str, out: str | None) -> Form:
+    mode = text.split(".")[1]
+    meaning = {None: matched, "d": match_of_all, "p": _all_match}[out if mode == "all" else None]
+    result = BOOL if out == "p" and mode == "all" else UINT32
+    pattern = "{result}, {a}, {mask}"
+    if result == BOOL:
+        pattern = _second("{a}, {mask}")
+    elif mode == "all":
+        pattern = "{{ .reg .pred p_; {mnemonic} {result}|p_, {a}, {mask}; }}"
+    return Form(
+        f"{text}{{type}}",
+        since("sm_75"),
+        f'PTX ISA, "{PARALLEL}: match.sync"',
+        {"type": words(kind), "mode": {mode: ""}, "out": {out or "d": ""}},
+        meaning,
+        on="machine",
+        pattern=pattern,
+        result=result,
+    )
+
+
+instruction(
+    "ptx.match.sync",
+    params=("a", "mask"),
+    keywords={"mode": REQUIRED, "type": "b32", "out": "d"},
+    operands=(Operand("a", "bits", of="type"), counts("mask")),
+    lanes=BY_MASK,
+    written=True,
+    doc="The lanes of the mask with the same value (any); the mask where all have one, ``out='p'``: whether (all).",
+    forms=tuple(
+        _match(f"match.{mode}.sync", kind, out)
+        for mode, outs in (("any", ("d",)), ("all", ("d", "p")))
+        for out in outs
+        for kind in ("b32", "b64")
+    ),
+)
+
+SPECIFIC: Requirement = only("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
+
+
+def _ones(kind: Any) -> int:
+    return (1 << 32) - 1 if kind.kind == "u" else -1
+
+
+JOINS: dict[str, tuple[Any, Callable[[Any], int]]] = {
+    "add": (np.add, lambda _: 0),
+    "min": (np.minimum, lambda kind: int(np.iinfo(kind).max)),
+    "max": (np.maximum, lambda kind: int(np.iinfo(kind).min)),
+    "and": (np.bitwise_and, _ones),
+    "or": (np.bitwise_or, lambda _: 0),
+    "xor": (np.bitwise_xor, lambda _: 0),
+}
+
+
+def _redux(op: str, types: dict[str, str]) -> Form:
+    reduce = reduced_by(*JOINS[op])
+    return Form(
+        "redux.sync{op}{dtype}",
+        since("sm_80"),
+        f'PTX ISA, "{PARALLEL}: redux.sync"',
+        {"op": {op: f".{op}"}, "dtype": types, "nan": {False: ""}, "magnitude": {False: ""}},
+        lambda machine, a, mask: reduce(machine, mask, a),
+        on="machine",
+        result="a",
+    )
+
+
+def _float_redux(machine: Machine, a: Lanes, mask: Lanes, *, op: str, nan: bool, magnitude: bool) -> Lanes:
+    """The smallest or largest float of the lanes that take part."""
+    voters = machine.active & ((mask.astype(np.int64) >> LANE & 1) != 0)
+    values = np.broadcast_to(np.abs(a) if magnitude else a, voters.shape)
+    joined = extreme(op)(nan=nan)
+    nothing = np.float32(np.inf if op == "min" else -np.inf) if nan else np.float32(np.nan)
+    found = np.where(voters, values, nothing)
+    while found.shape[-1] > 1:
+        half = found.shape[-1] // 2
+        found = joined(found[..., :half], found[..., half:])
+    return np.broadcast_to(found, voters.shape)
+
+
+instruction(
+    "ptx.redux.sync",
+    params=("a", "mask"),
+    keywords={"op": REQUIRED, "nan": False, "magnitude": False},
+    operands=(reads("a", "typed"), counts("mask")),
+    pattern="{result}, {a}, {mask}",
+    lanes=BY_MASK,
+    written=True,
+    doc="What the values of the lanes of the mask come to.",
+    forms=(
+        *(_redux(op, {"uint32": ".u32", "int32": ".s32"}) for op in ("add", "min", "max")),
+        *(_redux(op, {"uint32": ".b32", "int32": ".b32"}) for op in ("and", "or", "xor")),
+        Form(
+            "redux.sync{op}{magnitude}{nan}{dtype}",
+            SPECIFIC,
+            f'PTX ISA, "{PARALLEL}: redux.sync"',
+            {"op": words("min", "max"), "dtype": {"float32": ".f32"}, "nan": flag("NaN"), "magnitude": flag("abs")},
+            _float_redux,
+            on="machine",
+            passes=("op", "nan", "magnitude"),
+            result="a",
+        ),
+    ),
+)
+instruction(
+    "ptx.activemask",
+    params=(),
+    operands=(),
+    pattern="{result}",
+    written=True,
+    doc="One bit per lane of the warp that executes this together with the caller.",
+    forms=(
+        Form(
+            "activemask.b32",
+            since("sm_75"),
+            f'PTX ISA, "{PARALLEL}: activemask"',
+            execute=activemask,
+            on="machine",
+            result=UINT32,
+        ),
+    ),
+)
+
+
+def _elected(machine: Machine, mask: Lanes) -> Lanes:
+    """The lane that is elected, in all lanes."""
+    lane: Lanes = elect(machine, mask).argmax(-1)[..., None].astype(np.uint32)
+    return lane
+
+
+instruction(
+    "ptx.elect.sync",
+    params=("mask",),
+    keywords={"out": "d"},
+    operands=(counts("mask"),),
+    lanes=BY_MASK,
+    written=True,
+    doc="One lane of the mask, always the same one; ``out='p'``: whether it is the caller.",
+    forms=tuple(
+        Form(
+            "elect.sync",
+            since("sm_90"),
+            f'PTX ISA, "{PARALLEL}: elect.sync"',
+            {"out": {out: ""}},
+            meaning,
+            on="machine",
+            pattern=pattern,
+            result=result,
+        )
+        for out, meaning, result, pattern in (
+            ("d", _elected, UINT32, "{{ .reg .pred p_; {mnemonic} {result}|p_, {mask}; }}"),
+            ("p", elect, BOOL, "{{ .reg .pred d_; {mnemonic} _|d_, {mask}; selp.b32 {result}, 1, 0, d_; }}"),
+        )
+    ),
+)
+instruction(
+    "ptx.nanosleep",
+    params=("ns",),
+    operands=(counts("ns"),),
+    pattern="{ns}",
+    written=True,
+    doc="The thread rests for about ``ns`` nanoseconds.",
+    forms=(
+        Form(
+            "nanosleep.u32",
+            since("sm_75"),
+            'PTX ISA, "Miscellaneous Instructions: nanosleep"',
+            execute=lambda ns: None,
+        ),
+    ),
+)
