@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tilewright.compiler import Executable, compile, simulate, torch_op
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
+    from tilewright.tuning import autotune
 
 __version__ = "0.1.0"
 
@@ -21,6 +22,7 @@ __all__ = [
     "TilewrightError",
     "TilewrightWarning",
     "Tx",
+    "autotune",
     "compile",
     "simulate",
     "torch_op",
@@ -28,7 +30,13 @@ __all__ = [
 
 # The rooms, and NumPy with them, are imported when they are first asked for: `import tilewright` alone is quick.
 _COMPILER = ("Executable", "compile", "simulate", "torch_op")
-_HOMES = {"T": "lang", "TensorMap": "host", "Tx": "lang", **dict.fromkeys(_COMPILER, "compiler")}
+_HOMES = {
+    "T": "lang",
+    "autotune": "tuning",
+    "TensorMap": "host",
+    "Tx": "lang",
+    **dict.fromkeys(_COMPILER, "compiler"),
+}
 _ROOMS = (
     "compiler",
     "cuda",

@@ -28,6 +28,12 @@ BYTES = 2**28
 EPS = 1e-6
 # What a kernel is compiled for beside the rows, and what it is called with: x, weights, results, a number.
 EXTRA = {"softmax": "", "rms_norm": "w", "layer_norm": "ww", "cross_entropy": "t"}
+TABLE = {"": "plain", "w": "weighted", "ww": "weighted", "t": "reduced"}
+
+
+def usual(name: str, columns: int, item_bytes: int) -> Rows:
+    """What the kernel takes."""
+    return chosen(columns, 16 // item_bytes, item_bytes, clusters=True, table=TABLE[EXTRA[name]])
 
 
 def ways(columns: int, item_bytes: int) -> Iterator[Rows]:
@@ -72,10 +78,10 @@ def measure(name: str, columns: int, kind: str, found: dict[Rows, int]) -> None:
     from benchmarks.gpu.memory_bound import Captured
 
     args = arguments(name, columns, kind)
-    usual = chosen(columns, 16 // KINDS[kind], KINDS[kind], clusters=True)
+    taken = usual(name, columns, KINDS[kind])
     calls = {}
     for rows, used in found.items():
-        star = "*" if rows == usual else " "
+        star = "*" if rows == taken else " "
         label = f"{star}{rows.threads}x{rows.runs}x{rows.vector} c{rows.cluster} r{rows.resident} {used} regs"
         calls[label] = Captured(partial(made(name, rows, kind), *args))
     show(f"{name}, {kind}, rows of {columns}", BYTES if name == "cross_entropy" else 2 * BYTES, calls)
@@ -121,8 +127,8 @@ def main(names: list[str], lengths: list[int]) -> None:
     for name in names:
         for columns in lengths:
             for kind, item_bytes in KINDS.items():
-                usual = chosen(columns, 16 // item_bytes, item_bytes, clusters=True)
-                jobs += [(name, rows, kind, columns) for rows in dict.fromkeys((usual, *ways(columns, item_bytes)))]
+                tried = dict.fromkeys((usual(name, columns, item_bytes), *ways(columns, item_bytes)))
+                jobs += [(name, rows, kind, columns) for rows in tried]
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         used = list(pool.map(registers, *zip(*(job[:3] for job in jobs), strict=True), chunksize=2))
     groups: dict[tuple[str, int, str], dict[Rows, int]] = {}
@@ -131,7 +137,7 @@ def main(names: list[str], lengths: list[int]) -> None:
         alike = {(one.threads, one.cluster, uses) for one, uses in group.items()}
         if count and (rows.threads, rows.cluster, count) not in alike:
             group[rows] = count
-        elif not count and rows == chosen(columns, 16 // KINDS[kind], KINDS[kind], clusters=True):
+        elif not count and rows == usual(name, columns, KINDS[kind]):
             print(f"what is chosen for {name}, {kind}, rows of {columns} spills: {rows}")
     for key, found in groups.items():
         measure(*key, found)

@@ -37,10 +37,11 @@ __all__ = ["Cache", "assemble", "emitter_version", "entry_key"]
 
 DEFAULT_BYTES = 2**30
 SUFFIX = ".kernel"
+NOTE = ".note"
 UNFINISHED = ".unfinished"  # what is being written, until it is moved into place
 ABANDONED_AFTER = 3600.0  # seconds: the process that wrote it has ended
 CHECKSUM_BYTES = 32
-ENTRY = re.compile(r"[0-9a-f]{64}" + re.escape(SUFFIX))
+ENTRY = re.compile(r"[0-9a-f]{64}" + f"({re.escape(SUFFIX)}|{re.escape(NOTE)})")
 LEFT_OVER = re.compile(r"[0-9a-f]{64}\.\w+" + re.escape(UNFINISHED))
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 HAS_OWNERS = hasattr(os, "geteuid")  # elsewhere a user's own folder is kept apart by the system
@@ -159,17 +160,31 @@ class Cache:
 
     def save(self, key: str, assembly: Assembly) -> None:
         """Keep an entry, and the directory within its bound."""
+        self._save(self.path(key), _packed(key, assembly))
+
+    def _save(self, path: Path, data: bytes) -> None:
         if not self.most_bytes:
             return
-        data = _packed(key, assembly)
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _is_own(os.stat(self.directory)):
                 raise PermissionError(0, "others can write there, or own it")
-            self._put(self.path(key), data)
+            self._put(path, data)
             self._keep_bound(len(data))
         except OSError as error:
             _warn_once(str(self.directory), error.strerror or str(error))
+
+    def note(self, key: str) -> str | None:
+        """What `keep_note` has kept under this name; None where that is nothing."""
+        try:
+            data = self._read(self.directory / f"{key}{NOTE}") if self.most_bytes else None
+        except OSError:
+            return None
+        return None if data is None else data.decode(errors="replace")
+
+    def keep_note(self, key: str, text: str) -> None:
+        """Keep a short text: a choice that was measured. Whoever reads it must look at what it says."""
+        self._save(self.directory / f"{key}{NOTE}", text.encode())
 
     def _put(self, path: Path, data: bytes) -> None:
         """Write an entry as a whole or not at all."""

@@ -33,7 +33,7 @@ from tilewright.ir.narrow import largest_float
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields
 from tilewright.isa import ARCHS, Arch
 
-__all__ = ["LaunchPlan", "Launcher", "runs_on"]
+__all__ = ["LaunchPlan", "Launcher", "runs_on", "span_bytes"]
 
 # How `struct` packs a parameter; floats that C has no type for go as their bits.
 FORMATS = {
@@ -106,7 +106,7 @@ class Launcher:
         symbols = tuple(bindings.values[symbol.name] for symbol in self.kernel.symbols)
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
-        extents = tuple(map(_span_bytes, descriptors)) if self._apart else ()
+        extents = tuple(map(span_bytes, descriptors)) if self._apart else ()
 
         def plan_for(*, may_alias: bool) -> LaunchPlan:
             function = self._function(device, may_alias=may_alias)
@@ -160,7 +160,7 @@ def _apart(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     return tuple((names.index(a), names.index(b)) for a in names if a in reads for b in names if b in writes)
 
 
-def _span_bytes(one: ArrayInfo | MapFields | Number) -> int:
+def span_bytes(one: ArrayInfo | MapFields | Number) -> int:
     """Bytes from the first element of an array to the end of its last; 0 for a number."""
     if not isinstance(one, ArrayInfo) or not one.size:
         return 0

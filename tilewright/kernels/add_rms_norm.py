@@ -59,7 +59,7 @@ def outputs(x: Array, residual: Array, weight: Array, eps: float) -> Arrays:
 def run(results: Arrays, args: Arrays) -> None:
     x, residual, weight = matrix(args[0]), matrix(args[1]), contiguous(args[2])
     y, total = map(matrix, results)
-    rows = dealt(x, residual, weight, y, total)
+    rows = dealt(x, residual, weight, y, total, table="weighted")
     forward(rows, kind_of(x), kind_of(weight))(x, residual, weight, y, total, args[3])
 
 

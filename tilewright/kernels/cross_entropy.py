@@ -81,7 +81,7 @@ def outputs(x: Array, target: Array) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, target = matrix(args[0]), contiguous(args[1]).reshape(-1)
-    forward(dealt(x, clusters=True), kind_of(x), kind_of(target))(x, target, results[0].reshape(-1))
+    forward(dealt(x, clusters=True, table="reduced"), kind_of(x), kind_of(target))(x, target, results[0].reshape(-1))
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

@@ -87,7 +87,9 @@ def outputs(x: Array, weight: Array, bias: Array, eps: float) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, y, weight, bias = matrix(args[0]), matrix(results[0]), contiguous(args[1]), contiguous(args[2])
-    forward(dealt(x, y, weight, bias, clusters=True), kind_of(x), kind_of(weight))(x, weight, bias, y, args[3])
+    forward(dealt(x, y, weight, bias, clusters=True, table="weighted"), kind_of(x), kind_of(weight))(
+        x, weight, bias, y, args[3]
+    )
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

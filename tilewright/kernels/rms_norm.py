@@ -57,7 +57,7 @@ def outputs(x: Array, weight: Array, eps: float) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, y, weight = matrix(args[0]), matrix(results[0]), contiguous(args[1])
-    forward(dealt(x, y, weight, clusters=True), kind_of(x), kind_of(weight))(x, weight, y, args[2])
+    forward(dealt(x, y, weight, clusters=True, table="weighted"), kind_of(x), kind_of(weight))(x, weight, y, args[2])
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

@@ -28,10 +28,19 @@ __all__ = ["MOST_KEPT", "Rows", "blocks", "chosen", "dealt"]
 
 ACCESS_BYTES = 16
 MOST_KEPT = 32768  # elements of a row that stays in registers
-# (elements of a row at most, threads that share it, CTAs that a multiprocessor must have room for if an element has two
-# bytes, or four). A multiprocessor is to have 64 KB of rows on their way and more: as many CTAs as that takes.
-TABLE = ((32, 4, 0, 0), (64, 8, 0, 0), (256, 16, 0, 0), (1024, 32, 0, 0), (2048, 128, 16, 0), (4096, 256, 8, 0),
-         (8192, 512, 4, 0), (16384, 512, 2, 2), (MOST_KEPT, 1024, 1, 1))  # fmt: skip
+# Elements of a row at most, and the threads that share it if an element has four bytes, or two: where a row is read and
+# written; with weights beside it; where it is only read. A multiprocessor is to have 64 KB of rows on their way.
+SHORT = ((32, 4, 4), (64, 8, 8), (256, 16, 16), (1024, 32, 32))
+LAST = (MOST_KEPT, 1024, 1024)
+TABLES = {
+    "plain": (*SHORT, (2048, 256, 128), (4096, 512, 256), (8192, 512, 512), (16384, 512, 512), LAST),
+    "weighted": (*SHORT, (2048, 256, 128), (4096, 512, 256), (8192, 512, 256), (16384, 512, 256), LAST),
+    "reduced": (*SHORT, (2048, 64, 64), (4096, 128, 128), (8192, 256, 256), (16384, 256, 256), LAST),
+}
+RESIDENT = {
+    (512, 32): 2,
+    (1024, 32): 1,
+}  # CTAs that must fit, by threads and elements of each: else one register too many
 SHARE, SHARE_THREADS, MOST_CTAS = 16384, 512, 16  # elements that a CTA of a cluster has, its threads, CTAs of a cluster
 WARPS = 4  # of a CTA, where each has rows of its own
 PART = 16  # elements that a thread has of a part
@@ -217,13 +226,15 @@ class Rows:
         return T.alloc_buffer((self.at_once, runs * threads * vector), kind, scope="local", layout=TileLayout(layout))
 
 
-def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False) -> Rows:
+def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: str = "plain") -> Rows:
     """How the rows of these arrays are dealt out, in accesses that all of them allow. One dimension: for all rows.
 
     most: elements of a row that stays in the registers of a CTA. clusters: may the CTAs of a cluster share a row?
+    table: of `TABLES`.
     """
     item_bytes = dtype(kind_of(arrays[0])).bits // 8
-    return chosen(arrays[0].shape[-1], common_vector(arrays), item_bytes, most, clusters and has_clusters(arrays[0]))
+    shared = clusters and has_clusters(arrays[0])
+    return chosen(arrays[0].shape[-1], common_vector(arrays), item_bytes, most, shared, table)
 
 
 def has_clusters(array: Array) -> bool:
@@ -248,18 +259,21 @@ def common_vector(arrays: Sequence[Array]) -> int:
 
 
 @cache
-def chosen(columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT, clusters: bool = False) -> Rows:
-    """What the table says of rows of so many elements."""
+def chosen(
+    columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT, clusters: bool = False, table: str = "plain"
+) -> Rows:
+    """What the tables say of rows of so many elements."""
     whole = columns % vector == 0
     if clusters and SHARE < columns <= SHARE * MOST_CTAS:
         cluster = 1 << (-(-columns // SHARE) - 1).bit_length()
         runs = -(-columns // (cluster * SHARE_THREADS * vector))
         found = Rows(SHARE_THREADS, runs, vector, whole, resident=2, cluster=cluster)
     elif columns > most:
-        found = Rows(TABLE[-1][1], PART // vector, vector, whole, long=True)
+        found = Rows(LAST[1], PART // vector, vector, whole, long=True)
     else:
-        threads, *resident = next(row for limit, *row in TABLE if columns <= limit)
-        found = Rows(threads, -(-columns // (threads * vector)), vector, whole, resident=resident[item_bytes > 2])
+        threads = next(row for row in TABLES[table] if columns <= row[0])[1 if item_bytes > 2 else 2]
+        runs = -(-columns // (threads * vector))
+        found = Rows(threads, runs, vector, whole, resident=RESIDENT.get((threads, runs * vector), 0))
     return replace(found, exact=columns % (found.part * found.cluster) == 0)
 
 

@@ -98,7 +98,7 @@ def run_columns(results: Arrays, args: Arrays) -> None:
 
 def run_lines(results: Arrays, args: Arrays) -> None:
     x = matrix(args[0])
-    lines(dealt(x), kind_of(x))(x, results[0].reshape(-1))
+    lines(dealt(x, table="reduced"), kind_of(x))(x, results[0].reshape(-1))
 
 
 def run_places(results: Arrays, args: Arrays) -> None:
