@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,12 +14,12 @@ from tests.sim.graphs import ByHand, Random, both, taken_apart
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, SimulationError
 from tilewright.host import Limits
-from tilewright.ir import Var
+from tilewright.ir import Buffer, Jump, Var
 from tilewright.ir.special import LANE, WARP
 from tilewright.isa import call
 from tilewright.sim import Program, parse_checks
 
-INT = dtype("int32")
+INT, UINT = dtype("int32"), dtype("uint32")
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -221,3 +223,187 @@ def test_a_kernel_taken_apart_counts_what_it_did_before() -> None:
 
     assert plain.counts.bytes_written == apart.counts.bytes_written
     assert taken_apart(k.kernel()).graph is not None
+
+
+# Lanes of a warp that are apart
+
+
+def test_lanes_that_are_apart_meet_by_the_masks_that_they_name() -> None:
+    """Each half of the warp goes its way, and shuffles among itself; a mask in a register says who that is."""
+    k = ByHand(threads=32)
+    out = k.array("out", "int32", 32)
+    mask, x = Var("mask", UINT), Var("x", INT)
+    k.block("entry")
+    k.let(mask, 0xFFFF)
+    k.branch(lane < 16, "low", "high")
+    k.block("low")
+    k.let(x, call("cuda.shfl_xor_sync", mask, lane, 1))
+    k.jump("join")
+    k.block("high")
+    k.let(mask, 0xFFFF0000)
+    k.let(x, call("cuda.shfl_xor_sync", mask, lane, 2))
+    k.jump("join")
+    k.block("join")
+    k.call("ptx.bar.warp.sync", 0xFFFFFFFF)
+    k.store(out, lane, x)
+    k.exit()
+    array = np.zeros(32, np.int32)
+
+    k.run(out=array)
+
+    assert array.tolist() == [t ^ (1 if t < 16 else 2) for t in range(32)]
+
+
+def test_one_collective_is_met_by_lanes_that_come_to_it_in_different_turns() -> None:
+    k = ByHand(threads=32)
+    out = k.array("out", "uint32", 32)
+    i, x = Var("i", INT), Var("x", UINT)
+    k.block("entry")
+    k.let(i, 0)
+    k.jump("head")
+    k.block("head")
+    k.branch(i >= lane % 4, "meet", "latch")
+    k.block("latch")
+    k.let(i, i + 1)
+    k.jump("head")
+    k.block("meet")
+    k.let(x, call("cuda.ballot_sync", 0xFFFFFFFF, i == 2))
+    k.store(out, lane, x)
+    k.exit()
+    array = np.zeros(32, np.uint32)
+
+    k.run(out=array)
+
+    assert array.tolist() == [0x44444444] * 32
+
+
+def test_a_vote_does_not_wait_for_lanes_that_have_ended() -> None:
+    k = ByHand(threads=32)
+    out = k.array("out", "uint32", 32)
+    x = Var("x", UINT)
+    k.block("entry")
+    k.branch(lane >= 20, "gone", "go")
+    k.block("gone")
+    k.exit()
+    k.block("go")
+    k.let(x, call("cuda.ballot_sync", 0xFFFFFFFF, lane % 2 == 0))
+    k.store(out, lane, x)
+    k.exit()
+    array = np.zeros(32, np.uint32)
+
+    k.run(out=array)
+
+    assert array[:20].tolist() == [0x55555] * 20
+
+
+def test_a_collective_that_lacks_a_lane_of_its_mask_is_an_error() -> None:
+    k = ByHand(threads=32)
+    out = k.array("out", "uint32", 32)
+    x = Var("x", UINT)
+    k.block("entry")
+    k.let(x, 0)
+    k.branch(lane < 16, "vote", "others")
+    k.block("others")
+    k.call("ptx.bar.sync", 1, 64)
+    k.jump("end")
+    k.block("vote")
+    k.let(x, call("cuda.ballot_sync", 0xFFFFFFFF, lane % 2 == 0))
+    k.jump("end")
+    k.block("end")
+    k.store(out, lane, x)
+    k.exit()
+
+    with pytest.raises(SimulationError, match=r"divergence: cuda.ballot_sync without lanes 16..31"):
+        k.run(out=np.zeros(32, np.uint32))
+
+
+# What nobody has written
+
+
+def shared_word(k: ByHand, name: str = "x") -> Var:
+    """A word of shared memory of which only the low half is written."""
+    s = k.shared("s", "uint32", 32)
+    half = k.view("half", "uint16", 64, at(s), "shared")
+    word = Var(name, UINT)
+    k.block("entry")
+    k.store(half, lane * 2, lane)
+    k.let(word, get(s, lane))
+    return word
+
+
+def test_unknown_bits_may_be_moved_and_masked_away() -> None:
+    k = ByHand(threads=32)
+    out = k.array("out", "uint32", 32)
+    x, y = shared_word(k), Var("y", UINT)
+    k.let(y, (x << 16) + (x & 0xFFFF) * 2)
+    k.let(y, y >> 16)
+    k.store(out, lane, y)
+    k.exit()
+    array = np.zeros(32, np.uint32)
+
+    k.run(out=array)
+
+    assert array.tolist() == list(range(32))
+
+
+@pytest.mark.parametrize("use", ["a store to out", "a condition", "an address"])
+def test_unknown_bits_that_somebody_can_see_are_an_error(use: str) -> None:
+    k = ByHand(threads=32)
+    out = k.array("out", "uint32", 64)
+    x, y = shared_word(k), Var("y", UINT)
+    k.let(y, (x + 1) ^ 5)
+    if use == "a condition":
+        k.branch(y > 3, "end", "end2")
+        k.block("end2")
+    else:
+        k.store(out, (y >> 16) % 64 if use == "an address" else lane, lane if use == "an address" else y)
+    k.jump("end")
+    k.block("end")
+    k.exit()
+
+    with pytest.raises(SimulationError, match="uninitialised") as raised:
+        k.run(out=np.zeros(64, np.uint32))
+
+    assert use in str(raised.value)
+
+
+def test_a_register_that_nobody_wrote_may_be_copied_and_not_stored() -> None:
+    k = ByHand(threads=32)
+    out = k.array("out", "uint32", 32)
+    never, x = Var("never", UINT), Var("x", UINT)
+    k.block("entry")
+    k.let(x, never + 1)
+    k.branch(lane < 32, "known", "end")
+    k.block("known")
+    k.let(x, lane)
+    k.jump("end")
+    k.block("end")
+    k.store(out, lane, x)
+    k.exit()
+    array = np.zeros(32, np.uint32)
+    k.run(out=array)
+    assert array.tolist() == list(range(32))
+
+    k.blocks[0] = replace(k.blocks[0], end=Jump("end"))
+    with pytest.raises(SimulationError, match="`x` is uninitialised"):
+        k.run(out=array)
+
+
+def test_an_offset_in_shared_memory_may_be_computed() -> None:
+    k = ByHand(threads=32)
+    out = k.array("out", "uint32", 32)
+    s, offset = k.shared("s", "uint32", 32), Var("offset", UINT)
+    place = Buffer("*uint32", UINT, (1,), "shared", None, data=offset)
+    k.block("entry")
+    k.let(offset, lane * 4)
+    k.store(place, 0, lane + 7)
+    k.let(offset, offset ^ 4)
+    k.call("ptx.bar.warp.sync", 0xFFFFFFFF)
+    k.store(out, lane, get(place, 0))
+    k.exit()
+    array = np.zeros(32, np.uint32)
+
+    k.run(out=array)
+
+    assert s.name == "s"
+    assert array.tolist() == [(t ^ 1) + 7 for t in range(32)]

@@ -15,6 +15,7 @@ from tilewright.ir import AddressOf, Binary, Buffer, Call, Cast, Expr, Load, Var
 from tilewright.sim.checks.bounds import Dimension
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.emitter import Emitter, Operand
+from tilewright.sim.codegen.lifting import is_taken_apart, taken_apart
 from tilewright.sim.machine.convert import width_of
 from tilewright.sim.machine.places import Place
 from tilewright.sim.machine.sites import Site
@@ -29,11 +30,14 @@ THREADS, CTAS, BOTH = "threads", "ctas", "both"
 
 @dataclass(slots=True)
 class Terms:
-    """A sum: constant + uniform texts + one text per group of axes. leaves: the expressions in each group."""
+    """A sum: constant + uniform texts + one text per group of axes. leaves: the expressions in each group. made: an
+    address that stands for all but the constant.
+    """
 
     constant: int = 0
     uniform: list[str] = field(default_factory=list)
     groups: dict[str, list[str]] = field(default_factory=dict)
+    made: str = ""
     leaves: dict[str, list[Expr]] = field(default_factory=dict)
 
 
@@ -43,7 +47,7 @@ def access_text(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[str,
     width = width_of(expr.dtype)
     with inside(e, expr, mask, op, width, write=write):
         place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
-        aligned = place is not None and not _is_odd_view(e, expr.buffer)
+        aligned = place not in (None, e.places.arena) and not _is_odd_view(e, expr.buffer)
         site = Site(e.at, op, place, width, write, aligned=aligned, shifts=True, advice=advice_of(expr))
         return e.site(site), address_text(e, terms)
 
@@ -102,6 +106,9 @@ def terms_of(e: Emitter, expr: Expr, mask: str, *, nibbles: bool = False) -> tup
     terms = Terms()
     if isinstance(expr, AddressOf):
         return _storage(e, expr.buffer, expr.indices, mask, terms, nibbles=nibbles), terms
+    if e.program.kernel.graph is not None and is_taken_apart(e, expr):
+        terms.made = taken_apart(e, expr, mask)
+        return None, terms
     if isinstance(expr, Binary) and expr.op in ("+", "-") and isinstance(expr.a, (AddressOf, Binary)):
         place, terms = terms_of(e, expr.a, mask)
         if place is not None:
@@ -125,8 +132,11 @@ def _storage(
     assert buffer.data is not None, f"{buffer.name} has no storage"
     if isinstance(buffer.data, AddressOf):
         return _storage(e, buffer.data.buffer, buffer.data.indices, mask, terms, nibbles=nibbles)
-    _linear(e, buffer.data, mask, terms, scale)
-    return None
+    if e.program.kernel.graph is not None and is_taken_apart(e, buffer.data):
+        terms.made = taken_apart(e, buffer.data, mask)
+    else:
+        _linear(e, buffer.data, mask, terms, scale)
+    return e.places.arena if buffer.is_shared and buffer.data.dtype.bits == 32 else None
 
 
 def _offset(e: Emitter, index: Expr, kind: DType, mask: str, terms: Terms, *, nibbles: bool) -> None:
@@ -140,6 +150,8 @@ def _offset(e: Emitter, index: Expr, kind: DType, mask: str, terms: Terms, *, ni
 
 def address_text(e: Emitter, terms: Terms) -> str:
     """The text that makes an `Address`."""
+    if terms.made:
+        return f"{terms.made}.shifted({terms.constant})" if terms.constant else terms.made
     parts = [_part(e, group, terms) for group in (CTAS, THREADS, BOTH) if group in terms.groups]
     start = " + ".join([*([str(terms.constant)] if terms.constant or not terms.uniform else []), *terms.uniform])
     return f"Address({', '.join([start, *parts])})"

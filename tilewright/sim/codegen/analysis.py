@@ -31,8 +31,9 @@ from tilewright.sim.checks import checks_of
 from tilewright.sim.checks.bounds import Bounds
 from tilewright.sim.codegen.axes import ALL, UNIFORM, Axes
 from tilewright.sim.codegen.graphs import cut_graph
-from tilewright.sim.codegen.prepare import prepared
+from tilewright.sim.codegen.prepare import calls_of, is_collective, prepared
 from tilewright.sim.codegen.segments import Segment, cut, of_end
+from tilewright.sim.codegen.unknowns import parts_of
 from tilewright.sim.machine.subject import Subject
 
 if TYPE_CHECKING:
@@ -59,16 +60,21 @@ class Analysed(Subject):
         )
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
-        self.shadowed = self._shadowed()
         self._reads: dict[int, frozenset[str]] = {}
         if self.kernel.graph is not None:
             axes, self.cut, live_in = cut_graph(self.kernel.graph, self.parameters, orders="races" in checks)
             self.axes: Axes = axes
+            self.shadowed = self._shadowed()
             self.live_in = [self._with_flags(names) for names in live_in]
         else:
             self.axes = Axes(self.kernel)
+            self.shadowed = self._shadowed()
             self.cut = cut(self.kernel, self.axes, apart="races" in checks)
             self.live_in = self._liveness()
+        graphs = self.kernel.graph is not None
+        self.tells_ends = graphs and any(
+            is_collective(call) for stmt in code_of(self.kernel) for call in calls_of(stmt)
+        )
         self.spans = {segment.index: segment.end.at for segment in self.cut}
         self.live = [self._axes_of(names) for names in self.live_in]
 
@@ -190,6 +196,8 @@ class Analysed(Subject):
         """Could this value hold bits that nobody wrote? A computed one cannot: computing with such bits is an error."""
         if not self.with_shadows:
             return False
+        if isinstance(expr, Load) and self.kernel.graph is not None and not self.places.stored:
+            return False
         if isinstance(expr, Load):
             return not (expr.buffer.space == "global" and self.places.of(expr.buffer) is not None)
         if isinstance(expr, Var):
@@ -198,10 +206,13 @@ class Analysed(Subject):
             return self.may_be_poison(expr.a) or self.may_be_poison(expr.b)
         if isinstance(expr, Reinterpret):
             return self.may_be_poison(expr.a)
+        if self.kernel.graph is not None and (parts := parts_of(expr)):
+            return any(map(self.may_be_poison, parts))
         return isinstance(expr, Call) and bind(expr).form.moves and expr.dtype.bits > 0
 
     def _shadowed(self) -> frozenset[str]:
-        self.shadowed = frozenset()
+        undefined = (stmt.var.name for stmt in self.axes.undefined if isinstance(stmt, Bind))
+        self.shadowed = frozenset(undefined if self.with_shadows else ())
         while True:
             found = {
                 s.var.name

@@ -27,6 +27,8 @@ def operand_expressions(call: Call) -> list[Expr]:
 class Axes(Uniformity):
     """The axes of every variable of a kernel, those that hold the ends of loops too."""
 
+    undefined: tuple[Stmt, ...] = ()  # that give a register of a graph the value of nobody
+
     def _call(self, expr: Call) -> int:
         bound = bind(expr)
         operands = self.of_all(operand_expressions(expr))

@@ -12,6 +12,7 @@ from tilewright.isa import KINDS, WARPGROUP, WHOLE_WARP, Bound, bind
 from tilewright.isa import Operand as Row
 from tilewright.sim.codegen.addressing import address_text, advice_of, generic_address_text, inside, terms_of
 from tilewright.sim.codegen.emitter import Emitter, Operand
+from tilewright.sim.codegen.pure import is_pure, pure_value
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import to_bits
 from tilewright.sim.machine.instructions import ADDRESSES, Instruction, Move, RegisterFile
@@ -31,6 +32,8 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
     bound = bind(expr)
     e.count(bound.instruction.name, mask)
     form = bound.form
+    if is_pure(expr):
+        return pure_value(e, expr, mask)
     if form.moves and form.execute is None and form.accesses and not form.issue:
         _move(e, bound, mask)
         return Operand("None")
@@ -100,7 +103,7 @@ def executed(e: Emitter, expr: Call, bound: Bound, mask: str) -> Operand:
     if expr.dtype == VOID:
         return Operand(name)
     if e.may_be_poison(expr):
-        return Operand(f"{name}[0]", f"{name}[1]")
+        return Operand(f"{name}[0]", e.shadow(expr.dtype, f"{name}[1]", mask))
     return Operand(e.unpacked(expr, name))
 
 
@@ -198,14 +201,17 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
         if moves:
             operand = e.value(expr, mask)
             texts.append(_typed(e, row, expr, operand.text))
-            shadows.append(operand.shadow)
+            shadows.append(e.flags(expr.dtype, operand.shadow))
         else:
             texts.append(_typed(e, row, expr, e.sound(expr, mask, f"an operand of {bound.instruction.name}")))
     if row.many and row.kind == "value":
         return f"({''.join(f'{t}, ' for t in texts)})", "None"
     if not any(shadows):
         return f"stacked({', '.join(texts)})" if row.many else texts[0], "None"
-    valid = [f"lanes({shadow or e.valid(expr.dtype)})" for shadow, expr in zip(shadows, given, strict=True)]
+    valid = [
+        f"lanes({shadow or e.flags(expr.dtype, 'None') or e.valid(expr.dtype)})"
+        for shadow, expr in zip(shadows, given, strict=True)
+    ]
     return (f"stacked({', '.join(texts)})", f"stacked({', '.join(valid)})") if row.many else (texts[0], valid[0])
 
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.ir import Call, Expr, Load, Var, walk
+from tilewright.ir import Call, Expr, Load, Reinterpret, Var, walk
 from tilewright.sim.checks.arithmetic import may_fault
 from tilewright.sim.checks.poison import Need
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.machine.convert import width_of
 from tilewright.sim.machine.memory import UNITS
+from tilewright.sim.machine.unknown import flags_of, unknown_of
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.source import Source
     from tilewright.sim.machine.sites import Site
 
-__all__ = ["Emitter", "Operand", "is_number"]
+__all__ = ["Emitter", "Operand", "is_number", "is_window"]
 
 LONGEST = 800  # letters of an expression, as Python reads 200 brackets in one another
 
@@ -35,6 +36,13 @@ LONGEST = 800  # letters of an expression, as Python reads 200 brackets in one a
 def is_number(kind: DType) -> bool:
     """Is a uniform value of this dtype a Python int or bool?"""
     return not kind.is_float and kind.lanes == 1
+
+
+def is_window(value: Expr) -> bool:
+    """Might its array be a window on memory?"""
+    while isinstance(value, Reinterpret):
+        value = value.a
+    return isinstance(value, Load)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +58,32 @@ class Operand:
 
 
 class Emitter:
-    """A mutable writer of one segment. rules: what becomes of each kind of expression.
+    """A mutable writer of one segment. rules: what becomes of each kind of expression. spread: of one that may have
+    unknown bits, in compiled code (``unknowns``).
 
     known: what has been computed already, and is not to be read again. turns_of_loads: the name of a list, inside of a
     loop whose loads are done after it.
     """
 
     def __init__(
-        self, program: Analysed, out: Source, rules: Mapping[type[Expr], Callable[[Emitter, Expr, str], Operand]]
+        self,
+        program: Analysed,
+        out: Source,
+        rules: Mapping[type[Expr], Callable[[Emitter, Expr, str], Operand]],
+        spread: Callable[[Emitter, Expr, str], Operand | None],
     ) -> None:
         self.program = program
         self.out = out
         self.rules = rules
+        self.spread = spread
         self.axes = program.axes
         self.places = program.places
         self.with_shadows = program.with_shadows
+        self.unknowns = program.with_shadows and program.kernel.graph is not None
         self.may_be_poison = program.may_be_poison
         self.known: dict[Expr, Operand] = {}
         self.turns_of_loads: str | None = None
+        self.uncounted = False  # is what is written counted where it stood first?
 
     @property
     def at(self) -> Span | None:
@@ -84,7 +100,8 @@ class Emitter:
 
     def count(self, name: str, mask: str) -> None:
         """Emits the counting of an instruction."""
-        self.out.line(f"tally[{self.program.add_tally(name)}] += {mask}.warps")
+        if not self.uncounted:
+            self.out.line(f"tally[{self.program.add_tally(name)}] += {mask}.warps")
 
     # Values
 
@@ -92,7 +109,11 @@ class Emitter:
         """The value of ``expr`` in the lanes of ``mask``."""
         if self.known and (known := self.known.get(expr)) is not None:
             return known
-        operand = self.rules[type(expr)](self, expr, mask)
+        operand = None
+        if self.unknowns and self.may_be_poison(expr):
+            operand = self.spread(self, expr, mask)
+        if operand is None:
+            operand = self.rules[type(expr)](self, expr, mask)
         if len(operand.text) > LONGEST:
             return replace(operand, text=self.out.named("v", operand.text))
         return operand
@@ -103,7 +124,11 @@ class Emitter:
         if operand.shadow is not None:
             text = self.out.named("v", operand.text)
             need = self.out.constant("N", Need(f"`{expr}`", use, self.at))
-            self.out.line(f"{need}(b, {mask}, {operand.shadow}{operand.origin})")
+            if self.unknowns:
+                known = f"({operand.shadow} == 0){'.all(-1)' * (expr.dtype.lanes > 1)}{operand.origin}"
+                self.out.line(f"if {operand.shadow} is not None: {need}(b, {mask}, {known})")
+            else:
+                self.out.line(f"{need}(b, {mask}, {operand.shadow}{operand.origin})")
             return text
         return operand.text
 
@@ -150,7 +175,21 @@ class Emitter:
             return f"{text}.copy()"
         return f"{text}.item(0)" if is_number(expr.dtype) else f"{text}.reshape(-1)[0]"
 
+    def shadow(self, kind: DType, flags: str, mask: str) -> str:
+        """The shadow of a value that memory's flags make."""
+        if not self.unknowns:
+            return self.out.named("s", flags)
+        return self.out.named("s", f"{self.out.constant('U', unknown_of(kind))}({flags}, {mask})")
+
+    def flags(self, kind: DType, shadow: str | None) -> str | None:
+        """The flags for memory that a shadow makes; None for none, or where there is nothing to be made."""
+        if not self.unknowns:
+            return shadow if shadow != "None" else None
+        return f"{self.out.constant('U', flags_of(kind))}({shadow})" if shadow else None
+
     def valid(self, kind: DType) -> str:
-        """The flags of an initialised value."""
+        """The shadow of an initialised value."""
+        if self.unknowns:
+            return "None"
         width = width_of(kind)
         return self.out.constant("V", np.frombuffer(b"\x01" * width, UNITS[width])[0])

@@ -192,7 +192,7 @@ def _load(e: Emitter, expr: Load, mask: str) -> Operand:
         return Operand(text)
     text = e.out.named("v", text)
     flags = f"nibble_flags({site}, b, {mask}, {at})" if nibbles else f"{site}.flags(b, {mask}, {at})"
-    return Operand(text, e.out.named("s", flags), "" if nibbles else f", {site}, {at}")
+    return Operand(text, e.shadow(expr.dtype, flags, mask), "" if nibbles else f", {site}, {at}")
 
 
 def _address_of(e: Emitter, expr: AddressOf, mask: str) -> Operand:

@@ -21,14 +21,13 @@ from tilewright.ir import (
     Bind,
     Body,
     Break,
+    Call,
     Continue,
     DeclBuffer,
     Evaluate,
     Expr,
     For,
     If,
-    Load,
-    Reinterpret,
     Stmt,
     Store,
     Var,
@@ -36,36 +35,34 @@ from tilewright.ir import (
     statements,
 )
 from tilewright.ir.operators import OPERATORS
-from tilewright.isa import WARPGROUP, bind
+from tilewright.isa import BY_MASK, WARPGROUP, bind
 from tilewright.sim.codegen.addressing import access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
-from tilewright.sim.codegen.emitter import Emitter, is_number
+from tilewright.sim.codegen.emitter import Emitter, is_number, is_window
 from tilewright.sim.codegen.expressions import RULES
 from tilewright.sim.codegen.fusing import Fusing
-from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves
+from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from
+from tilewright.sim.codegen.pure import is_pure
 from tilewright.sim.codegen.rounds import leaving, written
 from tilewright.sim.codegen.segments import Branch, Done, Goto, Leave, Poll, Segment, Synchronise
 from tilewright.sim.codegen.source import Source
+from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.fast.loads import is_loop_of_loads, load_all
 from tilewright.sim.machine import arithmetic, instructions
-from tilewright.sim.machine.address import Address, Part, keep
+from tilewright.sim.machine.address import Address, Part, int64, keep
 from tilewright.sim.machine.convert import component, to_bits
 from tilewright.sim.machine.nibbles import load_nibbles, nibble_flags, store_nibbles
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.turns import Turns
+from tilewright.sim.machine.unknown import blended, nothing_known
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.analysis import Analysed
-    from tilewright.sim.machine.arrays import Array, Ints
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
 
 ENDLESS = "for _ in run.watch.endless():"  # `while True`, watched
-
-
-def _int64(value: Array) -> Ints:
-    return value.astype(np.int64)
 
 
 NAMESPACE: dict[str, object] = {
@@ -74,10 +71,11 @@ NAMESPACE: dict[str, object] = {
     "Part": Part,
     "keep": keep,
     "load_all": load_all,
-    "int64": _int64,
+    "int64": int64,
     "Turns": Turns,
     "component": component,
     "load_nibbles": load_nibbles,
+    "blended": blended,
     "nibble_flags": nibble_flags,
     "store_nibbles": store_nibbles,
     **{name: getattr(arithmetic, name) for name in arithmetic.__all__},
@@ -90,7 +88,7 @@ class SegmentEmitter(Emitter):
     """Emits one segment."""
 
     def __init__(self, program: Analysed, out: Source, segment: Segment, live_out: frozenset[str]) -> None:
-        super().__init__(program, out, RULES)
+        super().__init__(program, out, RULES, spread)
         self.segment = segment
         self.live_out = live_out
         self.loops: list[tuple[str, str] | None] = []  # (live, out) names of a masked loop, None for Python's own
@@ -145,13 +143,16 @@ class SegmentEmitter(Emitter):
                 self.out.line(f"return run.scheduler.poll(b, {end.to})" if end.polls else f"return {end.to}")
             else:
                 assert isinstance(end, Done)
+                if self.program.tells_ends:
+                    self.out.line("b.wave.ended(b, m0)")
                 self.out.line("return None")
 
     def meet(self, end: Synchronise) -> None:
         """Lanes arrive at a barrier, or gather for a collective."""
         bound = bind(end.call)
         sync = bound.form.sync
-        names = [name for name in (sync.barrier, sync.threads) if name] if sync else []
+        by_mask = bound.instruction.lanes == BY_MASK and "mask" in bound.operands and bool(bound.operands["mask"])
+        names = [name for name in (sync.barrier, sync.threads) if name] if sync else ["mask"] * by_mask
         operands = [bound.operands[name][0] for name in names]
         texts = [self.out.named("n", self.sound(operand, "m0", "a barrier")) for operand in operands]
         if sync is not None:
@@ -159,7 +160,8 @@ class SegmentEmitter(Emitter):
         self.write_back()
         warps = 4 if bound.instruction.lanes == WARPGROUP else 1
         axes = {f"meeting.{k}": self.axes.of(operand) for k, operand in enumerate(operands)}
-        place = self.out.constant("X", BarrierSite(bound.instruction.name, end.at, sync, axes, warps))
+        site = BarrierSite(bound.instruction.name, end.at, sync, axes, warps, by_mask and sync is None)
+        place = self.out.constant("X", site)
         self.out.line(f"return run.scheduler.meet(b, {', '.join([place, str(end.to), *texts])})")
 
     def ask(self, end: Poll) -> None:
@@ -202,7 +204,7 @@ class SegmentEmitter(Emitter):
             else:
                 self.statement(body[k], mask)
             k += fused.length if fused else 1
-            if k < len(body) and self.loops and self.loops[-1] is not None and _leaves(body[k - 1]):
+            if k < len(body) and self.loops and self.loops[-1] is not None and parts_from(body[k - 1]):
                 mask = self.remaining(mask, self.loops[-1][1])
         self.out.dedent(depth)
 
@@ -235,6 +237,8 @@ class SegmentEmitter(Emitter):
     def bind(self, stmt: Bind, mask: str) -> None:
         """A new variable."""
         text, flags = self.settled(stmt.var, stmt.value, mask)
+        if any(stmt is each for each in self.axes.undefined):
+            flags = self.out.constant("U", nothing_known(stmt.var.dtype))
         self.define(stmt.var, text, flags)
 
     def assign(self, stmt: Assign, mask: str) -> None:
@@ -244,7 +248,8 @@ class SegmentEmitter(Emitter):
         apart = mask != self.whole or (mask != "m0" and self.axes.is_blended(stmt))
         if apart and self.axes.variables[stmt.var.name] != UNIFORM:
             text = f"{mask}.chosen({text}, {name})"
-            flags = flags and f"{mask}.chosen({flags}, {name}_s)"
+            way = f"blended({mask}, " if self.unknowns else f"{mask}.chosen("
+            flags = flags and f"{way}{flags}, {name}_s)"
         self.define(stmt.var, text, flags)
 
     def define(self, var: Var, text: str, flags: str | None) -> None:
@@ -260,22 +265,23 @@ class SegmentEmitter(Emitter):
         if var.name in self.program.shadowed:
             operand = self.value(value, mask)
             text, flags = operand.text, operand.shadow or self.valid(value.dtype)
-            flags = f"np.array({flags})"
+            flags = flags if self.unknowns else f"np.array({flags})"
         else:
             text = self.sound(value, mask)
         if self.axes.of(value) == UNIFORM and self.axes.variables[var.name] != UNIFORM and is_number(value.dtype):
             text = self.array(value, text)
-        elif self.axes.of(value) != UNIFORM and isinstance(value, (Load, Reinterpret)):
+        elif self.axes.of(value) != UNIFORM and is_window(value):
             text = f"np.array({text})"
         return text, flags
 
     def store(self, stmt: Store, mask: str) -> None:
         """A store through its site."""
-        shared_or_local = stmt.place.buffer.space != "global"
+        shared_or_local = stmt.place.buffer.space != "global" or (self.unknowns and self.places.stored)
         flags = None
         if self.with_shadows and shared_or_local:
             operand = self.value(stmt.value, mask)
-            text, flags = operand.text, operand.shadow or self.valid(stmt.value.dtype)
+            flags = self.flags(stmt.value.dtype, operand.shadow) or self.valid(stmt.value.dtype)
+            text = operand.text
         else:
             text = self.sound(stmt.value, mask, f"a store to {stmt.place.buffer.name}")
         site, at = access_text(self, stmt.place, mask, write=True)
@@ -290,6 +296,9 @@ class SegmentEmitter(Emitter):
 
     def evaluate(self, stmt: Evaluate, mask: str) -> None:
         """A call for its effect."""
+        if isinstance(stmt.value, Call) and is_pure(stmt.value):  # of which nobody takes the value
+            self.count(bind(stmt.value).instruction.name, mask)
+            return
         text = self.value(stmt.value, mask).text
         if not text.isidentifier():
             self.out.line(text)
@@ -404,13 +413,6 @@ class SegmentEmitter(Emitter):
         self.out.line(f"{gone} = {mask}.joined({gone})")
         if isinstance(stmt, Break):
             self.out.line(f"{live} = {live} and {live}.without({mask})")
-
-
-def _leaves(stmt: Stmt) -> bool:
-    """Has this statement a break or continue that leaves the loop around it?"""
-    if isinstance(stmt, (Break, Continue)):
-        return True
-    return isinstance(stmt, If) and any(map(_leaves, (*stmt.then, *stmt.orelse)))
 
 
 _RULES: dict[type, Callable[..., None]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Assign, Bind, Body, If, Var, expressions, walk
+from tilewright.ir import Assign, Bind, Body, Call, Evaluate, Expr, If, Stmt, Var, expressions, walk
+from tilewright.sim.codegen.pure import is_pure
 from tilewright.sim.codegen.segments import of_end
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from tilewright.ir.flow import Flow
     from tilewright.sim.codegen.pieces import Piece
 
-__all__ = ["Liveness"]
+__all__ = ["Liveness", "read_by"]
 
 
 class Liveness:
@@ -41,6 +42,15 @@ class Liveness:
         return self._where.get(name, 0)
 
 
+def read_by(stmt: Stmt) -> tuple[Expr, ...]:
+    """What a statement reads. A call that only computes, and whose value nobody takes, reads nothing."""
+    if isinstance(stmt, (Bind, Assign)):
+        return walk(stmt.value)
+    if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and is_pure(stmt.value):
+        return ()
+    return expressions(stmt)
+
+
 def _backwards(flow: Flow, todo: set[int]) -> Iterable[int]:
     while todo:
         for number in reversed(flow.line):
@@ -60,8 +70,7 @@ def _summary(piece: Piece, parameters: frozenset[str]) -> tuple[frozenset[str], 
 
 def _go(body: Body, used: set[str], given: set[str], *, sure: bool) -> None:
     for stmt in body:
-        read = walk(stmt.value) if isinstance(stmt, (Bind, Assign)) else expressions(stmt)
-        used |= {node.name for node in read if isinstance(node, Var)} - given
+        used |= {node.name for node in read_by(stmt) if isinstance(node, Var)} - given
         if isinstance(stmt, If):
             _go(stmt.then, used, given, sure=False)
             _go(stmt.orelse, used, given, sure=False)

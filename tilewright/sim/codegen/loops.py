@@ -11,6 +11,7 @@ from tilewright.ir import (
     Body,
     Break,
     Call,
+    Continue,
     Evaluate,
     Expr,
     For,
@@ -31,7 +32,7 @@ from tilewright.sim.codegen.prepare import calls_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["asks", "changed_names", "is_closed", "is_long", "is_strong", "leaves", "polls", "shows_order"]
+__all__ = ["asks", "changed_names", "is_closed", "is_long", "is_strong", "leaves", "parts_from", "polls", "shows_order"]
 
 FEW_TURNS = 4096  # that nobody need watch
 
@@ -112,6 +113,13 @@ def _breaks(body: Body) -> bool:
         isinstance(stmt, Break) or (isinstance(stmt, If) and (_breaks(stmt.then) or _breaks(stmt.orelse)))
         for stmt in body
     )
+
+
+def parts_from(stmt: Stmt) -> bool:
+    """May this statement leave the loop around it, or its turn, in some lanes?"""
+    if isinstance(stmt, (Break, Continue)):
+        return True
+    return isinstance(stmt, If) and any(map(parts_from, (*stmt.then, *stmt.orelse)))
 
 
 def is_long(loop: For) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir.flow import Loop
 from tilewright.sim.codegen.axes import UNIFORM
-from tilewright.sim.codegen.segments import Branch, Goto
+from tilewright.sim.codegen.segments import Branch, Done, Goto
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -109,7 +109,9 @@ class _Writer:
         """Sends lanes on."""
         end = self.r.pieces[number].end
         self.out.at = end.at
-        if isinstance(end, Goto):
+        if isinstance(end, Done) and self.e.program.tells_ends:
+            self.out.line(f"b.wave.ended(b, {mask})")
+        elif isinstance(end, Goto):
             if name := self.arrives(number, end.to):
                 self.out.line(f"{name} = {mask}.joined({name})")
         elif isinstance(end, Branch):

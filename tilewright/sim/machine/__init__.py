@@ -4,9 +4,9 @@ subject, device     a kernel before any run; what it runs on, and what is told w
 batch, masks, wave  lanes at one segment; which of them are active; the CTAs that run together
 address, places, overlaps
                     the addresses of a batch, where each buffer lives, and arguments that share memory
-memory, registers, tmem, remote, nibbles, shadows
+memory, registers, tmem, remote, nibbles, shadows, unknown
                     global and shared memory, registers, tensor memory, other CTAs' shared memory, elements of 4 bits;
-                    which of their bytes are initialised
+                    which of their bytes are initialised; which bits of a value nobody knows
 sites, counts       the places of a kernel that touch memory, and what is counted there
 arrays              the kinds of arrays, by name
 coordinates         bytes as elements of the kernel's buffers, for messages

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.machine.arrays import Array, Ints
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Look
 
-__all__ = ["Address", "Part", "keep"]
+__all__ = ["Address", "Part", "int64", "keep"]
 
 MOST_PARTS, MOST_SUMS = 1024, 64  # that are kept
 
@@ -86,6 +86,11 @@ class Part:
         if shift not in self._units:
             self._units[shift] = self.values >> shift
         return self._units[shift]
+
+
+def int64(values: Array) -> Ints:
+    """Numbers of any width as offsets."""
+    return values.astype(np.int64)
 
 
 def keep(parts: dict[object, Part], key: object, values: Ints) -> Part:
@@ -214,6 +219,10 @@ class Address:
     def first(self) -> int:
         """The address of the first lane."""
         return self.start + sum(int(part.values[0, 0, 0]) for part in self.parts)
+
+    def scaled(self, factor: int) -> list[Part]:
+        """Its parts, times ``factor``."""
+        return [part.scaled(factor, 1) for part in self.parts]
 
     def shifted(self, nbytes: int) -> Address:
         """The same, so many bytes further on."""

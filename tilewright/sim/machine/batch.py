@@ -134,12 +134,17 @@ class Batch(Look):
         """True where every CTA of the wave is in it."""
         return self.shape[0] == self.wave.ctas
 
+    @property
+    def alive(self) -> Bools:
+        """The threads of its CTAs and warps that have not ended."""
+        return self.wave.alive[self.ctas, self.warps]
+
     def has_whole_warps(self, mask: Mask) -> bool:
-        """Does each warp take part with all of its threads, or with none?"""
+        """Does each warp take part with all of its threads that have not ended, or with none?"""
         if mask.has_whole_warps:
             return True
         active = mask.full
-        return bool((active == (self.wave.run.exists[:, self.warps] & active.any(-1, keepdims=True))).all())
+        return bool((active == (self.alive & active.any(-1, keepdims=True))).all())
 
     def narrowed(self, mask: Mask, segment: int) -> Batch:
         """The lanes of ``mask`` as a batch of their own, at ``segment``."""
@@ -189,6 +194,9 @@ def merged(a: Batch, b: Batch, axes: dict[str, int]) -> Batch | None:
     ctas, warps = covering(np.flatnonzero(both.any((1, 2)))), covering(np.flatnonzero(both.any((0, 2))))
     shape = (len(numbers(ctas)), len(numbers(warps)), 32)
     for name, over in axes.items():
+        if a.env[name] is None and b.env[name] is None:  # no bit unknown in either
+            env[name] = a.env[name]
+            continue
         joined = _joined_value(a, b, name, over, (ctas, warps, shape))
         if joined is None:
             return None
@@ -202,6 +210,7 @@ def merged(a: Batch, b: Batch, axes: dict[str, int]) -> Batch | None:
 
 def _joined_value(a: Batch, b: Batch, name: str, over: int, where: tuple[slice, slice, Shape]) -> Value | None:
     x, y = a.env[name], b.env[name]
+    x, y = y.dtype.type(0) if x is None else x, x.dtype.type(0) if y is None else y
     if not over or not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
         return x if _equal(x, y) else _spread_value(a, b, (x, y), where) if over else None
     return _spread_value(a, b, (x, y), where)

@@ -34,7 +34,7 @@ def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...
         given = values[names.index("mask")].astype(np.int64) & ALL_LANES
         if mask.array is None and (given == ALL_LANES).all():
             return
-        if (mask.full.any(-1, keepdims=True) & _bits(given) & ~mask.full).any():
+        if (mask.full.any(-1, keepdims=True) & _bits(given) & ~mask.full & batch.alive).any():
             raise _divergence(bound, batch, mask, _bits(given), at)
         for wrong, what in _troubles(bound, mask, np.broadcast_to(given, mask.shape), values):
             if wrong.any():
@@ -63,6 +63,7 @@ def _divergence(bound: Bound, batch: Batch, mask: Mask, wanted: Bools, at: Span 
     active = mask.full
     wanted = np.broadcast_to(wanted, mask.shape)
     missing = active.any(-1, keepdims=True) & wanted & ~active
+    missing = missing & batch.alive if (missing & batch.alive).any() else missing
     cta, warp = map(int, np.argwhere(missing.any(-1))[0])
     return SimulationError(
         f"divergence: {bound.instruction.name} without {lanes_text(missing[cta, warp])}",

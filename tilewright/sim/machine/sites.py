@@ -18,7 +18,7 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits, Ints
 from tilewright.sim.machine.counts import Line, default_phase, wavefronts
 from tilewright.sim.machine.masks import Mask
-from tilewright.sim.machine.places import WINDOW_BITS, Place
+from tilewright.sim.machine.places import LOCAL_WINDOW, WINDOW_BITS, Place
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -218,16 +218,20 @@ class Site:
             look, harmless(at, lanes) if lanes.array is not None else at, self.width
         )
 
-    def store_flags(self, batch: Batch, mask: Mask, at: Address, flags: Bits, origin: Origin = (None, None)) -> None:
-        """The flags of what `store` just wrote. An argument takes initialised values only."""
+    def store_flags(
+        self, batch: Batch, mask: Mask, at: Address, flags: Bits | None, origin: Origin = (None, None)
+    ) -> None:
+        """The flags of what `store` just wrote, None of what is initialised. An argument takes nothing else."""
         for site, lanes, there in self._everywhere(batch, mask, at):
             assert site.place is not None
-            if site.place.space == "global":
-                use = f"a store to {site.place.name}"
-                batch.wave.shadows.require(batch, lanes, flags, use, self.at, "a value", *origin)
-                continue
             shadows = batch.wave.shadows
-            look, active, own = shadows.view_to_store(batch, lanes, np.atleast_3d(flags), there)
+            if site.place.space == "global":
+                if flags is not None:
+                    use = f"a store to {site.place.name}"
+                    shadows.require(batch, lanes, flags, use, self.at, "a value", *origin)
+                continue
+            own = shadows.valid(self.width) if flags is None else np.atleast_3d(flags)
+            look, active, own = shadows.view_to_store(batch, lanes, own, there)
             there = harmless(there, active) if active.array is not None else there
             shadows.storage(site.place).store(look, there, self.width, own, active)
 
@@ -262,7 +266,8 @@ class Site:
                 allowed="a pointer into a buffer of the kernel",
                 at=self.at,
             )
-        place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()))
+        several = window == LOCAL_WINDOW
+        place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()) if several else 0)
         if place not in self._resolved:
             made = replace(self, place=place, hooks=())
             self._resolved[place] = made

@@ -36,6 +36,7 @@ class BarrierSite:
     sync: Sync | None
     axes: dict[str, int] = field(default_factory=dict)  # of the operands that travel with a waiting batch
     warps: int = 1  # that go on together: 4 of a warpgroup
+    by_mask: bool = False  # do those lanes meet that the first operand names?
 
     @property
     def is_barrier(self) -> bool:

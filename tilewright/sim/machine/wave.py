@@ -16,8 +16,10 @@ from tilewright.sim.machine.sync import Barriers
 from tilewright.sim.machine.tmem import Cells, Columns
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Value
+    from tilewright.sim.machine.arrays import Bools, Value
+    from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import Device
+    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.shadows import Shadows
 
@@ -58,6 +60,15 @@ class Wave:
     def columns(self) -> Columns:
         """Who has taken which columns of tensor memory."""
         return Columns(self.ctas)
+
+    @cached_property
+    def alive(self) -> Bools:
+        """The threads that have not ended, (CTAs, warps, 32), for kernels that tell who has."""
+        return np.broadcast_to(self.run.exists, (self.ctas, self.run.warps, 32)).copy()
+
+    def ended(self, batch: Batch, mask: Mask) -> None:
+        """These lanes have."""
+        self.alive[batch.ctas, batch.warps] &= ~mask.full
 
     def close(self) -> None:
         """Its CTAs have ended: let go of what they held, now, whoever else still knows the wave."""

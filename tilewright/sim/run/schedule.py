@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Scheduler"]
 
+LANES = 1 << np.arange(32, dtype=np.int64)  # the bit of each in a mask
 LIVELOCK = "livelock: every thread that is left polls, and nothing changes"
 
 
@@ -167,8 +168,14 @@ class Scheduler:
         return None
 
     def _whole(self, batch: Batch) -> Bools:
-        """(CTAs, warps, 1): the warps of which all lanes are there, and all warps that they go on with."""
-        whole = np.asarray((batch.mask.full == self.run.exists[:, batch.warps]).all(-1))
+        """(CTAs, warps, 1): the warps of which all lanes are there, and all warps that they go on with. Where lanes
+        meet by masks, (CTAs, warps, 32): those that see all whom they name.
+        """
+        if batch.place.by_mask:
+            there = (batch.mask.full * LANES).sum(-1, keepdims=True)
+            named = np.asarray(batch.env["meeting.0"], np.int64) & (batch.alive * LANES).sum(-1, keepdims=True)
+            return np.broadcast_to((named & ~there) == 0, batch.shape)
+        whole = np.asarray((batch.mask.full == batch.alive).all(-1))
         if (size := batch.place.warps) > 1:
             every = np.zeros((len(whole), -(-self.run.warps // size) * size), np.bool_)
             every[:, batch.warps] = whole
@@ -177,7 +184,7 @@ class Scheduler:
         return whole[..., None]
 
     def _is_whole(self, batch: Batch) -> bool:
-        if batch.place.warps > 1:
+        if batch.place.warps > 1 or batch.place.by_mask:
             return not (batch.mask.full & ~self._whole(batch)).any()
         return batch.has_whole_warps(batch.mask)
 
@@ -286,6 +293,9 @@ class Scheduler:
             whole = self._whole(batch) & active
             if whole.any():
                 self.gathering.remove(batch)
+                if not (active & ~whole).any():  # others have ended meanwhile
+                    self._gathered(batch)
+                    return True
                 for mask in (whole, active & ~whole):
                     part = batch.narrowed(Mask(batch.shape, mask), batch.segment)
                     part.meeting = batch.meeting

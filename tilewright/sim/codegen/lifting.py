@@ -1,0 +1,194 @@
+"""Addresses of compiled code taken apart: a number, a part that varies over CTAs, a part that varies over threads.
+
+Registers wrap; sums here are ideal numbers, congruent to the registers. Where a narrow sum is widened, that is the same
+only while the sum is in its range: the code looks at its ends, and computes all lanes' addresses as they stand where
+that does not hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tilewright.dtypes import dtype
+from tilewright.ir import Binary, Call, Cast, Expr, Load, Reinterpret, Var, const_value, walk
+from tilewright.isa.linear import as_arithmetic
+from tilewright.sim.codegen.axes import CTA, UNIFORM
+from tilewright.sim.codegen.pure import is_pure
+from tilewright.sim.machine.arithmetic import wrapper
+
+if TYPE_CHECKING:
+    from tilewright.sim.codegen.emitter import Emitter
+
+__all__ = ["is_taken_apart", "taken_apart"]
+
+Leaf = tuple[str, Expr]  # a factor, and what it multiplies
+
+
+@dataclass(slots=True)
+class _Sum:
+    """start: texts of uniform terms. groups: by the axes, leaves with their factors. wider: addresses with theirs."""
+
+    start: list[str] = field(default_factory=list)
+    groups: dict[str, list[Leaf]] = field(default_factory=dict)
+    wider: list[tuple[str, str]] = field(default_factory=list)
+
+
+def is_taken_apart(e: Emitter, expr: Expr) -> bool:
+    """Is an address of run time worth it?"""
+    whole = _plain(expr)
+    is_sum = isinstance(whole, Binary) or (isinstance(whole, Cast) and isinstance(_plain(whole.a), Binary))
+    return is_sum and e.axes.of(expr) != UNIFORM and expr.dtype.bits in (32, 64)
+
+
+def taken_apart(e: Emitter, expr: Expr, mask: str) -> str:
+    """The name of an `Address`: 64 bits, or the offset in shared memory where it has 32."""
+    before, e.uncounted = e.uncounted, True
+    made = _Lifter(e, mask).address(expr)
+    e.uncounted = before
+    return made
+
+
+def _plain(expr: Expr) -> Expr:
+    """Without casts that change no bit, and with calls as the arithmetic that they are."""
+    while True:
+        if isinstance(expr, (Reinterpret, Cast)) and _same_bits(expr):
+            expr = expr.a
+        elif isinstance(expr, Call) and is_pure(expr) and (known := as_arithmetic(expr)) is not None:
+            expr = known
+        else:
+            return expr
+
+
+def _same_bits(expr: Reinterpret | Cast) -> bool:
+    kinds = (expr.a.dtype, expr.dtype)
+    return kinds[0].bits == kinds[1].bits and all(kind.kind in ("int", "uint", "handle") for kind in kinds)
+
+
+class _Lifter:
+    def __init__(self, e: Emitter, mask: str) -> None:
+        self.e = e
+        self.out = e.out
+        self.mask = mask
+        self.conditions: list[str] = []
+        self.loose = False  # does a factor depend on more than parameters?
+
+    def address(self, expr: Expr) -> str:
+        name = self.out.fresh("a")
+        total = _Sum()
+        self.gather(expr, expr.dtype.bits, "1", total)
+        if expr.dtype.bits == 32:
+            self.widened(total, "1", whole := _Sum(), signed=False)
+            total = whole
+        text = self.text(total)
+        if not self.conditions:
+            self.out.line(f"{name} = {text}")
+            return name
+        with self.out.block(f"if {' and '.join(self.conditions)}:"):
+            self.out.line(f"{name} = {text}")
+        with self.out.block("else:"):
+            self.out.line(f"{name} = Address(0, Part(int64({self.e.sound(expr, self.mask, 'an address')})))")
+        return name
+
+    def gather(self, expr: Expr, bits: int, factor: str, total: _Sum) -> None:
+        """Adds ``factor * expr``, modulo 2 ** bits."""
+        expr = _plain(expr)
+        if self.e.axes.of(expr) == UNIFORM:
+            total.start.append(f"{factor} * {self.uniform(expr, bits)}")
+        elif isinstance(expr, Binary) and expr.dtype.bits == bits and self.split(expr, bits, factor, total):
+            pass
+        elif isinstance(expr, Cast) and _is_integer(expr.a) and expr.a.dtype.bits < bits:
+            inner = _plain(expr.a)
+            if isinstance(inner, Binary) and expr.a.dtype.bits == 32:
+                narrow = _Sum()
+                self.gather(inner, 32, "1", narrow)
+                self.widened(narrow, factor, total, signed=expr.a.dtype.is_signed)
+            else:
+                self.leaf(expr, factor, total)
+        else:
+            self.leaf(expr, factor, total)
+
+    def split(self, expr: Binary, bits: int, factor: str, total: _Sum) -> bool:
+        if expr.op in ("+", "-"):
+            self.gather(expr.a, bits, factor, total)
+            self.gather(expr.b, bits, factor if expr.op == "+" else f"-{factor}", total)
+            return True
+        known = _number(expr.b)
+        if expr.op == "<<" and known is not None and 0 <= known < bits:
+            self.gather(expr.a, bits, f"{1 << known} * {factor}", total)
+            return True
+        if expr.op == "*":
+            for varying, number in ((expr.a, expr.b), (expr.b, expr.a)):
+                if self.e.axes.of(number) == UNIFORM:
+                    self.gather(varying, bits, f"{self.uniform(_plain(number), bits)} * {factor}", total)
+                    return True
+        return False
+
+    def uniform(self, expr: Expr, bits: int) -> str:
+        """A number as the nearest to zero that it is congruent to."""
+        signed = wrapper(dtype(f"int{bits}"))
+        known = _number(expr)
+        if known is not None:
+            return f"({signed(known)})"
+        self.loose |= any(isinstance(node, Var) and node.name not in self.e.program.parameters for node in walk(expr))
+        text = self.e.sound(expr, self.mask, "an address")
+        return self.out.named("n", f"{self.out.constant('W', signed)}(int({text}))")
+
+    def leaf(self, expr: Expr, factor: str, total: _Sum) -> None:
+        axes = self.e.axes.of(expr)
+        group = "ctas" if axes == CTA else "threads" if not axes & CTA else "both"
+        total.groups.setdefault(group, []).append((factor, expr))
+
+    def widened(self, narrow: _Sum, factor: str, total: _Sum, *, signed: bool) -> None:
+        """Adds a sum of 32 bits, which must be in their range."""
+        name = self.out.named("a", self.text(narrow))
+        low, high = (-(1 << 31), 1 << 31) if signed else (0, 1 << 32)
+        self.conditions.append(f"{low} <= {name}.lo and {name}.hi < {high}")
+        total.wider.append((factor, name))
+
+    # Text
+
+    def text(self, total: _Sum) -> str:
+        parts = [self.part(group, leaves) for group, leaves in total.groups.items()]
+        start = [*total.start, *(f"{factor} * {name}.start" for factor, name in total.wider)]
+        parts += [f"*{name}.scaled({factor})" for factor, name in total.wider]
+        return f"Address({', '.join([' + '.join(start) or '0', *parts])})"
+
+    def part(self, group: str, leaves: list[Leaf]) -> str:
+        """Made once where it depends on thread numbers and parameters alone."""
+        nodes = [node for _, expr in leaves for node in walk(expr)]
+        fleeting = any(isinstance(node, Load) or (isinstance(node, Call) and not is_pure(node)) for node in nodes)
+        read = {node.name for node in nodes if isinstance(node, Var)}
+        constant = not read and all(set(factor) <= set("-()*1234567890 ") for factor, _ in leaves)
+        if fleeting or not read <= self.e.program.parameters or (self.loose and not constant):
+            return f"Part({self.terms(leaves)})"
+        kept = "threads" if group == "threads" and constant else "parts"
+        key = self.e.program.part_ids.setdefault(
+            " + ".join(f"{factor} * {expr}" for factor, expr in leaves), len(self.e.program.part_ids)
+        )
+        name = self.out.fresh("p")
+        self.out.line(f"{name} = {kept}.get({key})")
+        with self.out.block(f"if {name} is None:"):
+            self.out.line(f"{name} = keep({kept}, {key}, {self.terms(leaves)})")
+        return name
+
+    def terms(self, leaves: list[Leaf]) -> str:
+        texts = []
+        for factor, expr in leaves:
+            value = self.e.sound(expr, self.mask, "an address")
+            signed = f"({value}).view(np.int{expr.dtype.bits})" if expr.dtype.kind == "uint" else value
+            texts.append(f"{factor} * int64({signed})" if factor != "1" else f"int64({signed})")
+        return " + ".join(texts)
+
+
+def _number(expr: Expr) -> int | None:
+    """The integer that an expression surely is."""
+    if isinstance(expr, (Cast, Reinterpret)) and _is_integer(expr) and _is_integer(expr.a):
+        inner = _number(expr.a)
+        return None if inner is None else wrapper(expr.dtype)(inner)
+    known = const_value(expr)
+    return None if known is None else int(known)
+
+
+def _is_integer(expr: Expr) -> bool:
+    return expr.dtype.kind in ("int", "uint")

@@ -1,0 +1,41 @@
+"""Calls of rows that only compute, each lane for itself: one function on arrays of whatever shapes come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tilewright.isa import bind
+from tilewright.sim.codegen.emitter import Operand
+from tilewright.sim.machine.convert import to_bits
+
+if TYPE_CHECKING:
+    from tilewright.ir import Call, Expr
+    from tilewright.sim.codegen.emitter import Emitter
+    from tilewright.sim.machine.arrays import Array
+
+__all__ = ["computed", "is_pure", "pure_value"]
+
+
+def is_pure(call: Call) -> bool:
+    """Has the row a meaning that is a function of its operands alone?"""
+    return bind(call).form.meaning is not None
+
+
+def computed(call: Call) -> tuple[Callable[..., Array], tuple[Expr, ...]]:
+    """That function, and its operands."""
+    bound = bind(call)
+    meaning = bound.form.meaning
+    assert meaning is not None, "asked of calls that only compute"
+    return meaning(bound.mods), tuple(expr for row in bound.arguments for expr in bound.operands[row.name])
+
+
+def pure_value(e: Emitter, call: Call, mask: str) -> Operand:
+    """The call as one call of its function."""
+    function, operands = computed(call)
+    texts = []
+    for expr in operands:
+        text = e.array(expr, e.sound(expr, mask, f"an operand of {bind(call).instruction.name}"))
+        unsigned = expr.dtype.kind in ("uint", "bool")
+        texts.append(text if unsigned else f"{e.out.constant('B', to_bits(expr.dtype))}({text})")
+    return Operand(e.unpacked(call, f"{e.out.constant('F', function)}({', '.join(texts)})"))

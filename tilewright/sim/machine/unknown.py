@@ -1,0 +1,111 @@
+"""Unknown bits of compiled code, which moves and computes with what nobody wrote as long as nobody can see it.
+
+With a value goes None while all of its bits are known, else an array of its shape with the unknown bits set (of a bool,
+a bool). What an operation makes of them is seen by doing it twice, with the unknown bits of an operand cleared and set:
+result bits that differ are unknown. So what is masked away, overwritten or not chosen is forgotten, and no value counts
+as unknown that does not depend on one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.sim.machine.convert import width_of
+from tilewright.sim.machine.memory import UNITS
+
+if TYPE_CHECKING:
+    from tilewright.dtypes import DType
+    from tilewright.sim.machine.arrays import Array, Bits, Value
+    from tilewright.sim.machine.masks import Mask
+
+__all__ = ["Spread", "blended", "flags_of", "nothing_known", "unknown_of"]
+
+Unknown = "Array | None"
+
+
+def _unsigned(kind: DType) -> np.dtype[Any]:
+    """Of the bits of one element."""
+    numpy = kind.element.numpy
+    return numpy if numpy.kind == "b" else np.dtype(f"u{numpy.itemsize}")
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """An operation on arrays. kinds: the dtypes of its operands; result: of what it gives."""
+
+    function: Callable[..., Array]
+    kinds: tuple[DType, ...]
+    result: DType
+
+    def __call__(self, values: tuple[Value, ...], unknown: tuple[Array | None, ...]) -> Array | None:
+        """The unknown bits of the result."""
+        given = [np.asarray(value, kind.element.numpy) for value, kind in zip(values, self.kinds, strict=True)]
+        unsigned = _unsigned(self.result)
+        found: Array | None = None
+        for k, bits in enumerate(unknown):
+            if bits is None:
+                continue
+            kind = _unsigned(self.kinds[k])
+            own = given[k].view(kind)
+            ends = (np.asarray(end, kind).view(given[k].dtype) for end in (own & ~bits, own | bits))
+            low, high = (np.asarray(self.function(*given[:k], end, *given[k + 1 :])).view(unsigned) for end in ends)
+            found = low ^ high if found is None else found | (low ^ high)
+        return found if found is not None and found.any() else None
+
+
+def blended(mask: Mask, new: Array | None, old: Array | None) -> Array | None:
+    """The unknown bits of a variable that the lanes of a mask assign."""
+    if mask.array is None or (new is None and old is None):
+        return new
+    first = new if new is not None else old
+    assert first is not None
+    none = np.zeros((), first.dtype)
+    where = mask.array if first.ndim < 4 else mask.array[..., None]
+    both: Array = np.where(where, none if new is None else new, none if old is None else old)
+    return both
+
+
+def nothing_known(kind: DType) -> Array:
+    """All bits of a register that nobody has written."""
+    return np.array(~np.zeros((1, 1, 1), _unsigned(kind)))
+
+
+@cache
+def unknown_of(kind: DType) -> Callable[[Bits, Mask], Array | None]:
+    """From the flags of memory's bytes to the unknown bits of a value."""
+    unsigned = _unsigned(kind)
+
+    def convert(flags: Bits, mask: Mask) -> Array | None:
+        octets = np.ascontiguousarray(np.atleast_3d(flags))[..., None].view(np.uint8)
+        if octets.all():
+            return None
+        bad: Array = np.where(mask.full[..., None], (octets ^ 1) * np.uint8(255), np.uint8(0))
+        if not bad.any():
+            return None
+        found: Array = bad.view(np.uint8 if unsigned.kind == "b" else unsigned)
+        found = found if kind.lanes > 1 else found[..., 0]
+        return found != 0 if unsigned.kind == "b" else found
+
+    return convert
+
+
+@cache
+def flags_of(kind: DType) -> Callable[[Array | None], Bits]:
+    """From the unknown bits of a value to flags of its bytes."""
+    width = width_of(kind)
+    valid = np.full((1, 1, 1, width), 1, np.uint8).view(UNITS[width])[..., 0]
+
+    def convert(unknown: Array | None) -> Bits:
+        if unknown is None:
+            return valid
+        bits = np.ascontiguousarray(unknown)
+        octets = bits.view(np.uint8).reshape(*bits.shape[:3], width)
+        flags: Bits = (octets == 0).view(UNITS[width])[..., 0]
+        return flags
+
+    return convert
