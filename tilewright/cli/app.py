@@ -91,6 +91,9 @@ def run(
     gpu: Annotated[bool, typer.Option("--gpu", help="Run on the GPU instead of the simulator.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write every array, as NAME.npy, into this folder.")] = None,
     limit: Limit = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="GPU", help="Also its least time on an H200, B200, ...")
+    ] = None,
 ) -> None:
     """Run a kernel on the simulator, every check on.
 
@@ -106,11 +109,14 @@ def run(
       tilewright run kernels.py:scale --size n=1000 --check bounds,races
       tilewright run kernels.py:scale --size n=1000 --limit 30s --limit 2GiB
     """
-    from tilewright.cli.running import Inputs, compiled, run_kernel
+    from tilewright.cli.running import Inputs, compiled, profile_kernel, run_kernel
     from tilewright.inputs import parse_limits
 
     limits = parse_limits(limit or [])
     inputs = Inputs(arg or [], size or [], seed)
+    if profile is not None:
+        profile_kernel(compiled(place, arch, const or []), inputs, profile)
+        return
     run_kernel(compiled(place, arch, const or []), inputs, check=check, gpu=gpu, out=out, limits=limits)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.ir import Kernel
     from tilewright.sim import Run
 
-__all__ = ["Inputs", "advised", "compiled", "run_kernel"]
+__all__ = ["Inputs", "advised", "compiled", "profile_kernel", "run_kernel"]
 
 
 def compiled(place: str, arch: str | None, const: list[str]) -> Executable:
@@ -44,6 +44,12 @@ def advised(place: str, arch: str | None, const: list[str], inputs: Inputs) -> A
     made = compiled(place, arch, const)
     arguments = inputs.arguments(made.kernel)
     return with_progress(f"looking at {made.name}", lambda _: made.advise(*arguments.values()))
+
+
+def profile_kernel(made: Executable, inputs: Inputs, gpu: str) -> None:
+    """Print what a kernel does and the least time that it takes on a GPU."""
+    arguments = inputs.arguments(made.kernel)
+    say(str(with_progress(f"running {made.name}", lambda _: made.profile(*arguments.values(), gpu=gpu))))
 
 
 def run_kernel(
