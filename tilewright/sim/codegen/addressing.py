@@ -47,13 +47,8 @@ def access_text(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[str,
     width = width_of(expr.dtype)
     with inside(e, expr, mask, op, width, write=write):
         place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
-<<<<<<< HEAD
         aligned = place not in (None, e.places.arena) and not _is_odd_view(e, expr.buffer)
-        site = Site(e.at, op, place, width, write, aligned=aligned, shifts=True)
-=======
-        aligned = place is not None and not _is_odd_view(e, expr.buffer)
         site = Site(e.at, op, place, width, write, aligned=aligned, shifts=True, advice=advice_of(expr))
->>>>>>> main
         return e.site(site), address_text(e, terms)
 
 

@@ -59,7 +59,6 @@ from tilewright.sim.machine.unknown import blended, nothing_known
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.analysis import Analysed
-    from tilewright.sim.machine.arrays import Array, Ints
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
 
