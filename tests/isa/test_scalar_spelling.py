@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.gpu.ptx_programs import cases, rows
 from tests.isa.scalar_inputs import covering, is_scalar
 from tilewright import isa
 from tilewright.errors import InstructionError
@@ -92,3 +93,8 @@ def test_two_results_are_listed_in_their_order() -> None:
 
 def test_hints_are_told_apart_from_modifiers() -> None:
     assert isa.opcode("ld.global.ca.L2::cache_hint.b32").hints == ("ca", "L2::cache_hint")
+
+
+def test_there_are_programs_for_hardware_over_every_row() -> None:
+    assert sum(len(cases(row)) for row in rows()) >= 500
+    assert {row.name for row in rows()} >= {"ptx.add", "ptx.cvt", "ptx.setp", "ptx.prmt"}

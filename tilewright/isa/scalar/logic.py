@@ -183,8 +183,8 @@ def _fns(mask: Numbers, base: Numbers, offset: Numbers) -> Numbers:
     at = np.asarray(base).astype(np.int64)[..., None]
     lit = (np.asarray(mask)[..., None] >> places.astype(np.uint32) & np.uint32(1)) != 0
     up, down = lit & (places >= at), lit & (places <= at)
-    from_below = np.cumsum(up, axis=-1) * up
-    from_above = np.cumsum(down[..., ::-1], axis=-1)[..., ::-1] * down
+    from_below = np.cumsum(up, axis=-1, dtype=np.int8) * up
+    from_above = np.cumsum(down[..., ::-1], axis=-1, dtype=np.int8)[..., ::-1] * down
     zero = lit & (places == at)
     hit = np.where(signed > 0, from_below == signed, np.where(signed < 0, from_above == -signed.astype(np.int64), zero))
     return np.where(hit.any(-1), hit.argmax(-1), -1).astype(np.int32).view(np.uint32)
