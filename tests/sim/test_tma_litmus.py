@@ -250,6 +250,8 @@ def fetched(fence: str) -> Any:
         if bx == 0:
             for i in range(8):
                 g[i, lane] = T.float32(1)
+            if fence == "by the writer":
+                T.ptx.fence.proxy_async("global")
             T.cuda.warp_sync()
             if lane == 0:
                 T.ptx.st(f.ptr_to([0]), T.uint32(1), sem="release", scope="gpu")
@@ -271,7 +273,7 @@ def fetched(fence: str) -> Any:
     return k
 
 
-@pytest.mark.parametrize(("fence", "says"), [("there", "O")])
+@pytest.mark.parametrize(("fence", "says"), [("there", "O"), ("none", "P"), ("by the writer", "O")])
 def test_global_data_of_another_cta_needs_a_proxy_fence_before_it_is_fetched(fence: str, says: str) -> None:
     arrays = (np.zeros(SHAPE, np.float32), np.zeros(1, np.uint32), np.zeros(SHAPE, np.float32))
 

@@ -41,6 +41,11 @@ class Region:
         item = self.items[0]
         return ~item.head if isinstance(item, Loop) else item
 
+    @property
+    def stays(self) -> frozenset[int]:
+        """The pieces that lanes may go on with inside of it; those that come back to the first enter it again."""
+        return frozenset(self.pieces) - {self.first}
+
 
 def regions(pieces: Sequence[Piece], flow: Flow, outer: frozenset[int]) -> tuple[Segment, ...]:
     """The segments of a graph. outer: the pieces whose branch leads out of the region."""
@@ -101,10 +106,11 @@ def _segment(head: int, homes: _Homes, segments: Mapping[int, int]) -> Segment:
     pieces = {number: homes.pieces[number] for number in own}
     masks = _Masks(homes, items, frozenset(own)).found
     region = Region(items, pieces, masks, None, segments)
-    reached = {k for piece in pieces.values() for k in piece.successors() if k not in pieces}
-    leaving = [n for n, piece in pieces.items() if isinstance(piece.end, Done) or not {*piece.successors()} <= {*own}]
+    stays = region.stays
+    reached = {k for piece in pieces.values() for k in piece.successors() if k not in stays}
+    leaving = [n for n, piece in pieces.items() if isinstance(piece.end, Done) or not {*piece.successors()} <= stays]
     body = tuple(stmt for piece in pieces.values() for stmt in piece.body)
-    if len(leaving) == 1 and masks[leaving[0]] == region.first and not {*pieces[leaving[0]].successors()} & {*own}:
+    if len(leaving) == 1 and masks[leaving[0]] == region.first and not {*pieces[leaving[0]].successors()} & stays:
         end = renumbered(pieces[leaving[0]].end, segments.__getitem__)
         return Segment(segments[head], body, end, replace(region, tail=leaving[0]))
     at = next((piece.end.at for piece in reversed(pieces.values()) if piece.end.at is not None), None)

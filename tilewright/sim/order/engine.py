@@ -106,6 +106,8 @@ class Order(Check):
                 operations = self.orders[batch.wave].operations
                 if operations is not None and operations.abroad:
                     check_abroad(operations, site, batch, mask, at)
+                if (abroad := self.orders[batch.wave].abroad) is not None:
+                    abroad.accessed(site, batch, mask, at)
                 self._access(self.buffer(place, batch), site, batch, mask, at)
 
         return hook
@@ -247,6 +249,8 @@ class Order(Check):
             self.locations.fenced(order.clocks, who, str(fence.scope), of_shared=fence.is_of_shared)
         if order.stores is not None:
             order.stores.fenced(who, fence)
+        if order.abroad is not None:
+            order.abroad.fence(who, fence)
         if sem in RELEASES:
             order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared)
 
@@ -324,6 +328,8 @@ class Order(Check):
         key, unseen = (str(operation.instruction.at), ""), ""
         if order.stores is not None and key not in self.warned:
             unseen = next(order.stores.unseen_by(operation, operations, self.program), "")
+            if not unseen and order.abroad is not None:
+                unseen = next(order.abroad.unseen_by(operation, self.program), "")
         order.protocol.told(operation)
         if operation.is_commit:
             operations.commit(operation)

@@ -19,6 +19,7 @@ import numpy as np
 from tilewright.isa import Fence, ProxyFence
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.clocks import FENCED, SEEN
 from tilewright.sim.order.missing import fence_name
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.clocks import Clocks, Times
     from tilewright.sim.order.operations import Operations
 
-__all__ = ["Stores", "overwrites"]
+__all__ = ["GlobalStores", "Stores", "overwrites"]
 
 ASYNC = ProxyFence("async")
 INIT = Fence("release", "cluster", "mbarrier.init")
@@ -64,6 +65,59 @@ def overwrites(program: Subject) -> bool:
     """May an operation of the kernel write shared memory through the async proxy?"""
     touched = (one for bound in program.operations for one in bound.form.touched)
     return any(one.write and one.space == "shared" and one.proxy == "async" for one in touched)
+
+
+class GlobalStores:
+    """What threads stored to global memory in this wave, by window: when and in which CTA, for each 16 bytes.
+
+    fenced: (CTAs,), when threads of each have last fenced global memory. A fence in the CTA that stored, or in the one
+    whose unit comes there, is enough.
+    """
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.fenced = np.zeros(clocks.wave.ctas, np.int32)
+        self.since: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
+
+    def accessed(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+        """Threads have touched a buffer."""
+        if not site.write or site.place is None:
+            return
+        if site.place.window not in self.since:
+            count = -(-batch.wave.run.blocks[site.place.name].nbytes // UNIT) + 1
+            self.since[site.place.window] = np.zeros(count, np.int32), np.zeros(count, np.int32)
+        since, by = self.since[site.place.window]
+        units = spread(at.full(), batch.shape)[mask.full] // UNIT
+        since[units] = self.clocks.now
+        by[units] = batch.rows_and_warps(mask.full)[0]
+
+    def fence(self, who: Actors, fence: Fence | ProxyFence) -> None:
+        """Threads have fenced."""
+        if (
+            isinstance(fence, ProxyFence)
+            and (fence.proxy, fence.side) == ("async", "both")
+            and "shared" not in str(fence.space)
+        ):
+            self.fenced[who.rows] = self.clocks.now
+
+    def unseen_by(self, operation: Operation, program: Subject) -> Iterator[str]:
+        """What an operation that begins now may not see, in words, and the fence that it lacks."""
+        for one in operation.touched:
+            own = np.broadcast_to(
+                operation.issuers.rows[one.issuer].reshape(-1, *[1] * (one.at.ndim - 1)), one.at.shape
+            )
+            for window, there in one.windows() if one.proxy == "async" and one.space not in ("shared", "tmem") else ():
+                since, by = self.since.get(window, (None, None))
+                if since is None or by is None:
+                    continue
+                units = (one.at[there] & (1 << WINDOW_BITS) - 1) // UNIT
+                late = (since[units] > self.fenced[own[there]]) & (since[units] > self.fenced[by[units]])
+                if late.any():
+                    writer = self.clocks.wave.cta_name(int(by[units][late][0]))
+                    yield (
+                        f"{'overwrites' if one.writes else 'reads'} {program.places.at(window, 0).name}, stored by CTA "
+                        f"{writer} without a proxy fence; {fence_name(ASYNC)}() belongs between the stores and the copy"
+                    )
 
 
 class Stores:

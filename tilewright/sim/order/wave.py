@@ -11,10 +11,11 @@ from tilewright.sim.order.clocks import Clocks, Ledger
 from tilewright.sim.order.operations import Operations
 from tilewright.sim.order.places import Places
 from tilewright.sim.order.protocol import Protocol
-from tilewright.sim.order.proxies import Stores, overwrites
+from tilewright.sim.order.proxies import GlobalStores, Stores, overwrites
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["WaveOrder"]
@@ -23,7 +24,8 @@ PITCH = 256  # the shared memories of a cluster follow each other in multiples o
 
 
 class WaveOrder:
-    """The order of a wave of CTAs. operations, stores: where the kernel has asynchronous instructions.
+    """The order of a wave of CTAs. operations, stores: where the kernel has asynchronous instructions; abroad: where
+    those touch global memory through the async proxy.
 
     meetings: what barriers hand on, by number; by ~number, to the same CTA alone.
     """
@@ -41,6 +43,7 @@ class WaveOrder:
         self.fences = Fences(self.clocks)
         self.operations = Operations(self.clocks) if asynchronous else None
         self.stores = Stores(self.clocks, overwrite=overwrites(wave.run.program)) if asynchronous else None
+        self.abroad = GlobalStores(self.clocks) if _comes_abroad(wave.run.program) else None
         self.protocol = Protocol(self.clocks)
 
     def located(self, batch: Batch, at: Address) -> Address:
@@ -48,3 +51,9 @@ class WaveOrder:
         if not self.shared.is_global:
             return at
         return Address(at.start, *at.parts, Part(batch.rows(self.shared.pitch)))
+
+
+def _comes_abroad(program: Subject) -> bool:
+    """May an operation of the kernel touch global memory through the async proxy?"""
+    touched = (one for bound in program.operations for one in bound.form.touched)
+    return any(one.space == "global" and one.proxy == "async" for one in touched)
