@@ -12,7 +12,9 @@ part: three tensor maps (boxes of 128 x 64, 128 x 64, 64 x 64), then M, N, K.
 
 from __future__ import annotations
 
+import linecache
 import math
+import re
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -216,9 +218,6 @@ def small() -> Iterator[tuple[tuple[str, ...], float]]:
             yield compared((m, n, k), "bfloat16")
 
 
-PARTS = {"sizes": sizes, "layers": layers, "small": small}
-
-
 def majors() -> Iterator[tuple[tuple[str, ...], float]]:
     """Operands that lie either way, beside those with K contiguous."""
     shape = (4096, 4096, 4096)
@@ -261,7 +260,39 @@ def scaled() -> Iterator[tuple[tuple[str, ...], float]]:
             yield row, ratio
 
 
-PARTS = {"sizes": sizes, "layers": layers, "small": small, "majors": majors, "scaled": scaled}
+def steps() -> Iterator[tuple[tuple[str, ...], float]]:
+    """The kernels of docs/matmul.md, one after the other."""
+    from benchmarks.gpu.measure import compiled
+
+    page = (Path(__file__).parents[2] / "docs" / "matmul.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for number, text in enumerate(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)):
+        file = f"matmul-{number}.py"
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        exec(compile(text, file, "exec"), names)
+    for shape in (SIZES[1], SIZES[2]):
+        calls: dict[str, Call] = {}
+        for name in ("tensor_cores", "copy_engine", "roles", "persistent"):
+            more = (driver.device(0).multiprocessors,) if name == "persistent" else ()
+            calls[name] = stored_by(compiled(names[name]), more)
+            checked((512, 768, 512), "bfloat16", calls[name])
+        calls = {**calls, OURS: kernels.matmul, CUBLAS: torch_matmul}
+        times = race(shape, "bfloat16", calls, rounds=10)
+        for name in calls:
+            ratio = times[CUBLAS].warm / times[name].warm
+            yield (name, " x ".join(map(str, shape)), *cells(shape, times[name]), f"{ratio:.3f}"), ratio
+
+
+def stored_by(exe: Any, more: tuple[int, ...]) -> Call:
+    def call(a: Any, b: Any) -> Any:
+        c = like(a, (a.shape[0], b.shape[1]))
+        exe(a, b.T, c, *more)
+        return c
+
+    return call
+
+
+PARTS = {"steps": steps, "sizes": sizes, "layers": layers, "small": small, "majors": majors, "scaled": scaled}
 
 
 def tune() -> None:

@@ -109,25 +109,26 @@ def _accesses(
         actors = np.flatnonzero(which & (chosen[number] >= 0))
         if not len(actors):
             continue
-        index = chosen[number[actors]]
-        flat = (one.at + one.rows * pitch)[index].reshape(len(actors), -1)
-        counts = one.touches[index].reshape(len(actors), -1)
-        flat, width = in_runs(flat, one.width, most) if counts.all() else (flat, one.width)
-        for column in range(flat.shape[1])[::-1]:  # the last first: often of another warp: the wider barrier is told
-            those = actors if counts.all() else actors[counts[:, column]]
-            if not len(those):
-                continue
-            active, full = np.zeros(batch.shape, np.bool_), np.zeros(batch.shape, np.int64)
-            there = tuple(axis[those] for axis in where)
-            active[there] = True
-            full[there] = flat[:, column] if counts.all() else flat[counts[:, column], column]
-            yield Mask(batch.shape, None if active.all() else active), Address(0, Part(full)), width
+        counts = one.touches[chosen[number[actors]]].reshape(len(actors), -1)
+        alike = np.unique(counts, axis=0, return_inverse=True)[1].reshape(-1)  # one pattern, but at the ends of arrays
+        for kind in range(int(alike.max()) + 1):
+            those = actors[alike == kind]
+            flat = (one.at + one.rows * pitch)[chosen[number[those]]].reshape(len(those), -1)
+            flat, width = in_runs(flat[:, counts[alike == kind][0]], one.width, most)
+            for column in range(flat.shape[1])[
+                ::-1
+            ]:  # the last first: often of another warp: the wider barrier is told
+                active, full = np.zeros(batch.shape, np.bool_), np.zeros(batch.shape, np.int64)
+                there = tuple(axis[those] for axis in where)
+                active[there] = True
+                full[there] = flat[:, column]
+                yield Mask(batch.shape, None if active.all() else active), Address(0, Part(full)), width
 
 
 def in_runs(address: Ints, nbytes: int, most: int) -> tuple[Ints, int]:
     """Reads of ``nbytes`` at (threads, n) addresses, as fewer and wider ones where they are neighbours."""
     address = np.sort(address, axis=1)
-    while 2 * nbytes <= most and address.shape[1] % 2 == 0:
+    while 2 * nbytes <= most and address.shape[1] and address.shape[1] % 2 == 0:
         first, then = address[:, ::2], address[:, 1::2]
         if (first % (2 * nbytes)).any() or (then != first + nbytes).any():
             break

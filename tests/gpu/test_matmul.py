@@ -1,0 +1,105 @@
+"""Matrix products on tensors of torch: exact ones bit for bit, gradients, compiled, captured, beside the simulator."""
+
+from __future__ import annotations
+
+import warnings
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright import kernels
+from tilewright.kernels.forms import Form, Tiles
+from tilewright.kernels.matmul import product
+from tilewright.kernels.products import LARGE, multiplied
+
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what torch warns of is its own affair
+
+SHAPES = ((8, 8, 8), (128, 256, 64), (72, 136, 200), (300, 520, 1000), (2304, 1280, 448), (1, 4096, 512),
+          (33, 264, 4096))  # fmt: skip
+KINDS = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
+
+
+@pytest.fixture(scope="module")
+def torch() -> ModuleType:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("torch")
+
+
+def integers(torch: Any, rows: int, columns: int, kind: str) -> Any:
+    """Numbers whose sums of products are exact in any order."""
+    return torch.randint(-2, 3, (rows, columns), device="cuda").to(getattr(torch, kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_of_integers_are_exact(torch: Any, shape: tuple[int, int, int], kind: str) -> None:
+    m, n, k = shape
+    a, b = integers(torch, m, k, kind), integers(torch, n, k, kind).T
+    assert torch.equal(kernels.matmul(a, b, dtype="float32"), (a.double() @ b.double()).float())
+
+
+@pytest.mark.parametrize("turned", [(True, False), (False, True), (True, True)])
+def test_operands_of_16_bits_may_lie_either_way(torch: Any, turned: tuple[bool, bool]) -> None:
+    for m, n, k in SHAPES:
+        a = integers(torch, k, m, "bfloat16").T if turned[0] else integers(torch, m, k, "bfloat16")
+        b = integers(torch, k, n, "bfloat16") if turned[1] else integers(torch, n, k, "bfloat16").T
+        assert torch.equal(kernels.matmul(a, b), (a.double() @ b.double()).to(a.dtype))
+
+
+@pytest.mark.parametrize("tiles", [*LARGE, Tiles(stages=3, slabs=4, at_once=4), Tiles(m=256, n=128)])
+@pytest.mark.parametrize("parts", [1, 4])
+def test_all_tiles_give_the_same(torch: Any, tiles: Tiles, parts: int) -> None:
+    a, b = integers(torch, 712, 1024, "bfloat16"), integers(torch, 520, 1024, "bfloat16")
+    c = torch.empty(712, 520, device="cuda", dtype=torch.bfloat16)
+    multiplied(c, a, b, plan=(tiles, parts))
+    assert torch.equal(c, (a.double() @ b.double().T).to(c.dtype))
+
+
+def test_the_simulator_has_the_same_bits() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((rows, 136)).astype("bfloat16") for rows in (200, 264))
+    exe = product(Tiles(n=128, cluster=2), Form("bfloat16", "bfloat16", "bfloat16"))
+    ours, theirs = np.zeros((200, 264), a.dtype), np.zeros((200, 264), a.dtype)
+    exe(a, b, ours, 0, 0, 0, 0, 3, on="gpu")
+    exe.simulate(a, b, theirs, 0, 0, 0, 0, 3)
+    assert np.allclose(ours.astype(np.float32), theirs.astype(np.float32), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "gelu", "silu"])
+@pytest.mark.parametrize("m", [16, 200])
+def test_gradients_are_those_of_float64(torch: Any, activation: str | None, m: int) -> None:
+    args = [torch.randn(*shape, device="cuda") for shape in ((m, 264), (264, 136), (136,), (m, 136))]
+    mine, theirs = ([arg.to(to).detach().requires_grad_() for arg in args] for to in (torch.bfloat16, torch.float64))
+    means = {None: lambda x: x, "relu": torch.relu, "gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu}
+    found = kernels.matmul(mine[0], mine[1], bias=mine[2], activation=activation, residual=mine[3])
+    wanted = means[activation](theirs[0] @ theirs[1] + theirs[2]) + theirs[3]
+    slope = torch.randn_like(wanted)
+    found.backward(slope.to(found.dtype))
+    wanted.backward(slope)
+    for one, other in zip((found, *(x.grad for x in mine)), (wanted, *(x.grad for x in theirs)), strict=True):
+        assert float((one.double() - other).norm() / other.norm()) < 2e-2
+
+
+def test_products_are_compiled_and_captured(torch: Any) -> None:
+    a, b = torch.randn(256, 512, device="cuda").half(), torch.randn(512, 128, device="cuda").half()
+    y = torch.compile(lambda a, b: kernels.matmul(a, b, activation="relu") * 2, fullgraph=True)(a, b)
+    assert torch.equal(y, kernels.matmul(a, b, activation="relu") * 2)
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = kernels.matmul(a, b)
+    a.copy_(torch.randn_like(a))
+    graph.replay()
+    assert torch.equal(y, kernels.matmul(a, b))
+
+
+def test_batches_and_scales(torch: Any) -> None:
+    a, b = torch.randn(3, 5, 72, 128, device="cuda").bfloat16(), torch.randn(3, 5, 128, 264, device="cuda").bfloat16()
+    assert torch.allclose(kernels.matmul(a, b).float(), a.float() @ b.float(), rtol=1e-2, atol=0.1)
+    left, right = (integers(torch, rows, 256, "float8_e4m3fn") for rows in (200, 136))
+    rows, columns = (2.0 ** torch.randint(-3, 4, (size,), device="cuda") for size in (200, 136))
+    c = kernels.matmul(left, right.T, scale_a=rows[:, None], scale_b=columns[None], dtype="float32")
+    assert torch.equal(c, (left.double() @ right.double().T).float() * rows[:, None] * columns)
