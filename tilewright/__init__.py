@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tilewright.compiler import Executable, compile, simulate, torch_op
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
+    from tilewright.load import check_triton, load_cu, load_ptx
     from tilewright.tuning import autotune
 
 __version__ = "0.1.0"
@@ -23,19 +24,24 @@ __all__ = [
     "TilewrightWarning",
     "Tx",
     "autotune",
+    "check_triton",
     "compile",
+    "load_cu",
+    "load_ptx",
     "simulate",
     "torch_op",
 ]
 
 # The rooms, and NumPy with them, are imported when they are first asked for: `import tilewright` alone is quick.
 _COMPILER = ("Executable", "compile", "simulate", "torch_op")
+_LOADED = ("check_triton", "load_cu", "load_ptx")
 _HOMES = {
     "T": "lang",
     "autotune": "tuning",
     "TensorMap": "host",
     "Tx": "lang",
     **dict.fromkeys(_COMPILER, "compiler"),
+    **dict.fromkeys(_LOADED, "load"),
 }
 _ROOMS = (
     "compiler",
@@ -46,6 +52,7 @@ _ROOMS = (
     "kernels",
     "lang",
     "layout",
+    "load",
     "lower",
     "primitives",
     "ptx",

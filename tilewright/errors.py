@@ -34,15 +34,20 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A place in a user's source file: 1-based line, 0-based columns as in Python's ``ast``."""
+    """A place in a user's source file: 1-based line, 0-based columns as in Python's ``ast``.
+
+    outer: where the function that it stands in was called, once its body has taken the place of the call.
+    """
 
     file: str
     line: int
     column: int = 0
     end_column: int = 0
+    outer: Span | None = None
 
     def __str__(self) -> str:
-        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+        own = f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+        return own if self.outer is None else f"{own}, called from {self.outer}"
 
     def excerpt(self) -> list[str]:
         """The source line and a line of carets under it; nothing where the source cannot be read."""

@@ -158,9 +158,9 @@ def test_an_argument_given_twice_is_refused(exe: Any) -> None:
     a, b = host_array(), host_array()
 
     exe(a, B=b, s=1.0)
-    with pytest.raises(ArgumentError, match=r"(?s)argument A_ptr of scale is given twice.*given: +A"):
+    with pytest.raises(ArgumentError, match=r"(?s)argument A of scale is given twice.*given: +A"):
         exe(a, b, 1.0, A=a)
-    with pytest.raises(ArgumentError, match=r"(?s)argument A_ptr of scale is given twice.*given: +A, A_ptr"):
+    with pytest.raises(ArgumentError, match=r"(?s)argument A of scale is given twice.*given: +A, A_ptr"):
         exe(A=a, A_ptr=a, B=b, s=1.0)
 
 

@@ -19,7 +19,17 @@ from tilewright.isa.table import Bound
 
 # Their effect is not a value: they have tests of their own.
 WITHOUT_VALUES = {
-    *("printf", "cuda.printf", "cuda.trap", "cuda.device_assert", "cuda.clock", "cuda.nanosleep", "ptx.bar.warp.sync"),
+    *(
+        "printf",
+        "cuda.printf",
+        "cuda.vprintf",
+        "cuda.assert_fail",
+        "cuda.trap",
+        "cuda.device_assert",
+        "cuda.clock",
+        "cuda.nanosleep",
+        "ptx.bar.warp.sync",
+    ),
     "ptx.nanosleep",
     *("cuda.func_call", "cuda.warp_sync"),
     *("ptx.setmaxnreg", "ptx.griddepcontrol.wait", "ptx.griddepcontrol.launch_dependents", *tma_oracles.CACHES),

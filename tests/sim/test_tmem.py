@@ -328,7 +328,8 @@ def test_an_operand_that_nobody_has_written_is_told_when_the_operation_is_issued
     error = refusal(forget)
 
     assert error.what == {"address": "addr[0] is uninitialised", "descriptor": "a value is uninitialised"}[what]
-    assert str(error.given).startswith("an operand of ptx.tcgen05.cp, in CTA (0, 0, 0), warp 0, lane 0")
+    named = {"address": "an operand", "descriptor": "desc, an operand"}[what]
+    assert str(error.given).startswith(f"{named} of ptx.tcgen05.cp, in CTA (0, 0, 0), warp 0, lane 0")
     assert str(error.at) == line("relies on both")
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Chunk", "blanked", "chunks", "instances", "kernels"]
+__all__ = ["Chunk", "blanked", "chunks", "instances", "kernels", "parameters", "variables"]
 
 _SKIP = re.compile(
     r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?\*/|R"(?P<tag>[^()\s\\]*)\(.*?\)(?P=tag)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
@@ -27,6 +27,14 @@ _SCOPE = re.compile(r"^\s*(?:inline\s+)?(?:namespace\b[^;={}()]*|extern\s*\"C(?:
 _TYPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:typedef\s+)?(?:struct|class|union|enum)\b[^()]*$", re.DOTALL)
 _LAUNCH = re.compile(r"\b((?:\w+::)*\w+\s*<[^;<>(){}]*(?:<[^;<>(){}]*>[^;<>(){}]*)*>)\s*<<<")
 _NOT_NAMES = ("__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__attribute__", "__align__", "__block_size__")
+
+
+_NUMBERS = {
+    "float": "float32", "double": "float64", "char": "int8", "signed char": "int8", "unsigned char": "uint8",
+    "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned int": "uint32", "unsigned": "uint32",
+    "long long": "int64", "unsigned long long": "uint64", "long": "int64", "unsigned long": "uint64", "bool": "bool",
+    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")}, "size_t": "uint64",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +133,53 @@ def kernels(text: str) -> list[str]:
         named = [name for name in names if name not in _NOT_NAMES]
         found += named[:1]
     return list(dict.fromkeys(found))
+
+
+def parameters(text: str) -> dict[str, tuple[str, ...]]:
+    """The names of each kernel's parameters, by its name; of a name that several kernels have, those of the first."""
+    clean, found = _without_comments(text), dict[str, tuple[str, ...]]()
+    for match in re.finditer(r"\b__global__\b[^;{]*?\b([A-Za-z_]\w*)\s*\(", clean):
+        end = match.end()
+        if match[1] in _NOT_NAMES:
+            inner = re.compile(r"\b([A-Za-z_]\w*)\s*\(").search(clean, _closed(clean, end))
+            if inner is None:
+                continue
+            name, end = inner[1], inner.end()
+        else:
+            name = match[1]
+        listed = clean[end : _closed(clean, end) - 1]
+        names = [re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=[^,]*)?$", part.strip()) for part in _parted(listed)]
+        found.setdefault(name, tuple(each[1] for each in names if each))
+    return found
+
+
+def _closed(text: str, start: int) -> int:
+    """Behind the parenthesis that closes the one before ``start``."""
+    depth = 1
+    for mark in re.compile(r"[()]").finditer(text, start):
+        depth += 1 if mark[0] == "(" else -1
+        if not depth:
+            return mark.end()
+    return len(text)
+
+
+def _parted(text: str) -> list[str]:
+    """What commas part that stand in no bracket."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += {"(": 1, "<": 1, "[": 1, ")": -1, ">": -1, "]": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part.strip()]
+
+
+def variables(text: str) -> dict[str, str]:
+    """The dtypes of ``__constant__`` and ``__device__`` variables of plain numbers, by name."""
+    words = "|".join(sorted(map(re.escape, _NUMBERS), key=len, reverse=True))
+    pattern = rf"\b__(?:constant|device|managed)__\s+(?:(?:static|const|volatile)\s+)*({words})\s+(\w+)\s*(?:[\[=;{{])"
+    return {match[2]: _NUMBERS[match[1]] for match in re.finditer(pattern, _without_comments(text))}
 
 
 def instances(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.cuda import cu_worker
 from tilewright.cuda.cu_chunks import Chunk, blanked, chunks, instances
 from tilewright.cuda.cu_headers import INSTALL, stand_ins, wheel_folders
 from tilewright.errors import Span, ToolError
@@ -51,7 +52,7 @@ def compile_cu(
 
     Raises ToolError, at the file's line, where NVRTC refuses device code, and at a limit of time or memory.
     """
-    options = [f"--gpu-architecture=compute_{arch[3:]}", "--std=c++17", "--generate-line-info", "--no-source-include"]
+    options = [f"--gpu-architecture=compute_{arch[3:]}", "--std=c++17", "--generate-line-info"]
     options += [f"-I{folder}" for folder in (*include, *wheel_folders())]
     options += [f"-D{name}={value}" if value is not None else f"-D{name}" for name, value in defines.items()]
     request = {"file": file, "options": options, "headers": dict(stand_ins(text, include)), "seconds": seconds,
@@ -112,7 +113,7 @@ def _refused(text: str, file: str, log: str, headers: Mapping[str, str]) -> Tool
 def _asked(request: dict[str, Any]) -> dict[str, Any]:
     """What the process answers. Raises ToolError where it ends without an answer."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-m", "tilewright.cuda.cu_worker"]
+    command = [sys.executable, "-c", Path(cu_worker.__file__).read_text(encoding="utf-8")]  # the room is not imported
     try:
         done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=False,
                               timeout=request["seconds"] + 30, env=environment)  # fmt: skip
@@ -122,9 +123,10 @@ def _asked(request: dict[str, Any]) -> dict[str, Any]:
         raise _out_of_time(request)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise ToolError("NVRTC did not finish", given=last[0], allowed=f"{BYTES >> 30} GiB of memory",
-                        hint="pip install 'tilewright[cuda]'" if "not installed" in last[0] else None)  # fmt: skip
+        raise ToolError("NVRTC did not finish", given=last[0], allowed=f"{BYTES >> 30} GiB of memory")
     found: dict[str, Any] = json.loads(done.stdout)
+    if found.get("missing"):
+        raise ToolError("NVRTC is not installed", given=found["log"], hint="pip install 'tilewright[cuda]'")
     return found
 
 

@@ -1,6 +1,7 @@
 """The process in which NVRTC reads a .cu file: it gets a request as JSON, and answers with PTX or with complaints.
 
-Run as ``python -m tilewright.cuda.cu_worker``. Limits of time and memory are set before NVRTC sees any of the file.
+Run as ``python -c`` with this text, so that nothing else of the package is imported. Limits of time and memory are set
+before NVRTC sees any of the file.
 """
 
 from __future__ import annotations
@@ -22,18 +23,46 @@ def _limit(seconds: int, nbytes: int) -> None:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """``ptx``, ``log`` and ``names`` (lowered, by name expression) of a request; without ``ptx`` it was refused."""
-    from tilewright.cuda.nvrtc import compiled_ptx
+    """``ptx`` (empty where the text is refused), ``log``, and ``names``: the symbol of each name expression."""
+    from cuda.bindings import nvrtc
 
-    return compiled_ptx(
-        request["source"], request["file"], request["options"], request["headers"], tuple(request["names"])
+    headers = request["headers"]
+    texts, called = [text.encode() for text in headers.values()], [name.encode() for name in headers]
+    program = _got(
+        nvrtc.nvrtcCreateProgram(request["source"].encode(), request["file"].encode(), len(texts), texts, called)
     )
+    for name in request["names"]:
+        _got(nvrtc.nvrtcAddNameExpression(program, name.encode()))
+    options = [option.encode() for option in request["options"]]
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    log = _read(nvrtc, program, "ProgramLog").replace("\0", "").strip()
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        return {"ptx": "", "log": log or str(status), "names": {}}
+    names = {name: _got(nvrtc.nvrtcGetLoweredName(program, name.encode())).decode() for name in request["names"]}
+    return {"ptx": _read(nvrtc, program, "PTX").rstrip("\0"), "log": log, "names": names}
+
+
+def _got(result: tuple[Any, ...]) -> Any:
+    status, *rest = result
+    if int(status):
+        raise RuntimeError(str(status))
+    return rest[0] if rest else None
+
+
+def _read(nvrtc: Any, program: Any, what: str) -> str:
+    buffer = bytearray(_got(getattr(nvrtc, f"nvrtcGet{what}Size")(program)))
+    _got(getattr(nvrtc, f"nvrtcGet{what}")(program, buffer))
+    return buffer.decode(errors="replace")
 
 
 def main() -> None:
     request = json.load(sys.stdin)
     _limit(request["seconds"], request["bytes"])
-    json.dump(answer(request), sys.stdout)
+    try:
+        found = answer(request)
+    except ImportError as error:
+        found = {"ptx": "", "log": str(error), "names": {}, "missing": True}
+    json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":

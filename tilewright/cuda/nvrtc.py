@@ -9,18 +9,16 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from tilewright.errors import TargetError, ToolError, choices
 from tilewright.isa import ARCHS
 
-__all__ = ["Assembly", "Resources", "architectures", "assemble", "compiled_ptx", "sass", "version"]
+__all__ = ["Assembly", "Resources", "architectures", "assemble", "sass", "version"]
 
 _INSTALL = "pip install 'tilewright[cuda]'"
 _FILE = "kernel.cu"  # what NVRTC calls the text in its messages
@@ -116,31 +114,6 @@ def _compiled(source: str, arch: str, flags: list[str]) -> Assembly:
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise _refusal(source, arch, log, ptx)
         return Assembly(arch, _read(program, "CUBIN"), ptx, log)
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-
-
-def compiled_ptx(
-    source: str, file: str, options: Sequence[str], headers: Mapping[str, str], names: Sequence[str]
-) -> dict[str, Any]:
-    """PTX of a text that others wrote, with headers in memory.
-
-    names: name expressions of what the PTX must have, instances of templates among them. Gives ``ptx`` (empty where the
-    text is refused), the ``log``, and ``names``: the symbol of each name expression.
-    """
-    nvrtc = _nvrtc()
-    texts, called = [text.encode() for text in headers.values()], [name.encode() for name in headers]
-    status, program = nvrtc.nvrtcCreateProgram(source.encode(), file.encode(), len(texts), texts, called)
-    _expect_success(status)
-    try:
-        for name in names:
-            _expect_success(nvrtc.nvrtcAddNameExpression(program, name.encode())[0])
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
-        log = _read(program, "ProgramLog").decode(errors="replace").replace("\0", "").strip()
-        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            return {"ptx": "", "log": log, "names": {}}
-        lowered = {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in names}
-        return {"ptx": _read(program, "PTX").decode().rstrip("\0"), "log": log, "names": lowered}
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

@@ -17,13 +17,14 @@ from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import Bound, Form, instruction, reads
 
-__all__ = ["formatted", "printf"]
+__all__ = ["CONVERSION", "formatted", "printf"]
 
 SOURCE = 'CUDA C++ Programming Guide, "Formatted Output"'
 MOST_ARGUMENTS = 32
 
-# flags, width, precision, length, conversion: C11, 7.21.6.1. A width of `*` and `%s` have no use for lanes.
-_CONVERSION = re.compile(r"%([-+ #0]*)(\d*)(?:\.(\d*))?(hh|h|ll|l|z|j|t)?([diouxXcfFeEgGaAp%])")
+# flags, width, precision, length, conversion: C11, 7.21.6.1. A width of `*` has no use for lanes, strings are for
+# compiled kernels alone.
+CONVERSION = re.compile(r"%([-+ #0]*)(\d*)(?:\.(\d*))?(hh|h|ll|l|z|j|t)?([diouxXcfFeEgGaAsp%])")
 _BITS = {"hh": 8, "h": 16, None: 32, "l": 64, "ll": 64, "z": 64, "j": 64, "t": 64}
 
 
@@ -69,6 +70,8 @@ def _converted(match: re.Match[str], value: object) -> str:
     flags, width, precision, length, kind = match.groups()
     if kind == "c":
         return _padded("", chr(_integer(value, 8, signed=False)), flags, width, zeros=False)
+    if kind == "s":
+        return _padded("", str(value)[: int(precision) if precision else None], flags, width, zeros=False)
     if kind == "p":
         return _padded("", f"{_integer(value, 64, signed=False):#x}", flags, width, zeros=False)
     if kind in "fFeEgGaA":
@@ -83,7 +86,7 @@ def formatted(fmt: str, values: tuple[object, ...]) -> str:
     '-1 ->  2.50 0x000000ff'
     """
     rest = iter(values)
-    return _CONVERSION.sub(lambda match: "%" if match[5] == "%" else _converted(match, next(rest)), fmt)
+    return CONVERSION.sub(lambda match: "%" if match[5] == "%" else _converted(match, next(rest)), fmt)
 
 
 def printf(machine: Machine, fmt: str, values: tuple[Lanes, ...]) -> None:
@@ -97,14 +100,14 @@ def printf(machine: Machine, fmt: str, values: tuple[Lanes, ...]) -> None:
 def check_format(bound: Bound) -> None:
     """Raises InstructionError where format and arguments do not fit: C would print whatever lies there."""
     fmt = bound.texts["fmt"]
-    left = _CONVERSION.sub("", fmt)
-    if "%" in left:
+    left = CONVERSION.sub("", fmt)
+    if "%" in left or any(match[5] == "s" for match in CONVERSION.finditer(fmt)):
         raise InstructionError(
             f"T.{bound.instruction.name} cannot read its format",
             given=repr(fmt),
             allowed="%d %i %u %o %x %c %f %e %g %a %p %%, with flags, width, precision and h, l or ll",
         )
-    kinds = [match[5] for match in _CONVERSION.finditer(fmt) if match[5] != "%"]
+    kinds = [match[5] for match in CONVERSION.finditer(fmt) if match[5] != "%"]
     values = bound.operands["args"]
     if len(kinds) != len(values) or len(values) > MOST_ARGUMENTS:
         raise InstructionError(

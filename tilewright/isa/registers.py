@@ -18,7 +18,9 @@ FLOAT32 = dtype("float32")
 def register_types(row: Instruction, keywords: Mapping[str, object]) -> dict[str, DType]:
     """The dtypes of operands of kind "bits"; none where no form has these modifiers."""
     registers = [operand for operand in row.operands if operand.kind == "bits"]
-    mods: dict[str, Argument] = dict(keywords)  # type: ignore[arg-type]  # a form fits plain values alone
+    mods: dict[str, Argument] = {
+        name: value for name, value in keywords.items() if value is None or isinstance(value, (str, int))
+    }
     if not registers or not any(form.fits(mods) for form in row.forms):
         return {}
     return {operand.name: TYPES[operand.type_of(mods)].dtype for operand in registers}

@@ -1,9 +1,13 @@
 """PTX that others wrote: read, printed, and made a lowered kernel that the simulator runs.
 
-In the order in which to read: tree, lexer, operands, declarations, bodies, parser, printer.
+In the order in which to read: tree, lexer, operands, declarations, bodies, parser, printer; then names, state, declare,
+values, flow, instructions, lower.
 """
 
+from tilewright.ptx.initial import initial_bytes
+from tilewright.ptx.lower import Lowered, lower
 from tilewright.ptx.parser import parse
 from tilewright.ptx.printer import script
+from tilewright.ptx.special import Machine
 
-__all__ = ["parse", "script"]
+__all__ = ["Lowered", "Machine", "initial_bytes", "lower", "parse", "script"]

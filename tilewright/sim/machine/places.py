@@ -78,7 +78,8 @@ class Places:
             if stmt.buffer.is_shared:
                 self.by_name[name] = Place(name, "shared", SHARED_WINDOW, stmt.offset or 0, nbytes)
             elif stmt.buffer.space == "local":
-                self.by_name[name] = Place(name, "local", LOCAL_WINDOW, local, nbytes, units.get(name, 4))
+                unit = units.get(name, _together(stmt.buffer))
+                self.by_name[name] = Place(name, "local", LOCAL_WINDOW, local, nbytes, unit)
                 local = -(-(local + nbytes) // 32) * 32
         shared_bytes = kernel.launch.shared_bytes if kernel.launch else 0
         self.arena = Place(ARENA, "shared", SHARED_WINDOW, 0, shared_bytes)
@@ -135,6 +136,11 @@ def storage_bytes(buffer: Buffer) -> int:
     if extent is None:
         raise SimulationError(f"the size of {buffer.name} must be a constant", given=f"{buffer.shape[0]} elements")
     return -(-int(extent) * buffer.dtype.bits // 8)
+
+
+def _together(buffer: Buffer) -> int:
+    """Bytes of a local buffer that nobody accesses by name: as many as its alignment promises."""
+    return max(4, min(buffer.align, max(UNITS)))
 
 
 def _units(kernel: Kernel) -> dict[str, int]:

@@ -34,6 +34,19 @@ if TYPE_CHECKING:
 __all__ = ["Shadows"]
 
 
+class _Argument:
+    """The flags of an argument of the kernel, all of which is initialised."""
+
+    def load(self, look: Look, at: Address, width: int) -> Bits:
+        return Shadows.valid(width)
+
+    def store(self, look: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+        """They stay as they are: what is stored there was looked at before."""
+
+
+_ARGUMENT = _Argument()
+
+
 class Shadows:
     """The flags of a wave's shared memory and registers."""
 
@@ -96,7 +109,7 @@ class Shadows:
 
     def finder(self, look: Look, place: Place) -> Storage:
         """For facets: the flags instead of the bytes."""
-        return self.storage(place)
+        return _ARGUMENT if place.space == "global" else self.storage(place)  # type: ignore[return-value]  # as one
 
     def require(
         self,

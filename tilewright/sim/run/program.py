@@ -38,6 +38,10 @@ class Program:
         """The Python functions of the kernel's segments."""
         return self.compiled.source
 
+    def base_of(self, name: str) -> int:
+        """The address of a buffer's first byte, where no arguments share memory."""
+        return self.compiled.places.by_name[name].base
+
     def run(
         self,
         arrays: Mapping[str, Array],

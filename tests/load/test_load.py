@@ -1,0 +1,186 @@
+"""Loading kernels that others wrote, and what a call of one takes."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.errors import ArgumentError, InstructionError, KernelError, SimulationError
+
+VADD = """
+extern "C" __global__ void vadd(const float* a, const float* b, float* c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+"""
+PTX = """
+.version 8.0
+.target sm_90
+.address_size 64
+.global .align 4 .u32 table[4] = {1, 2, 3, 4};
+.global .align 8 .u64 pointer = table;
+.visible .entry k(.param .u64 out, .param .u32 n)
+.reqntid 32
+{
+    .reg .b32 %r<6>; .reg .b64 %rd<6>; .reg .pred p;
+    ld.param.u64 %rd1, [out];
+    ld.param.u32 %r1, [n];
+    mov.u32 %r2, %tid.x;
+    setp.ge.u32 p, %r2, %r1;
+@p  bra DONE;
+    ld.global.u64 %rd2, [pointer];
+    { .reg .b32 %r<2>; and.b32 %r1, %r2, 3; mul.wide.u32 %rd3, %r1, 4; bra DONE; DONE: }
+    add.s64 %rd4, %rd2, %rd3;
+    ld.u32 %r3, [%rd4];
+    mul.wide.u32 %rd3, %r2, 4;
+    add.s64 %rd5, %rd1, %rd3;
+    st.global.u32 [%rd5], %r3;
+DONE:
+    ret;
+}
+"""
+
+
+def vadd(n: int = 100) -> list[np.ndarray]:
+    a = np.arange(n, dtype=np.float32)
+    return [a, 2 * a, np.zeros_like(a)]
+
+
+def test_a_cu_text_is_loaded_and_run() -> None:
+    a, b, c = vadd()
+
+    tw.load_cu(VADD)["vadd"].simulate(a, b, c, 100, grid=4, block=32)
+
+    assert (c == a + b).all()
+
+
+def test_an_access_outside_of_an_array_is_told_at_the_line_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "vadd.cu"
+    path.write_text(VADD.replace("<", "<="))
+
+    with pytest.raises(SimulationError, match="load reads outside of b") as raised:
+        tw.load_cu(path)["vadd"].simulate(*vadd(), 100, grid=4, block=32)
+
+    assert str(raised.value.at) == "vadd.cu:4"
+
+
+def test_ptx_scopes_its_names_and_its_variables_hold_addresses() -> None:
+    module = tw.load_ptx(PTX)
+    out = np.zeros(32, np.uint32)
+
+    module["k"].simulate(out, 20)
+
+    assert out.tolist() == [1, 2, 3, 4] * 5 + [0] * 12
+
+
+def test_globals_are_arrays_that_callers_set() -> None:
+    module = tw.load_ptx(PTX)
+    out = np.zeros(4, np.uint32)
+
+    module.globals["table"][:] = [9, 8, 7, 6]
+    module["k"].simulate(out, 4)
+
+    assert out.tolist() == [9, 8, 7, 6]
+
+
+def test_what_a_kernel_leaves_in_a_global_the_next_one_finds() -> None:
+    module = tw.load_cu("__device__ int count = 5;\n__global__ void up(int* out) { *out = count; count += 1; }\n")
+    out = np.zeros(1, np.int32)
+
+    for expected in (5, 6, 7):
+        module["up"].simulate(out, grid=1, block=1)
+        assert out[0] == expected
+
+
+@pytest.mark.parametrize("value", [b"\x02\0\0\0\0\0\x40\x40", np.array((2, 3.0), "i4,f4"), None])
+def test_structures_come_as_bytes_records_or_ctypes(value: object) -> None:
+    class Pair(ctypes.Structure):
+        _fields_ = (("n", ctypes.c_int), ("x", ctypes.c_float))
+
+    module = tw.load_cu("struct P { int n; float x; };\n__global__ void k(P p, float* out) { *out = p.n * p.x; }\n")
+    out = np.zeros(1, np.float32)
+
+    module["k"].simulate(Pair(2, 3.0) if value is None else value, out, grid=1, block=1)
+
+    assert out[0] == 6
+
+
+def test_instances_of_templates_are_named_as_they_are_launched() -> None:
+    module = tw.load_cu("template <int K> __global__ void k(int* out) { *out = K; }\n", kernels=["k<3>", "k<4>"])
+    out = np.zeros(1, np.int32)
+
+    module["k<4>"].simulate(out, grid=1, block=1)
+
+    assert out[0] == 4
+    assert sorted(module.kernels) == ["k<3>", "k<4>"]
+    with pytest.raises(ArgumentError, match="several kernels"):
+        module["k"]
+
+
+@pytest.mark.parametrize(
+    ("args", "launch", "words"),
+    [
+        ((), {"block": 32}, "takes 4 arguments"),
+        ((*vadd(), vadd()[0]), {"block": 32}, "argument n is a number"),
+        ((*vadd(), 1 << 40), {"block": 32}, "argument n has 32 bits"),
+        ((*vadd(), 1.5), {"block": 32}, "argument n is a number"),
+        ((*vadd(), 100), {}, "does not say how many threads"),
+        ((*vadd(), 100), {"block": 2048}, "too many threads"),
+        ((*vadd(), 100), {"block": (0, 1)}, "block is one to three numbers"),
+        ((*vadd(), 100), {"block": 32, "grid": 3, "cluster": 2}, "whole clusters"),
+    ],
+)
+def test_a_wrong_call_says_what_is_allowed(args: tuple[object, ...], launch: dict[str, object], words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        tw.load_cu(VADD)["vadd"].simulate(*args, **launch)  # type: ignore[arg-type]
+
+
+def test_arguments_may_come_by_the_names_of_the_file() -> None:
+    a, b, c = vadd()
+
+    tw.load_cu(VADD)["vadd"].simulate(n=100, c=c, a=a, b=b, grid=4, block=32)
+
+    assert (c == a + b).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("tex.1d.v4.f32.s32 {%r1, %r1, %r1, %r1}, [t, {%r1}];", KernelError, "textures"),
+        ("call.uni (r), malloc, (%rd1);", KernelError, "heap on the device"),
+        ("bra NOWHERE;", KernelError, "there is no label NOWHERE"),
+        ("mov.u32 %r1, nothing;", KernelError, "nothing is declared nowhere"),
+        ("frobnicate.u32 %r1, %r1;", InstructionError, "no instruction is spelled"),
+        ("add.u32 %r1, %r1;", InstructionError, "lacks its operand"),
+    ],
+)
+def test_what_is_not_supported_is_an_error_before_anything_runs(text: str, error: type[Exception], words: str) -> None:
+    ptx = PTX.replace("mov.u32 %r2, %tid.x;", f".extern .func (.param .b64 r) malloc (.param .b64 n);\n{text}"
+                      if "malloc" in text else text)  # fmt: skip
+    ptx = ptx.replace(".extern .func (.param .b64 r) malloc (.param .b64 n);\n", "")
+
+    with pytest.raises(error, match=words) as raised:
+        tw.load_ptx(ptx)["k"].lowered(np.zeros(4, np.uint32), 4)
+
+    assert raised.value.at.line == 13  # type: ignore[attr-defined]
+
+
+def test_a_recursive_call_is_refused_with_its_line() -> None:
+    text = "__device__ __noinline__ int f(int n) { return n < 2 ? 1 : n * f(n - 1) + f(n - 2); }\n"
+    module = tw.load_cu(text + "__global__ void k(int* out) { *out = f(*out); }\n")
+
+    with pytest.raises(KernelError, match="calls itself"):
+        module["k"].simulate(np.zeros(1, np.int32), grid=1, block=1)
+
+
+def test_clocks_go_on_so_that_whoever_waits_comes_to_an_end() -> None:
+    text = "__global__ void k(long long* out) { long long t = clock64(); while (clock64() - t < 100) {} *out = 1; }\n"
+    out = np.zeros(1, np.int64)
+
+    tw.load_cu(text)["k"].simulate(out, grid=1, block=1, limit_steps=1000)
+
+    assert out[0] == 1

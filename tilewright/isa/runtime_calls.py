@@ -1,0 +1,125 @@
+"""What compiled kernels call and the driver provides: printf with its arguments in memory, and failed assertions.
+
+Sources: CUDA C++ Programming Guide, "Formatted Output", "Assertion"; of the packed arguments PTX Writer's Guide to
+Interoperability, "System Calls".
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.arch import since
+from tilewright.isa.machine import Lanes, Machine
+from tilewright.isa.printing import CONVERSION, formatted
+from tilewright.isa.table import Form, instruction, reads
+
+__all__: list[str] = []
+
+MOST_LETTERS = 1 << 12  # of a string
+_WIDTHS = {"hh": 4, "h": 4, None: 4, "l": 8, "ll": 8, "z": 8, "j": 8, "t": 8}
+_DECLARED = 'extern "C" __device__ {}'
+
+
+def _string(machine: Machine, address: int, lane: tuple[int, ...]) -> str:
+    """The letters from an address on up to the first zero, as the lane reads them."""
+    letters = bytearray()
+    shape = machine.active.shape
+    while len(letters) < MOST_LETTERS:
+        here = np.full(shape, address + len(letters), np.uint64)
+        letter = int(machine.memory.rows(here, 1)[lane][0])
+        if not letter:
+            break
+        letters.append(letter)
+    return letters.decode(errors="replace")
+
+
+def _values(machine: Machine, fmt: str, address: int, lane: tuple[int, ...]) -> tuple[object, ...]:
+    """The arguments that a format asks for, each at its natural alignment."""
+    values: list[object] = []
+    place = 0
+    for found in CONVERSION.finditer(fmt):
+        kind = found[5]
+        if kind == "%":
+            continue
+        width = 8 if kind in "fFeEgGaAsp" else _WIDTHS[found[4]]
+        place = -(-place // width) * width
+        data = machine.memory.rows(np.full(machine.active.shape, address + place, np.uint64), width)[lane]
+        place += width
+        values.append(_value(machine, kind, np.ascontiguousarray(data), lane))
+    return tuple(values)
+
+
+def _value(machine: Machine, kind: str, data: NDArray[np.uint8], lane: tuple[int, ...]) -> object:
+    if kind in "fFeEgGaA":
+        return data.view(np.float64)[0]
+    number = int.from_bytes(data.tobytes(), "little")
+    return _string(machine, number, lane) if kind == "s" else number
+
+
+def vprintf(machine: Machine, fmt: Lanes, args: Lanes) -> None:
+    """One string per active lane, in lane order."""
+    shape = np.broadcast_shapes(machine.active.shape, fmt.shape, args.shape)
+    formats, packed = np.broadcast_to(fmt, shape), np.broadcast_to(args, shape)
+    lines, known = [], dict[int, str]()
+    for lane in map(tuple, np.argwhere(np.broadcast_to(machine.active, shape))):
+        at = int(formats[lane])
+        if at not in known:
+            known[at] = _string(machine, at, lane)
+        lines.append(formatted(known[at], _values(machine, known[at], int(packed[lane]), lane)))
+    machine.write_text(len(lines), lines.__getitem__)
+
+
+def assert_fail(machine: Machine, message: Lanes, file: Lanes, line: Lanes, function: Lanes) -> None:
+    """Whoever gets here stops the kernel, with the condition that failed."""
+    lane = tuple(np.argwhere(machine.active)[0])
+    number = int(np.broadcast_to(message, machine.active.shape)[lane])
+    condition = _string(machine, number, lane)
+    name = _string(machine, int(np.broadcast_to(function, machine.active.shape)[lane]), lane)
+    machine.fault(f"assertion `{condition}` failed in {re.sub(r'[(].*', '', name)}", machine.active)
+
+
+SOURCE = 'CUDA C++ Programming Guide, "{}"'
+instruction(
+    "cuda.vprintf",
+    params=("fmt", "args"),
+    operands=(reads("fmt", "generic"), reads("args", "generic")),
+    doc="Prints one line per active lane: ``fmt`` points to the format, ``args`` to the arguments, side by side.",
+    forms=(
+        Form(
+            "vprintf((const char*){fmt}, (void*){args})",
+            since("sm_75"),
+            SOURCE.format("Formatted Output"),
+            execute=vprintf,
+            on="machine",
+            language="cuda",
+            helper=_DECLARED.format("int vprintf(const char*, void*);"),
+        ),
+    ),
+)
+instruction(
+    "cuda.assert_fail",
+    params=("message", "file", "line", "function"),
+    operands=(
+        reads("message", "generic"),
+        reads("file", "generic"),
+        reads("line", "b32"),
+        reads("function", "generic"),
+    ),
+    doc="Stops the kernel with an error that has the text of the assertion that failed.",
+    forms=(
+        Form(
+            "__assertfail((const char*){message}, (const char*){file}, {line}, (const char*){function}, 1)",
+            since("sm_75"),
+            SOURCE.format("Assertion"),
+            execute=assert_fail,
+            on="machine",
+            language="cuda",
+            helper=_DECLARED.format(
+                "void __assertfail(const char*, const char*, unsigned, const char*, unsigned long long);"
+            ),
+        ),
+    ),
+)

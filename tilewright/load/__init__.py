@@ -1,0 +1,10 @@
+"""Kernels that others wrote, loaded and run: PTX texts, .cu files, and what Triton compiles.
+
+In the order in which to read: module, launching, arguments, cu, triton.
+"""
+
+from tilewright.load.cu import load_cu
+from tilewright.load.module import LoadedKernel, LoadedModule, load_ptx
+from tilewright.load.triton import check_triton
+
+__all__ = ["LoadedKernel", "LoadedModule", "check_triton", "load_cu", "load_ptx"]

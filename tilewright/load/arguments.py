@@ -1,0 +1,147 @@
+"""The arguments of a loaded kernel: arrays with their exact bounds, numbers, structures by their bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright import host
+from tilewright.dtypes import HANDLE, DType, dtype
+from tilewright.errors import ArgumentError, TilewrightError, described
+from tilewright.ir import Buffer, Var
+from tilewright.ptx.bits import number_dtype
+from tilewright.ptx.names import identifier, nbytes
+from tilewright.ptx.tree import Function, Variable
+
+__all__ = ["Given", "given"]
+
+ALIGNMENT = 256  # bytes: of what cudaMalloc gives
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of one call. names: of the parameters, as reports say them. arrays, numbers, data: by parameter."""
+
+    names: Mapping[str, str]
+    arrays: Mapping[str, Any]
+    kinds: Mapping[str, DType]
+    numbers: Mapping[str, int | float]
+    data: Mapping[str, bytes]
+
+    def buffers(self) -> dict[str, Buffer]:
+        """The buffers that parameters point to."""
+        return {
+            param: Buffer(self.names[param], kind, (_elements(self.arrays[param]),), "global", None,
+                          data=Var(identifier(self.names[param], "_ptr"), HANDLE), align=_alignment(self.arrays[param]))
+            for param, kind in self.kinds.items()
+        }  # fmt: skip
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the lowered kernel depends on."""
+        arrays = ((param, str(kind), _elements(self.arrays[param])) for param, kind in self.kinds.items())
+        return (*arrays, *sorted(self.numbers), *sorted(self.data))
+
+
+def _elements(array: Any) -> int:
+    info = host.array_info(array)
+    span = 1 + sum((extent - 1) * int(step) for extent, step in zip(info.shape, info.steps, strict=True))
+    return span if all(info.shape) else 0
+
+
+def _alignment(array: Any) -> int:
+    return ALIGNMENT
+
+
+def given(entry: Function, names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> Given:
+    """The arguments held against the parameters. names: as the author has them.
+
+    Raises ArgumentError where one is missing, or is no value of its parameter.
+    """
+    shown = dict(zip((param.name for param in entry.params), names, strict=True))
+    values = _by_parameter(entry, shown, args, named)
+    arrays, kinds, numbers, data = {}, {}, {}, {}
+    for param in entry.params:
+        value, name = values[param.name], shown[param.name]
+        if param.extents:
+            data[param.name] = _bytes(value, nbytes(param), name)
+        elif host.is_array(value):
+            kinds[param.name], arrays[param.name] = _element(value, param, name), value
+        else:
+            numbers[param.name] = _number(value, param, name)
+    return Given(shown, arrays, kinds, numbers, data)
+
+
+def _by_parameter(
+    entry: Function, shown: Mapping[str, str], args: Sequence[Any], named: Mapping[str, Any]
+) -> dict[str, Any]:
+    known = [param.name for param in entry.params]
+    allowed = ", ".join(f"{shown[param.name]}: {_kind(param)}" for param in entry.params) or "none"
+    values = dict(zip(known, args, strict=False))
+    for param in known:
+        for name in dict.fromkeys((param, shown[param])):
+            if name in named:
+                values[param] = named[name]
+    unknown = set(named) - set(known) - set(shown.values())
+    if len(args) > len(known) or unknown or len(values) < len(known):
+        missing = [shown[param] for param in known if param not in values]
+        text = f"no {', '.join(missing)}" if missing else ", ".join(sorted(unknown)) or f"{len(args)} arguments"
+        raise ArgumentError(f"{entry.name} takes {len(known)} arguments", given=text, allowed=allowed)
+    return values
+
+
+def _kind(param: Variable) -> str:
+    return f"{nbytes(param)} bytes" if param.extents else str(number_dtype(param.type))
+
+
+def _element(value: Any, param: Variable, name: str) -> DType:
+    """The dtype of an array's elements; bytes of one that has no name here."""
+    if param.type not in ("u64", "b64", "s64"):
+        raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=_kind(param))
+    try:
+        kind = dtype(host.array_info(value).dtype)
+    except (TilewrightError, ValueError):
+        raise ArgumentError(f"argument {name} has elements of no known type", given=described(value)) from None
+    return kind
+
+
+def _bytes(value: Any, size: int, name: str) -> bytes:
+    """The bytes of a structure."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        found = bytes(value)
+    elif isinstance(value, np.generic) or host.is_array(value):
+        found = np.asarray(value).tobytes()
+    else:
+        try:
+            found = bytes(memoryview(value))  # a structure of ctypes
+        except TypeError:
+            found = b""
+    if len(found) != size:
+        allowed = f"{size} bytes: bytes, a NumPy record, or a ctypes structure"
+        raise ArgumentError(f"argument {name} is a structure", given=described(value), allowed=allowed)
+    return found
+
+
+def _number(value: Any, param: Variable, name: str) -> int | float:
+    """A number as the parameter has it; None is a null pointer."""
+    kind = number_dtype(param.type)
+    if value is None and kind.bits == 64:
+        return 0
+    if isinstance(value, (bool, np.bool_)):
+        value = int(value)
+    if kind.is_float and isinstance(value, (int, float, np.number)):
+        return float(value)
+    if isinstance(value, (float, np.floating)) and param.type[0] == "b":
+        code = {16: "<e", 32: "<f", 64: "<d"}[kind.bits]
+        return int.from_bytes(struct.pack(code, float(value)), "little")
+    if not isinstance(value, (int, np.integer)):
+        raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=_kind(param))
+    low, high = -(1 << kind.bits - 1), 1 << kind.bits
+    if not low <= int(value) < high:
+        raise ArgumentError(f"argument {name} has {kind.bits} bits", given=f"{value}", allowed=f"{low} to {high - 1}")
+    bits = int(value) % high
+    return bits - high if kind.is_signed and bits >= high // 2 else bits

@@ -1,0 +1,51 @@
+"""CUDA files: their device code through NVRTC, which needs no GPU, and then as any PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tilewright.cuda.cu_chunks import parameters, variables
+from tilewright.cuda.cu_compile import compile_cu
+from tilewright.errors import ArgumentError, choices
+from tilewright.isa import ARCHS
+from tilewright.load.module import LoadedModule
+from tilewright.ptx import parse
+
+__all__ = ["load_cu"]
+
+DEFAULT = "sm_90a"
+
+
+def load_cu(
+    source: str | Path,
+    target: str = DEFAULT,
+    *,
+    defines: Mapping[str, object] = {},
+    include: Sequence[str | Path] = (),
+    kernels: Sequence[str] = (),
+) -> LoadedModule:
+    """The kernels of a .cu file, or of a text of CUDA C++; host code in it is left out.
+
+    defines: macros. include: the folders that its headers may come from; that of the file is one. kernels: instances of
+    templates, ``"k<128>"``, besides those that the file launches itself.
+    Raises ToolError, at the file's line, where NVRTC refuses device code.
+    """
+    if target not in ARCHS:
+        raise ArgumentError(f"unknown architecture {target!r}", given=target, allowed=choices(target, ARCHS))
+    is_path = isinstance(source, Path) or ("\n" not in source and source.endswith((".cu", ".cuh", ".h")))
+    path = Path(source).resolve() if is_path else None
+    text = path.read_text(encoding="utf-8", errors="replace") if path else str(source)
+    folders = [Path(each).resolve() for each in include] + ([path.parent] if path else [])
+    file = str(path) if path else _remembered(text)
+    made = compile_cu(text, file, target, defines=defines, include=folders, names=kernels)
+    return LoadedModule(parse(made.ptx), made.names, parameters(text), variables(text))
+
+
+def _remembered(text: str) -> str:
+    """A name for a text without a file, by which reports find its lines."""
+    import linecache
+
+    name = f"/text-{len(linecache.cache)}/kernel.cu"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    return name

@@ -1,0 +1,280 @@
+"""A module of kernels that others wrote: its kernels by name, its variables, and runs on the simulator.
+
+    module = tw.load_ptx(text)
+    module.globals["table"][:] = values
+    run = module["kernel"].simulate(a, b, 1000, grid=4, block=256)
+
+PTX is data: it is parsed and interpreted, and nothing of it runs on the host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright import host
+from tilewright.errors import ArgumentError, choices
+from tilewright.ir import Kernel, Launch, Var
+from tilewright.load.arguments import Given, given
+from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
+from tilewright.ptx.bits import number_dtype
+from tilewright.ptx.names import nbytes
+from tilewright.ptx.tree import Function, Module
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tilewright.sim import Program, Run
+
+__all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx"]
+
+MOST_THREADS = 1024
+Dimensions = "int | Sequence[int]"
+
+
+def load_ptx(text: str | Path) -> LoadedModule:
+    """A module of a PTX text, or of the file with that name.
+
+    Raises KernelError, at the line and column, for what is no PTX.
+    """
+    path = Path(text) if isinstance(text, Path) or ("\n" not in text and text.endswith(".ptx")) else None
+    if path is None:
+        return LoadedModule(parse(str(text)))
+    return LoadedModule(parse(path.read_text(encoding="utf-8"), str(path)))
+
+
+class LoadedModule:
+    """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
+
+    parameters: the names of a kernel's parameters as its author wrote them, by the kernel's plain name. types: the
+    dtypes of variables that the text has as bytes, by their plain names.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        names: Mapping[str, str] = {},
+        parameters: Mapping[str, Sequence[str]] = {},
+        types: Mapping[str, str] = {},
+    ) -> None:
+        self.module, self.types = module, types
+        self.names = dict(names)
+        self.parameters = dict(parameters)
+
+    @property
+    def kernels(self) -> list[str]:
+        """The names of the kernels, as their author wrote them where that is known."""
+        written = {symbol: name for name, symbol in self.names.items()}
+        return [written.get(entry.name, plain_name(entry.name)) for entry in self.module.entries]
+
+    @cached_property
+    def globals(self) -> Mapping[str, NDArray[Any]]:
+        """The module's variables in global and constant memory, as arrays: what a kernel leaves, the next finds."""
+        return _Globals(self.module, self.types)
+
+    def __getitem__(self, name: str) -> LoadedKernel:
+        """A kernel by its symbol, by the name in its source, or by what its author launches: ``k<128>``."""
+        symbol = self.names.get(name, name)
+        found = [entry for entry in self.module.entries if entry.name == symbol]
+        wanted = re.sub(r"\s+", "", name)
+        found = found or [entry for key, value in self.names.items() if re.sub(r"\s+", "", key) == wanted
+                          for entry in self.module.entries if entry.name == value]  # fmt: skip
+        found = found or [
+            entry for entry in self.module.entries if plain_name(entry.name) == wanted.rpartition("::")[2]
+        ]
+        if len(found) != 1:
+            raise ArgumentError(
+                f"{name} is {'the name of several kernels' if found else 'no kernel of this module'}",
+                given=name, allowed=choices(name, [each.name for each in found] or self.kernels),
+            )  # fmt: skip
+        entry = found[0]
+        names = self.parameters.get(plain_name(entry.name), ())
+        return LoadedKernel(self, entry, names)
+
+    def __iter__(self) -> Iterator[LoadedKernel]:
+        return (self[entry.name] for entry in self.module.entries)
+
+
+def plain_name(symbol: str) -> str:
+    """The name of a function in its source, from its symbol: of ``_Z4vaddPf`` that is vadd.
+
+    >>> plain_name("_ZN4mine5scaleIfLi128EEEvPT_S1_")
+    'scale'
+    """
+    rest = re.sub(r"^_ZN?K?", "", symbol) if symbol.startswith("_Z") else ""
+    name = symbol
+    while number := re.match(r"(\d+)|(_GLOBAL__N__\w+?_)(?=\d)|12_GLOBAL__N_1", rest):
+        if not number[1]:
+            rest = rest[number.end() :]
+            continue
+        size = int(number[1])
+        name, rest = rest[number.end() : number.end() + size], rest[number.end() + size :]
+        if not symbol.startswith("_ZN"):
+            break
+    return name
+
+
+class _Globals(Mapping[str, "NDArray[Any]"]):
+    """Arrays of a module's variables, made when they are first asked for; C++'s are found by their plain names."""
+
+    def __init__(self, module: Module, types: Mapping[str, str]) -> None:
+        self.types = types
+        self.variables = {name: each for name, each in module.variable_of.items() if each.space in ("global", "const")}
+        self._made: dict[str, NDArray[Any]] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.variables)
+
+    def __len__(self) -> int:
+        return len(self.variables)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        symbol = name if name in self.variables else next((s for s in self.variables if plain_name(s) == name), "")
+        if not symbol:
+            raise ArgumentError(f"{name} is no variable of this module", given=name, allowed=choices(name, self))
+        declared = self.variables[symbol]
+        if symbol not in self._made:
+            self._made[symbol] = np.frombuffer(initial_bytes(declared)[0], np.uint8)
+        kind = number_dtype(declared.type).numpy
+        if kind.itemsize == 1:
+            kind = np.dtype(self.types.get(plain_name(symbol), kind))
+        whole = self._made[symbol]
+        return whole if whole.size % kind.itemsize else whole.view(kind)
+
+    def raw(self, name: str) -> NDArray[np.uint8]:
+        """The bytes of a variable."""
+        return self[name].view(np.uint8)
+
+
+class LoadedKernel:
+    """One kernel of a module, ready to run. parameters: its parameters' names as reports say them."""
+
+    def __init__(self, module: LoadedModule, entry: Function, names: Sequence[str] = ()) -> None:
+        self.module, self.entry = module, entry
+        own = [param.name for param in entry.params]
+        self.parameters = tuple(names) if len(names) == len(own) else tuple(own)
+        self._programs: dict[object, tuple[Lowered, Program]] = {}
+
+    @property
+    def name(self) -> str:
+        """The kernel's name in its source."""
+        return plain_name(self.entry.name)
+
+    def simulate(
+        self,
+        *args: Any,
+        grid: int | Sequence[int] = 1,
+        block: int | Sequence[int] | None = None,
+        shared_bytes: int = 0,
+        cluster: int | Sequence[int] | None = None,
+        check: str | Iterable[str] = "all",
+        progress: Callable[[int, int], None] | None = None,
+        limit_s: float | None = None,
+        limit_steps: int | None = host.MOST_STEPS,
+        limit_bytes: int | None = None,
+        **named: Any,
+    ) -> Run:
+        """Run on the simulator; arrays are changed in place, and are as large as they are: no access leaves them.
+
+        args: arrays for pointers, numbers, bytes of structures. block: what the kernel asks for, where it does.
+        shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits: as of `tilewright.simulate`.
+        Raises SimulationError, at the author's line, where a check finds something.
+        """
+        bound = given(self.entry, self.parameters, args, named)
+        machine = self._machine(grid, block, cluster, shared_bytes)
+        lowered, program = self._program(bound, machine, check)
+        limits = host.Limits(limit_s, limit_steps, limit_bytes)
+        kinds = {bound.names[param]: kind for param, kind in bound.kinds.items()}
+        with host.lent({bound.names[param]: array for param, array in bound.arrays.items()}, kinds) as lent:
+            arrays = lent | self._memory(lowered, program, bound)
+            handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
+                       if isinstance(buffer.data, Var)}  # fmt: skip
+            return program.run(handles, bound.numbers, progress=progress, limits=limits)
+
+    def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
+                shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip
+        """The kernel as the simulator gets it, for these arguments."""
+        bound = given(self.entry, self.parameters, args, named)
+        machine = self._machine(grid, block, cluster, shared_bytes)
+        return lower(self.module.module, self.entry, bound.buffers(), machine).kernel
+
+    def _program(self, bound: Given, machine: Machine, check: str | Iterable[str]) -> tuple[Lowered, Program]:
+        from tilewright.sim import Program, parse_checks
+
+        checks = parse_checks(check)
+        key = (bound.key, machine, checks)
+        if key not in self._programs:
+            made = lower(self.module.module, self.entry, bound.buffers(), machine)
+            self._programs[key] = made, Program(made.kernel, checks)
+        return self._programs[key]
+
+    def _memory(self, lowered: Lowered, program: Program, bound: Given) -> dict[str, NDArray[Any]]:
+        """The arrays of what is in memory besides arguments: variables of the module, parameters by their bytes."""
+        base = program.base_of
+        found: dict[str, NDArray[Any]] = {}
+        raw = self.module.globals.raw  # type: ignore[attr-defined]  # a _Globals
+        for name, declared in lowered.globals.items():
+            own = name in self.module.module.variable_of  # else what the driver provides, anew for each launch
+            found[name] = array = raw(name) if own else np.zeros(nbytes(declared), np.uint8)
+            for pointer in initial_bytes(declared)[1]:
+                number = lowered.functions.get(pointer.of)
+                address = base(pointer.of) + pointer.offset if number is None else number
+                array[pointer.place : pointer.place + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
+        for name in lowered.in_bytes:
+            data, where = bound.data.get(name), name
+            if name in bound.arrays:
+                data, where = base(bound.names[name]).to_bytes(8, "little"), f"{name} (parameter)"
+            elif data is None:
+                kind = number_dtype(lowered.in_bytes[name].type)
+                data = np.array(bound.numbers[name], kind.numpy).tobytes()
+            found[where] = np.frombuffer(bytearray(data), np.uint8)
+        return found
+
+    # The launch
+
+    def _machine(
+        self,
+        grid: int | Sequence[int],
+        block: int | Sequence[int] | None,
+        cluster: int | Sequence[int] | None,
+        shared_bytes: int,
+    ) -> Machine:
+        required = self.entry.numbers("reqntid")
+        if block is None:
+            if required is None:
+                raise ArgumentError(f"{self.name} does not say how many threads a CTA has", hint="block=256")
+            block = required
+        threads, ctas = _triple("block", block), _triple("grid", grid)
+        together = _triple("cluster", cluster or self.entry.numbers("reqnctapercluster") or 1)
+        self._check_block(threads, required)
+        if any(many % each for many, each in zip(ctas, together, strict=True)):
+            raise ArgumentError("the grid is whole clusters", given=f"grid {ctas}, cluster {together}")
+        if not isinstance(shared_bytes, int) or shared_bytes < 0:
+            raise ArgumentError("shared_bytes is a number of bytes", given=repr(shared_bytes), allowed="0 or more")
+        return Machine(Launch(ctas, prod(threads), together), threads, shared_bytes)
+
+    def _check_block(self, threads: tuple[int, int, int], required: tuple[int, ...] | None) -> None:
+        most = prod(self.entry.numbers("maxntid") or (MOST_THREADS,))
+        if required is not None and threads != _triple("reqntid", required):
+            raise ArgumentError(f"{self.name} is for one size of CTA", given=f"block {threads}", allowed=f"{required}")
+        if prod(threads) > most:
+            raise ArgumentError(f"{self.name}: too many threads", given=f"block {threads}", allowed=f"{most} threads")
+
+    @property
+    def target(self) -> str:
+        """The architecture that the text is for."""
+        return self.module.module.target[0]
+
+
+def _triple(what: str, value: int | Sequence[int]) -> tuple[int, int, int]:
+    numbers = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if not 1 <= len(numbers) <= 3 or any(not isinstance(n, (int, np.integer)) or n < 1 for n in numbers):
+        raise ArgumentError(f"{what} is one to three numbers from 1 on", given=repr(value), allowed=f"{what}=(4, 2)")
+    x, y, z = (*map(int, numbers), 1, 1)[:3]
+    return x, y, z

@@ -1,0 +1,230 @@
+"""Branches, ends and calls: what parts the blocks of the graph.
+
+A function stands in the place of each of its calls. Those that call themselves are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tilewright.errors import KernelError, choices
+from tilewright.ir import AddressOf, Assign, Branch, Exit, Jump, Load, Store, Var, as_expr, cast, const
+from tilewright.ptx.bits import unsigned
+from tilewright.ptx.declare import variable
+from tilewright.ptx.names import Memory, Scope, Symbol, all_statements, element_bytes, identifier, register_dtype
+from tilewright.ptx.outside import OUTSIDE
+from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.tree import Body, Function, Instruction, Name, Operand, Targets, Variable, Vector
+from tilewright.ptx.values import assigned, element, lookup, read
+
+__all__ = ["FLOW", "inlined"]
+
+MOST_CALLS = 2000  # that a kernel makes, those of functions that it calls among them
+REFUSED = {
+    **dict.fromkeys(("malloc", "free"), "a heap on the device"),
+    **dict.fromkeys(
+        ("cudaGetParameterBuffer", "cudaGetParameterBufferV2", "cudaLaunchDevice", "cudaLaunchDeviceV2",
+         "cudaDeviceSynchronize"),
+        "a launch from the device",
+    ),
+}  # fmt: skip
+
+Bodies = Callable[[Lowering, Body, Scope, "str | None"], None]
+inlined: list[Bodies] = []  # what lowers a body: `tilewright.ptx.lower` stands above
+
+
+def _target(operand: Operand, step: Step) -> str:
+    name = operand.text if isinstance(operand, Name) else str(operand)
+    found = step.scope.label(name)
+    if found is None:
+        known = [label for each in step.scope.around() for label in each.labels]
+        raise KernelError(f"there is no label {name}", given=name, allowed=choices(name, known), at=step.at)
+    return found
+
+
+def branch(low: Lowering, step: Step) -> None:
+    """``bra``"""
+    target = _target(step.ins.operands[0], step)
+    if step.guard is None:
+        low.end(Jump(target, step.at))
+    else:
+        after = low.fresh("after")
+        low.end(Branch(step.guard, target, after, step.at), after)
+
+
+def leave(low: Lowering, step: Step) -> None:
+    """``ret`` and ``exit``: the end of the thread, or of a function that stands in the place of its call."""
+    out = step.returns if step.ins.opcode == "ret" else None
+    ending = Exit(step.at) if out is None else Jump(out, step.at)
+    if step.guard is None:
+        low.end(ending)
+        return
+    inside, after = low.fresh("out"), low.fresh("after")
+    low.end(Branch(step.guard, inside, after, step.at), inside)
+    low.end(ending, after)
+
+
+def table(low: Lowering, step: Step) -> None:
+    """``brx.idx``: a jump through a table is a chain of branches."""
+    index, named = step.ins.operands
+    targets = step.scope.find(named.text) if isinstance(named, Name) else None
+    if not isinstance(targets, Targets):
+        raise KernelError("a jump through a table needs .branchtargets", given=str(named), at=step.at)
+    value, after = read(low, index, step, UINT32), low.fresh("after")
+    _guarded(low, step, after)
+    for number, name in enumerate(targets.names):
+        following = low.fresh("table")
+        low.end(Branch(value == number, _target(Name(name), step), following, step.at), following)
+    low.end(Exit(step.at), after)
+
+
+def _guarded(low: Lowering, step: Step, after: str) -> None:
+    """What follows is for the lanes of the guard; the others go on at ``after``."""
+    if step.guard is not None:
+        inside = low.fresh("inside")
+        low.end(Branch(step.guard, inside, after, step.at), inside)
+
+
+# Calls
+
+
+def call(low: Lowering, step: Step) -> None:
+    """``call (results), function, (arguments)``"""
+    low.calls += 1
+    if low.calls > MOST_CALLS:
+        raise KernelError(f"{low.entry.name} makes too many calls", allowed=f"{MOST_CALLS}", at=step.at)
+    after = low.fresh("after")
+    _guarded(low, step, after)
+    results, callee, arguments = _parts(step.ins)
+    found = lookup(low, callee.text, step.scope)
+    if isinstance(found, Function) and found.body is not None:
+        _inline(low, found, results, arguments, step)
+    elif isinstance(found, Var):
+        _through_pointer(low, found, results, arguments, step)
+    elif callee.text in OUTSIDE:
+        low.add(OUTSIDE[callee.text](low, arguments, step))
+    else:
+        reason = REFUSED.get(callee.text, "a function whose body is somewhere else")
+        raise KernelError(f"a call of {callee.text} is not supported", given=reason, at=step.at)
+    low.end(Jump(after, step.at), after)
+
+
+def _parts(ins: Instruction) -> tuple[Sequence[Operand], Name, Sequence[Operand]]:
+    """Results, callee and arguments."""
+    rest = list(ins.operands)
+    results = rest.pop(0) if isinstance(rest[0], Vector) else None
+    callee = rest.pop(0)
+    arguments = rest.pop(0) if rest and isinstance(rest[0], Vector) else None
+    assert isinstance(callee, Name)
+    return (
+        (results.parts if isinstance(results, Vector) else ()),
+        callee,
+        (arguments.parts if isinstance(arguments, Vector) else ()),
+    )
+
+
+def _through_pointer(
+    low: Lowering, pointer: Var, results: Sequence[Operand], arguments: Sequence[Operand], step: Step
+) -> None:
+    """A call through a pointer: of each function whose address is taken, where the pointer is that."""
+    after = low.fresh("after")
+    last = step.ins.operands[-1]
+    listed = step.scope.find(last.text) if isinstance(last, Name) else None
+    names = listed.names if isinstance(listed, Targets) else _addressed(low)
+    for name in names:
+        function = low.module.function_of[name]
+        if (len(function.params), len(function.returns)) != (len(arguments), len(results)) or name in low.running:
+            continue
+        inside, following = low.fresh("call"), low.fresh("call")
+        cond = pointer == const(low.function_address(function), UINT64)
+        low.end(Branch(cond, inside, following, step.at), inside)
+        _inline(low, function, results, arguments, step)
+        low.end(Jump(after, step.at), following)
+    low.add(OUTSIDE["trap"](low, (), step))
+    low.end(Exit(step.at), after)
+
+
+def _addressed(low: Lowering) -> list[str]:
+    """The functions whose address the module takes, in code or in variables."""
+    used: set[str] = set()
+    for each in low.module.variables:
+        used |= set(each.initial.translate(str.maketrans("{},()", "     ")).split()) if each.initial else set()
+    for function in low.module.functions:
+        for statement in all_statements(function.body or ()):
+            if isinstance(statement, Instruction) and statement.opcode not in ("call", "bra"):
+                used |= {each.text for each in statement.operands if isinstance(each, Name)}
+    return [name for name, each in low.module.function_of.items() if name in used and each.body is not None]
+
+
+def _inline(
+    low: Lowering, function: Function, results: Sequence[Operand], arguments: Sequence[Operand], step: Step
+) -> None:
+    """The body of a function in the place of a call."""
+    if function.name in low.running:
+        raise KernelError(
+            f"{function.name} calls itself",
+            given=" -> ".join([*low.running, function.name]),
+            allowed="functions that can stand in the place of their calls",
+            at=step.at,
+        )
+    inner = Scope(None, f"__{low.fresh('call')}")
+    for param, operand in zip(function.params, arguments, strict=True):
+        inner.symbols[param.name] = _passed(low, param, operand, inner, step)
+    for result, operand in zip(function.returns, results, strict=True):
+        inner.symbols[result.name] = _place_of_result(low, result, operand, inner, step)
+    low.running.append(function.name)
+    here, after = low.lines.current, low.fresh("after")
+    inlined[0](low, function.body or (), inner, after)
+    low.end(Jump(after, step.at), after)
+    low.running.pop()
+    low.lines.current = here
+    for result, operand in zip(function.returns, results, strict=True):
+        own = step.scope.find(operand.text) if isinstance(operand, Name) else None
+        if isinstance(own, Var):
+            symbol = inner.symbols[result.name]
+            low.add(assigned(low, operand, symbol if isinstance(symbol, Var) else _whole(low, symbol, result), step))
+
+
+def _known(operand: Operand, step: Step) -> Symbol | None:
+    return step.scope.find(operand.text) if isinstance(operand, Name) else None
+
+
+def _passed(low: Lowering, param: Variable, operand: Operand, inner: Scope, step: Step) -> Symbol:
+    """What a parameter stands for: the caller's variable itself, or a copy of a register."""
+    known = _known(operand, step)
+    if isinstance(known, Memory) and param.space == "param":
+        return known
+    made = _place_of_result(low, param, operand, inner, step)
+    value = read(low, operand, step, register_dtype(param.type))
+    if isinstance(made, Var):
+        low.add([Assign(made, value, at=step.at)])
+    else:
+        low.add([Store(_whole(low, made, param), cast(value, unsigned(8 * element_bytes(param.type))), at=step.at)])
+    return made
+
+
+def _place_of_result(low: Lowering, result: Variable, operand: Operand, inner: Scope, step: Step) -> Symbol:
+    """Where a result comes to stand: the caller's variable itself, a register, or a variable of its own."""
+    known = _known(operand, step)
+    if isinstance(known, Memory) and result.space == "param":
+        return known
+    if result.space == "reg":
+        return Var(identifier(result.name, inner.suffix), register_dtype(result.type))
+    return variable(low, replace(result, space="local"), inner)
+
+
+def _whole(low: Lowering, symbol: Symbol, declared: Variable) -> Load:
+    """The one number that a variable is."""
+    assert isinstance(symbol, Memory)
+    return element(low, AddressOf(symbol.buffer, (as_expr(0),)), unsigned(8 * element_bytes(declared.type)))
+
+
+FLOW: Mapping[str, Callable[[Lowering, Step], None]] = {
+    "bra": branch,
+    "ret": leave,
+    "exit": leave,
+    "brx": table,
+    "call": call,
+}
+"""What ends a block, by its opcode."""

@@ -1,0 +1,116 @@
+"""From a PTX entry to a lowered kernel: its blocks as a graph, its variables as buffers, its registers as scalars.
+
+Functions are put in where they are called. What the simulator lacks (textures, launches from the device, a heap,
+recursion) is refused here, before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.dtypes import BOOL
+from tilewright.errors import KernelError, Span, TilewrightError
+from tilewright.ir import Assign, Buffer, Exit, Expr, Graph, If, Jump, Kernel, const, unary
+from tilewright.ptx.declare import parameter, place_dynamic, variable
+from tilewright.ptx.flow import FLOW, inlined
+from tilewright.ptx.instructions import instruction
+from tilewright.ptx.names import Scope
+from tilewright.ptx.special import Machine
+from tilewright.ptx.state import UINT64, Lowering, Step
+from tilewright.ptx.tree import Block, Body, Function, Instruction, Label, Loc, Module, Name, Registers, Variable
+from tilewright.ptx.values import read
+
+__all__ = ["Lowered", "lower"]
+
+UNSUPPORTED = {
+    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), "textures and surfaces"),
+    **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "local memory of a size that only the run knows"),
+}
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A kernel of stage "lowered".
+
+    globals: the module's variables among its buffers, by name. in_bytes: its parameters that lie in memory, structures
+    and those whose address is taken, by name. functions: the number of each function whose address is taken.
+    """
+
+    kernel: Kernel
+    globals: Mapping[str, Variable]
+    in_bytes: Mapping[str, Variable]
+    functions: Mapping[str, int]
+
+
+def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine: Machine) -> Lowered:
+    """The entry for a launch. arrays: the buffers that parameters point to, by the parameter's name.
+
+    Raises KernelError, at the author's line, for what the simulator lacks; InstructionError for an unknown instruction.
+    """
+    low = Lowering(module, entry, arrays, machine)
+    scope = Scope()
+    for param in entry.params:
+        parameter(low, param, scope)
+    _body(low, entry.body or (), scope, None)
+    low.end(Exit(low.lines.current))
+    launch = replace(machine.launch, shared_bytes=place_dynamic(low))
+    if low.clock is not None:
+        first = low.blocks[0]
+        low.blocks[0] = replace(first, body=(Assign(low.clock, const(0, UINT64)), *first.body))
+    kernel = Kernel(
+        entry.name, tuple(low.params), tuple(low.buffers.values()), tuple(low.allocated), stage="lowered",
+        launch=launch, graph=Graph(tuple(low.blocks)), at=module.span(entry.line),
+    )  # fmt: skip
+    numbers = {name: low.function_address(module.function_of[name]) for name in low.functions}
+    return Lowered(kernel, low.globals, low.in_bytes, numbers)
+
+
+def _body(low: Lowering, body: Body, scope: Scope, returns: str | None) -> None:
+    """The statements of a scope. returns: the block after the call, in a function that stands in its place."""
+    scope.hold_labels(body, f"{scope.suffix}:" if scope.suffix else "", low.lines.current)
+    for statement in body:
+        if isinstance(statement, Instruction):
+            _instruction(low, statement, scope, returns)
+        elif isinstance(statement, Loc):
+            low.lines.move(statement)
+        elif isinstance(statement, Label):
+            low.end(Jump(scope.labels[statement.name], low.lines.current), scope.labels[statement.name])
+        elif isinstance(statement, Registers):
+            scope.declare(statement)
+        elif isinstance(statement, Variable):
+            scope.symbols[statement.name] = variable(low, statement, scope)
+        elif isinstance(statement, Block):
+            low.scopes += 1
+            _body(low, statement.body, Scope(scope, f"{scope.suffix}__{low.scopes}"), returns)
+
+
+inlined.append(_body)
+
+
+def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: str | None) -> None:
+    at = low.lines.of(ins)
+    try:
+        _checked(low, ins, scope, returns, at)
+    except TilewrightError as error:
+        raise error.located(at) from None
+
+
+def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: str | None, at: Span) -> None:
+    if ins.opcode in UNSUPPORTED:
+        raise KernelError(f"{ins.mnemonic} is not supported", given=UNSUPPORTED[ins.opcode])
+    guard = _guard(low, ins, scope, at)
+    step = Step(ins, scope, returns, guard, at)
+    flow = FLOW.get(ins.opcode)
+    if flow is not None:
+        flow(low, step)
+        return
+    made = tuple(instruction(low, step))
+    low.add(made if guard is None or not made else [If(guard, made, at=at)])
+
+
+def _guard(low: Lowering, ins: Instruction, scope: Scope, at: Span) -> Expr | None:
+    if not ins.guard:
+        return None
+    value = read(low, Name(ins.guard.lstrip("!")), Step(ins, scope, None, None, at), BOOL)
+    return unary("not", value) if ins.guard[0] == "!" else value

@@ -1,0 +1,155 @@
+"""What the names of a PTX body stand for: registers, memory, labels, found by scope.
+
+A scope is a pair of braces, or the body of a function that stands in the place of a call. Names of an inner scope hide
+those outside; a label belongs to the scope that has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tilewright.dtypes import BOOL, DType, dtype
+from tilewright.errors import KernelError, Span
+from tilewright.ir import Buffer, Expr, Var
+from tilewright.ptx.tree import Block, Body, Function, Label, Prototype, Registers, Statement, Targets, Variable
+
+__all__ = [
+    "Memory",
+    "Parameter",
+    "Scope",
+    "Symbol",
+    "all_statements",
+    "element_bytes",
+    "identifier",
+    "nbytes",
+    "register_dtype",
+]
+
+_WIDTHS = {8: dtype("uint16"), 16: dtype("uint16"), 32: dtype("uint32"), 64: dtype("uint64")}
+_VECTOR_PARTS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A variable that has a place. buffer: its bytes. shared: is its address an offset in shared memory?"""
+
+    buffer: Buffer
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter that is a number, or an address. value: its bits."""
+
+    value: Expr
+
+
+Symbol: TypeAlias = Var | Memory | Parameter | Function | Targets | Prototype
+
+
+def element_bytes(kind: str) -> int:
+    """The bytes of a type, as PTX writes it."""
+    if kind == "pred":
+        return 1
+    pair = 2 if kind.endswith("x2") else 1
+    return int("".join(re.findall(r"\d+", kind.removesuffix("x2")))) // 8 * pair
+
+
+def nbytes(variable: Variable) -> int:
+    """The bytes of a variable; an extent that is left open counts as none."""
+    total = element_bytes(variable.type) * variable.vector
+    for extent in variable.extents:
+        total *= extent or 0
+    return total
+
+
+def register_dtype(kind: str) -> DType:
+    """The bits that a register of a type has room for."""
+    return BOOL if kind == "pred" else _WIDTHS[element_bytes(kind) * 8]
+
+
+def identifier(name: str, suffix: str) -> str:
+    """The name of a register as the rest of the compiler has names: letters, digits and underscores."""
+    plain = re.sub(r"\W", lambda found: f"_{ord(found[0]):x}_", name.removeprefix("%"))
+    return f"{plain}{'' if name.startswith('%') else '__n'}{suffix}"
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names that a scope adds to those around it. suffix: what makes its registers' names their own."""
+
+    outer: Scope | None = None
+    suffix: str = ""
+    symbols: dict[str, Symbol] = field(default_factory=dict)
+    families: list[tuple[str, int, DType]] = field(default_factory=list)  # %r<9>: made when they are first named
+    labels: dict[str, str] = field(default_factory=dict)
+    vectors: dict[str, tuple[Var, ...]] = field(default_factory=dict)
+
+    def around(self) -> Iterator[Scope]:
+        """This scope and those outside of it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.outer
+
+    def find(self, name: str) -> Symbol | None:
+        """What a name stands for here."""
+        for scope in self.around():
+            if name in scope.symbols:
+                return scope.symbols[name]
+            made = scope._of_family(name)
+            if made is not None:
+                return made
+        return None
+
+    def label(self, name: str) -> str | None:
+        """The block that a label of this scope, or one outside, begins."""
+        return next((scope.labels[name] for scope in self.around() if name in scope.labels), None)
+
+    def vector(self, name: str) -> tuple[Var, ...] | None:
+        """The parts of a register that was declared as a vector."""
+        return next((scope.vectors[name] for scope in self.around() if name in scope.vectors), None)
+
+    def _of_family(self, name: str) -> Var | None:
+        for stem, count, kind in self.families:
+            number = name[len(stem) :]
+            if name.startswith(stem) and number.isdigit() and int(number) < count:
+                made = self.symbols[name] = Var(identifier(name, self.suffix), kind)
+                return made
+        return None
+
+    def declare(self, registers: Registers) -> None:
+        """Registers, alone, in families, or as vectors."""
+        kind = register_dtype(registers.type)
+        for name, count in registers.names:
+            if registers.vector > 1:
+                parts = tuple(
+                    Var(identifier(f"{name}.{part}", self.suffix), kind) for part in "xyzw"[: registers.vector]
+                )
+                self.vectors[name] = parts
+                self.symbols |= {f"{name}.{part}": parts[at] for part, at in _VECTOR_PARTS.items() if at < len(parts)}
+            elif count is None:
+                self.symbols[name] = Var(identifier(name, self.suffix), kind)
+            else:
+                self.families.append((name, count, kind))
+
+    def hold_labels(self, body: Body, prefix: str, at: Span | None) -> None:
+        """The labels that stand in this scope itself, before any statement of it: jumps go forwards, too."""
+        for statement in body:
+            if isinstance(statement, Label):
+                if statement.name in self.labels:
+                    raise KernelError(f"the label {statement.name} stands twice in one scope", at=at)
+                self.labels[statement.name] = f"{prefix}{statement.name}"
+            elif isinstance(statement, (Targets, Prototype)):
+                self.symbols[statement.name] = statement
+
+
+def all_statements(body: Body) -> Iterator[Statement]:
+    """The statements of a body and of its scopes."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, Block):
+            yield from all_statements(statement.body)

@@ -1,0 +1,123 @@
+"""What the lowering of a PTX entry has made so far: blocks, buffers, names; each part of it is a function over this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.dtypes import HANDLE, dtype
+from tilewright.errors import Span
+from tilewright.ir import (
+    AddressOf,
+    AllocBuffer,
+    Block,
+    Branch,
+    Buffer,
+    Exit,
+    Expr,
+    Jump,
+    Stmt,
+    Var,
+    as_expr,
+    cast,
+)
+from tilewright.ptx.lines import Lines
+from tilewright.ptx.names import Scope, all_statements, identifier, nbytes
+from tilewright.ptx.special import Machine
+from tilewright.ptx.tree import Function, Instruction, Module, Variable
+
+__all__ = ["UINT8", "UINT32", "UINT64", "Lowering", "Step"]
+
+UINT8, UINT32, UINT64 = dtype("uint8"), dtype("uint32"), dtype("uint64")
+WORKSPACE = Variable("global", "b8", "grid barrier", (64,))
+FUNCTION_ADDRESSES = 0x7E0000000000  # where no memory is
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An instruction where it stands. returns: the block after the call, in a function that stands in its place."""
+
+    ins: Instruction
+    scope: Scope
+    returns: str | None
+    guard: Expr | None
+    at: Span
+
+
+class Lowering:
+    """The state. arrays: the buffers that parameters point to, by name."""
+
+    def __init__(self, module: Module, entry: Function, arrays: Mapping[str, Buffer], machine: Machine) -> None:
+        self.module, self.entry, self.arrays, self.machine = module, entry, arrays, machine
+        self.lines = Lines(module)
+        self.blocks: list[Block] = []
+        self.label = "entry"
+        self.statements: list[Stmt] = []
+        self.buffers: dict[str, Buffer] = {}  # in global memory, by name
+        self.params: list[Var] = []
+        self.allocated: list[AllocBuffer] = []
+        self.globals: dict[str, Variable] = {}  # of the module, as far as they are named
+        self.in_bytes: dict[str, Variable] = {}  # parameters that lie in memory
+        self.outside = Scope()  # the module's names
+        self.shared_end = 0
+        self.dynamic: list[tuple[str, int]] = []  # names of dynamic shared memory, their alignments
+        self.functions: dict[str, int] = {}
+        self.running: list[str] = [entry.name]  # functions that stand in the place of their calls
+        self.scopes = self.calls = self.labels = 0
+        self.clock: Var | None = None
+        self.carry: dict[str, Var] = {}  # the carry flag of each function's instance
+
+    @cached_property
+    def has_local(self) -> bool:
+        """Does any function of the module have variables in local memory?"""
+        bodies = (each.body or () for each in self.module.functions)
+        return any(
+            isinstance(each, Variable) and each.space == "local" for body in bodies for each in all_statements(body)
+        )
+
+    # Blocks
+
+    def end(self, ending: Jump | Branch | Exit, following: str | None = None) -> None:
+        """The current block ends; ``following`` begins, or one that nobody reaches."""
+        self.blocks.append(Block(self.label, tuple(self.statements), ending))
+        self.label, self.statements = following or self.fresh("after"), []
+
+    def fresh(self, name: str) -> str:
+        """A name that nothing has."""
+        self.labels += 1
+        return f"{name}_{self.labels}"
+
+    def add(self, statements: Sequence[Stmt]) -> None:
+        """Statements of the current block."""
+        self.statements += statements
+
+    # Memory
+
+    def global_bytes(self, name: str, size: int, align: int) -> Buffer:
+        """A buffer of bytes in global memory, which the caller of the kernel fills."""
+        return self.add_buffer(
+            Buffer(name, UINT8, (size,), "global", None, data=Var(identifier(name, "_ptr"), HANDLE), align=align)
+        )
+
+    def add_buffer(self, buffer: Buffer) -> Buffer:
+        if buffer.name not in self.buffers:
+            self.buffers[buffer.name] = buffer
+            assert isinstance(buffer.data, Var)
+            self.params.append(buffer.data)
+        return self.buffers[buffer.name]
+
+    def function_address(self, function: Function) -> int:
+        """The number that a pointer to a function is."""
+        return FUNCTION_ADDRESSES + 16 * self.functions.setdefault(function.name, len(self.functions) + 1)
+
+    def workspace(self) -> Expr:
+        """The address of what the CTAs of a grid count their barriers in, which the driver provides."""
+        self.globals[WORKSPACE.name] = WORKSPACE
+        return cast(AddressOf(self.global_bytes(WORKSPACE.name, nbytes(WORKSPACE), 256), (as_expr(0),)), UINT64)
+
+    def now(self) -> Var:
+        """The thread's clock: it goes on with each look, so that whoever waits for it comes to an end."""
+        if self.clock is None:
+            self.clock = Var("clock__n", UINT64)
+        return self.clock

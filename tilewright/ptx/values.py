@@ -1,0 +1,189 @@
+"""Operands as expressions: registers are bits of a width, instructions say what the bits mean."""
+
+from __future__ import annotations
+
+import struct
+
+from tilewright.dtypes import BOOL, DType
+from tilewright.errors import KernelError, Span
+from tilewright.ir import (
+    AddressOf,
+    Assign,
+    Buffer,
+    Expr,
+    Load,
+    Reinterpret,
+    Store,
+    Var,
+    Vector,
+    as_expr,
+    binary,
+    cast,
+    const,
+    unary,
+)
+from tilewright.ptx.bits import bits_of
+from tilewright.ptx.declare import module_symbol
+from tilewright.ptx.names import Memory, Scope, Symbol
+from tilewright.ptx.special import special_register
+from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.tree import Address, Function, Immediate, Name, Not, Operand, Sum
+
+__all__ = [
+    "WINDOW_BITS",
+    "address_of",
+    "assigned",
+    "element",
+    "lookup",
+    "pointer",
+    "read",
+    "register",
+    "stored",
+    "window",
+]
+
+WINDOW_BITS = 40
+"""Each memory has a window of so many bits in the one address space."""
+CLOCKS = {"%clock": UINT32, "%clock64": UINT64, "%globaltimer": UINT64, "%globaltimer_lo": UINT32}
+WORKSPACE_HALVES = {"%envreg1": 32, "%envreg2": 0}  # of the address of what cooperative groups share in a grid
+HIGH_CLOCKS = ("%clock_hi", "%globaltimer_hi")
+
+
+def lookup(low: Lowering, name: str, scope: Scope) -> Symbol | None:
+    """What a name stands for: in its scope, or in the module."""
+    found = scope.find(name)
+    return module_symbol(low, name) if found is None else found
+
+
+def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
+    """The bits of an operand, as many as ``kind`` has: of a wider register the low ones.
+
+    An integer among floats is their bits; a float of 64 bits is brought to 32 where 32 are asked for.
+    """
+    match operand:
+        case Immediate():
+            return _number(operand, kind)
+        case Not(name, "!"):
+            return unary("not", read(low, name, step, BOOL))
+        case Not(name):
+            return unary("-", read(low, name, step, kind))
+        case Sum(name, offset):
+            return cast(address_of(low, name, offset, step), kind)
+        case Name():
+            return _narrowed(_named(low, operand, step), kind, operand.text, step.at)
+    allowed = "a register, a number, the address of a variable"
+    raise KernelError("this is no value", given=str(operand), allowed=allowed, at=step.at)
+
+
+def _number(number: Immediate, kind: DType) -> Expr:
+    if number.bits == 64 and kind.bits == 32:
+        value = struct.unpack(">d", number.value.to_bytes(8, "big"))[0]
+        return const(int.from_bytes(struct.pack(">f", value), "big"), kind)
+    return const(number.value, kind)
+
+
+def _named(low: Lowering, name: Name, step: Step) -> Expr:
+    found = step.scope.find(name.text)
+    if isinstance(found, Var):
+        return found
+    if name.text in CLOCKS:
+        return cast(low.now(), CLOCKS[name.text])
+    if name.text in HIGH_CLOCKS:
+        return cast(binary(">>", low.now(), 32), UINT32)
+    if name.text in WORKSPACE_HALVES:
+        return cast(binary(">>", low.workspace(), WORKSPACE_HALVES[name.text]), UINT32)
+    special = special_register(name.text, low.machine)
+    return special if special is not None else address_of(low, name, 0, step)
+
+
+def _narrowed(value: Expr, kind: DType, name: str, at: Span) -> Expr:
+    if (value.dtype.kind == "bool") != (kind.kind == "bool"):
+        what = "a predicate" if kind.kind == "bool" else f"a register of {kind.bits} bits"
+        raise KernelError(f"{name} is not {what}", given=f"{value.dtype}", allowed=what, at=at)
+    return cast(value, kind)
+
+
+# Addresses
+
+
+def address_of(low: Lowering, name: Name, offset: int, step: Step) -> Expr:
+    """The address of a variable or function: in shared memory its offset there, else the one it has everywhere."""
+    found = lookup(low, name.text, step.scope)
+    if isinstance(found, Function):
+        return const(low.function_address(found), UINT64)
+    if not isinstance(found, Memory):
+        raise KernelError(
+            f"{name.text} is declared nowhere", given=name.text, allowed="a register or a variable", at=step.at
+        )
+    address = cast(AddressOf(found.buffer, (as_expr(offset),)), UINT64)
+    return cast(cast(address, UINT32), UINT64) if found.shared else address  # windows are 40 bits wide
+
+
+def pointer(low: Lowering, address: Address, step: Step, space: str) -> Expr:
+    """Where an address operand points: a place in a variable, or a number of 64 bits, of 32 in shared memory."""
+    kind = UINT32 if space.startswith("shared") else UINT64
+    if address.base is None:
+        return const(address.offset, kind)
+    found = lookup(low, address.base.text, step.scope)
+    if isinstance(found, Memory):
+        return AddressOf(found.buffer, (as_expr(address.offset),))
+    base = cast(_named(low, address.base, step), kind)
+    return base + const(address.offset, kind) if address.offset else base
+
+
+def window(low: Lowering, space: str) -> Expr | None:
+    """Where the window of shared or local memory begins, in the one address space; None where the kernel has none."""
+    for alloc in low.allocated:
+        if alloc.buffer.is_shared == (space == "shared"):
+            here = cast(AddressOf(alloc.buffer, (as_expr(0),)), UINT64)
+            return binary("&", here, const(-1 << WINDOW_BITS, UINT64))
+    return None
+
+
+def element(low: Lowering, at: Expr, kind: DType, space: str = "") -> Load:
+    """The element of ``kind`` where a pointer leads."""
+    shared = window(low, "shared") if at.dtype.bits == 32 else None
+    if shared is not None:
+        at = cast(at, UINT64) + shared
+    if isinstance(at, AddressOf):
+        name, space = f"{at.buffer.name}.{kind}", at.buffer.space
+    else:
+        name, space = f"*{kind}", _reached(low, space)
+    return Load(Buffer(name, kind, (1,), space, None, data=at), (as_expr(0),))
+
+
+def _reached(low: Lowering, space: str) -> str:
+    """The memory of which a pointer may lead to any; one that says nothing may lead to what differs most by thread."""
+    named = space.partition("::")[0]
+    if named in ("shared", "local"):
+        return named
+    if named in ("global", "const") or not (low.has_local or named == "param" or low.shared_end or low.dynamic):
+        return "global"
+    return "local" if low.has_local or named == "param" else "shared"
+
+
+# Registers
+
+
+def register(low: Lowering, operand: Operand, step: Step) -> Var | None:
+    """The register that an operand names as a destination; None for the sink ``_``."""
+    if isinstance(operand, Name):
+        if operand.text == "_":
+            return None
+        found = step.scope.find(operand.text)
+        if isinstance(found, Var):
+            return found
+    raise KernelError("the destination is no register", given=str(operand), allowed="a declared register", at=step.at)
+
+
+def assigned(low: Lowering, operand: Operand, value: Expr, step: Step) -> list[Assign]:
+    """The register takes the bits of a value."""
+    own = register(low, operand, step)
+    return [] if own is None else [Assign(own, bits_of(value, own.dtype), at=step.at)]
+
+
+def stored(low: Lowering, at: Expr, values: list[Expr], kind: DType, space: str, where: Span) -> Store:
+    """Values, as many as a vector has, go where a pointer leads; each is bits as wide as ``kind``."""
+    parts = [value if value.dtype == kind else Reinterpret(value, kind) for value in values]
+    whole = kind.with_lanes(len(parts)) if len(parts) > 1 else kind
+    return Store(element(low, at, whole, space), Vector(tuple(parts), whole) if len(parts) > 1 else parts[0], at=where)
