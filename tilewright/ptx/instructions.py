@@ -37,7 +37,7 @@ from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Name, Operand, Pair, Vector
 from tilewright.ptx.values import WINDOW_BITS, assigned, element, lookup, pointer, read, register, stored, window
 
-__all__ = ["instruction"]
+__all__ = ["OWN", "instruction"]
 
 CLOCKS = ("%clock", "%globaltimer")
 CYCLES = 16  # between two looks at a clock
@@ -45,7 +45,7 @@ CYCLES = 16  # between two looks at a clock
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
     """The statements of an instruction that stays in its block."""
-    own = _OWN.get(step.ins.opcode)
+    own = OWN.get(step.ins.opcode)
     made = own(low, step) if own is not None else None
     yield from _by_row(low, step) if made is None else made
 
@@ -186,7 +186,7 @@ def _nothing(low: Lowering, step: Step) -> Sequence[Stmt]:
     return ()
 
 
-_OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
+OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
     "ld": _load,
     "st": _store,
     "mov": _move,
