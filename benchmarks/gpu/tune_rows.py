@@ -3,8 +3,9 @@
     python -m benchmarks.gpu.tune_rows                       # all kernels, all lengths
     python -m benchmarks.gpu.tune_rows softmax 4096,131072   # some of them
 
-Each line: rate of `copy_` of the same bytes, threads of a CTA x runs x elements of an access, CTAs of a cluster, CTAs
-that a multiprocessor must have room for, registers. A star marks what is chosen. Ways that spill are left out.
+Each line: rate of `copy_` of the same bytes, threads of a CTA x runs x elements of an access, CTAs of a cluster (c),
+rows that it takes (t) and that are ahead (a), CTAs that a multiprocessor must have room for (r), registers. A star
+marks what is chosen. Ways that spill are left out.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from itertools import product
 from multiprocessing import get_context
 from typing import Any
 
@@ -23,7 +26,8 @@ from tilewright.kernels.rows import Rows, chosen
 KINDS = {"float32": 4, "bfloat16": 2}
 LENGTHS = (1024, 4096, 16384, 131072)
 MOST_HELD, LEAST_HELD = 64, 8  # elements of a thread
-SHOWN = 6
+SHOWN = 8
+SHARED_BYTES = 227 << 10
 BYTES = 2**28
 EPS = 1e-6
 # What a kernel is compiled for beside the rows, and what it is called with: x, weights, results, a number.
@@ -38,8 +42,11 @@ def usual(name: str, columns: int, item_bytes: int) -> Rows:
 
 def ways(columns: int, item_bytes: int) -> Iterator[Rows]:
     """Some that may be good."""
+    if columns > 16384:
+        yield from shared_ways(columns, item_bytes)
+        return
     vector = 16 // item_bytes
-    for cluster in (1,) if columns <= 8192 else (1, 2) if columns <= 16384 else (4, 8, 16):
+    for cluster in (1,) if columns <= 8192 else (1, 2):
         share = columns // cluster
         for threads in (32, 128, 256, 512, 1024):
             held = share // threads
@@ -49,6 +56,24 @@ def ways(columns: int, item_bytes: int) -> Iterator[Rows]:
             for resident in sorted({0, full, full * 3 // 4, full // 2} - {1}):
                 if resident * max(threads, 128) * (held * item_bytes // 4 + 16) <= 65536:
                     yield Rows(threads, held // vector, vector, True, resident=resident, cluster=cluster, exact=True)
+            if cluster == 1 and threads > 32:
+                yield Rows(threads, held // vector, vector, True, turns=4, ahead=1, exact=True)
+                yield Rows(threads, held // vector, vector, True, turns=4, ahead=2, exact=True)
+
+
+def shared_ways(columns: int, item_bytes: int) -> Iterator[Rows]:
+    """The same for rows that the CTAs of a cluster share."""
+    vector = 16 // item_bytes
+    for cluster, threads, ahead in product((4, 8, 16), (256, 512, 1024), (1, 2, 3)):
+        share = columns // cluster
+        held, stages = share // threads, share * item_bytes * ahead + 1024
+        if not LEAST_HELD <= held <= MOST_HELD or held % vector or stages > SHARED_BYTES:
+            continue
+        needed = threads * (held * item_bytes // 4 + 24)
+        for resident in range(1, 1 + min(SHARED_BYTES // stages, 65536 // needed, 4)):
+            for turns in (4, 8) if (cluster, threads) == (8, 512) else (4,):
+                yield Rows(threads, held // vector, vector, True, resident=resident, cluster=cluster, turns=turns,
+                           ahead=ahead, exact=True)  # fmt: skip
 
 
 def made(name: str, rows: Rows, kind: str) -> Any:
@@ -82,7 +107,8 @@ def measure(name: str, columns: int, kind: str, found: dict[Rows, int]) -> None:
     calls = {}
     for rows, used in found.items():
         star = "*" if rows == taken else " "
-        label = f"{star}{rows.threads}x{rows.runs}x{rows.vector} c{rows.cluster} r{rows.resident} {used} regs"
+        turns = f" t{rows.turns} a{rows.ahead}" if rows.ahead else ""
+        label = f"{star}{rows.threads}x{rows.runs}x{rows.vector} c{rows.cluster}{turns} r{rows.resident} {used} regs"
         calls[label] = Captured(partial(made(name, rows, kind), *args))
     show(f"{name}, {kind}, rows of {columns}", BYTES if name == "cross_entropy" else 2 * BYTES, calls)
 
@@ -134,14 +160,15 @@ def main(names: list[str], lengths: list[int]) -> None:
     groups: dict[tuple[str, int, str], dict[Rows, int]] = {}
     for (name, rows, kind, columns), count in zip(jobs, used, strict=True):
         group = groups.setdefault((name, columns, kind), {})
-        alike = {(one.threads, one.cluster, uses) for one, uses in group.items()}
-        if count and (rows.threads, rows.cluster, count) not in alike:
+        alike = {(replace(one, resident=0), uses) for one, uses in group.items()}
+        if count and (replace(rows, resident=0), count) not in alike:
             group[rows] = count
         elif not count and rows == usual(name, columns, KINDS[kind]):
             print(f"what is chosen for {name}, {kind}, rows of {columns} spills: {rows}")
     for key, found in groups.items():
         measure(*key, found)
-    elementwise()
+    if len(lengths) > 1:
+        elementwise()
 
 
 if __name__ == "__main__":

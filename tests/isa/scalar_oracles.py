@@ -521,7 +521,8 @@ def setp(mods: dict[str, Any], a: int, b: int, c: int = 0) -> int:
 @oracle("set", "set.joined")
 def set_number(mods: dict[str, Any], a: int, b: int, c: int = 0) -> int:
     holds = joined(mods, compared(mods["stype"], mods["compare"], a, b, ftz=mods["ftz"]), c)
-    return holds * (0x3F800000 if mods["type"] == "f32" else 0xFFFFFFFF)
+    one = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}
+    return holds * one.get(mods["type"], (1 << bits_of(mods["type"])) - 1)
 
 
 @oracle("selp")
@@ -682,10 +683,12 @@ def cvt_pair(mods: dict[str, Any], a: int, b: int) -> int:
     return finished(mods, to[:-2], values[0]) | finished(mods, to[:-2], values[1]) << 16
 
 
-@oracle("cvt.pack")
-def cvt_pack(mods: dict[str, Any], a: int, b: int) -> int:
-    to = mods["type"]
-    return wrapped(to, signed(a, 32), sat=True) << 16 | wrapped(to, signed(b, 32), sat=True)
+@oracle("cvt.pack", "cvt.pack.onto")
+def cvt_pack(mods: dict[str, Any], a: int, b: int, c: int = 0) -> int:
+    to, width = mods["type"], bits_of(mods["type"])
+    return (
+        c << 2 * width | wrapped(to, signed(a, 32), sat=True) << width | wrapped(to, signed(b, 32), sat=True)
+    ) & 0xFFFFFFFF
 
 
 # Carries, dot products, video
@@ -772,5 +775,15 @@ def true_value(name: str, *values: float) -> float:
 
 APPROXIMATE = {f"ptx.{name}" for name in ("sin", "cos", "lg2", "rsqrt", "ex2", "tanh")}  # nothing else
 
-MEMORY = {"ptx.ld.reg", "ptx.st.reg", "ptx.st.vec", "ptx.ldu", "ptx.prefetch", "ptx.prefetchu"}  # test_scalar_memory
+MEMORY = {
+    "ptx.atom.vec",
+    "ptx.red.vec",
+    "ptx.createpolicy",
+    "ptx.ld.reg",
+    "ptx.st.reg",
+    "ptx.st.vec",
+    "ptx.ldu",
+    "ptx.prefetch",
+    "ptx.prefetchu",
+}  # test_scalar_memory
 COVERED = {*ORACLES, *APPROXIMATE, *MEMORY}

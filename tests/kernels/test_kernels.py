@@ -254,6 +254,27 @@ def test_ctas_of_a_cluster_share_a_long_row(name: str, columns: int) -> None:
     np.testing.assert_allclose(y, meaning(wide(x), wide(w)), 2e-4, 5e-5 if weights else 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (Rows(64, 2, 4, True, cluster=2, turns=3, ahead=1, exact=True), 1024),
+        (Rows(64, 2, 4, True, cluster=2, turns=2, ahead=2), 1020),
+        (Rows(64, 4, 1, False, cluster=4, turns=4, ahead=3), 999),
+        (Rows(64, 4, 4, True, turns=3, ahead=2), 1000),
+    ],
+)
+@pytest.mark.parametrize("name", LONG)
+def test_rows_that_a_cta_takes_next_are_on_their_way(name: str, rows: Rows, columns: int) -> None:
+    weights, meaning = LONG[name]
+    x = np.random.default_rng(0).standard_normal((5, columns), np.float32) - 5
+    w, y = x[1].copy(), np.zeros_like(x)
+    made = import_module(f"tilewright.kernels.{name}").forward(rows, *["float32"] * min(2, 1 + len(weights)))
+
+    made.simulate(x, *[w for _ in weights], y, *[1e-6 for _ in weights[:1]], check="all")
+
+    np.testing.assert_allclose(y, meaning(wide(x), wide(w)), 2e-4, 5e-5 if weights else 1e-9)
+
+
 def test_the_loss_of_a_long_row_is_stored_once() -> None:
     x, target = np.random.default_rng(0).standard_normal((3, 20000), np.float32), np.array([3, 19999, -100])
     loss = np.zeros(3, np.float32)
@@ -316,5 +337,5 @@ def test_rows_far_apart_are_addressed_in_64_bits_and_a_row_is_asked_once() -> No
 
     text = forward(Rows(32, 8, 4, True), "float32").source("cuda")
 
-    assert "(long long)row_1 * (long long)x_pitch" in text
-    assert text.count("row_1 < m") == 1
+    assert "(long long)row * (long long)x_pitch" in text
+    assert text.count("row < m") == 1

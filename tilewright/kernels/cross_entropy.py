@@ -8,7 +8,7 @@ import tilewright as tw
 from tilewright.kernels.arrays import INTEGERS, Array, contiguous, expect, kind_of, like, matrix
 from tilewright.kernels.online import Exponents, exponents, powers
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.rows import Rows, coming, dealt
 from tilewright.lang import T
 
 __all__ = ["cross_entropy"]
@@ -25,19 +25,22 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Target = rows.numbers(target, m, target_kind)
         Loss = rows.numbers(loss, m, "float32")
-        row = rows.first(rows.ctas(m), n)
+        first: T.let = rows.first(rows.ctas(m), n)
+        source = T.meta_var(coming(rows, X, first, (m, n)))
         tiles = T.meta_var(Exponents(rows, kind))
         wanted, out = rows.each(target_kind), rows.each()
-        if row < m:
-            scope.copy(wanted, Target[rows.at(row)], fill=-1)
-            at: T.let = wanted.local()[0]
-            exponents(rows, tiles, X, row, n)
-            out.local()[0] = 0.0
-            if (at >= 0) & (at < n):
-                mine: T.let = T.cast(X[rows.mine(row), T.cast(at, "int32")], "float32")
-                out.local()[0] = T.log(tiles.row_total.local()[0]) + tiles.row_most.local()[0] - mine
-            if rows.speaks:
-                scope.copy(Loss[rows.at(row)], out, clip=True)
+        for turn in rows.following():
+            row: T.let = first + turn
+            if row < m:
+                scope.copy(wanted, Target[rows.at(row)], fill=-1)
+                at: T.let = wanted.local()[0]
+                exponents(rows, tiles, source, row, n)
+                out.local()[0] = 0.0
+                if (at >= 0) & (at < n):
+                    mine: T.let = T.cast(X[rows.mine(row), T.cast(at, "int32")], "float32")
+                    out.local()[0] = T.log(tiles.row_total.local()[0]) + tiles.row_most.local()[0] - mine
+                if rows.speaks:
+                    scope.copy(Loss[rows.at(row)], out, clip=True)
 
     return tw.compile(cross_entropy, fast_math=True)
 

@@ -11,17 +11,17 @@ import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.rows import Rows, coming, dealt
 from tilewright.lang import T, Tx
 
 __all__ = ["layer_norm"]
 
 
 @T.inline
-def join(rows, total, squares, n):
+def join(rows, row, total, squares, n):
     """The sum of the row, and that of its squared deviations, from those of the shares of CTAs."""
     if rows.cluster > 1:
-        shares = T.meta_var(rows.exchanged(total[0], squares[0]))
+        shares = T.meta_var(rows.exchanged(row, total[0], squares[0]))
         total[0] = sum([part for part, _ in shares])
         middle: T.let = total[0] / T.cast(n, "float32")
         counted = T.meta_var(zip(shares, rows.shares(n), strict=True))
@@ -46,34 +46,37 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Y = rows.matrix(y, (m, n), kind, y_pitch)
         W, B = rows.line(w, n, weight_kind), rows.line(b, n, weight_kind)
-        row = rows.first(rows.ctas(m), n)
+        first: T.let = rows.first(rows.ctas(m), n)
+        source = T.meta_var(coming(rows, X, first, (m, n)))
         read, tile = rows.tile(kind), rows.tile()
         total, mean, variance = rows.own(), rows.each(), rows.each()
-        if row < m:
-            total.local()[0] = 0.0
-            for p in rows.parts(n):
-                scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                Tx.sum(total.local(), read.local(), accum=True)
-            scope.sum(mean, total)
-            middle: T.let = mean.local()[0] / T.cast(T.max(rows.share(n), 1), "float32")
-            total.local()[0] = 0.0
-            for p in rows.parts(n):
-                if rows.long:
-                    scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                scope.sub(tile, read, middle)
-                rows.clear_outside(tile, p, n)
-                scope.mul(tile, tile, tile)
-                Tx.sum(total.local(), tile.local(), accum=True)
-            scope.sum(variance, total)
-            join(rows, mean.local(), variance.local(), n)
-            scale: T.let = T.rsqrt(variance.local()[0] / T.cast(n, "float32") + eps)
-            centre: T.let = mean.local()[0] / T.cast(n, "float32")
-            for p in rows.parts(n):
-                if rows.long:
-                    scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                scope.sub(tile, read, centre)
-                scope.mul(tile, tile, scale)
-                scope.fma(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)], B[rows.columns(p)])
+        for turn in rows.following():
+            row: T.let = first + turn
+            if row < m:
+                total.local()[0] = 0.0
+                for p in rows.parts(n):
+                    rows.take(read, source, row, p)
+                    Tx.sum(total.local(), read.local(), accum=True)
+                scope.sum(mean, total)
+                middle: T.let = mean.local()[0] / T.cast(T.max(rows.share(n), 1), "float32")
+                total.local()[0] = 0.0
+                for p in rows.parts(n):
+                    if rows.long:
+                        rows.take(read, source, row, p)
+                    scope.sub(tile, read, middle)
+                    rows.clear_outside(tile, p, n)
+                    scope.mul(tile, tile, tile)
+                    Tx.sum(total.local(), tile.local(), accum=True)
+                scope.sum(variance, total)
+                join(rows, row, mean.local(), variance.local(), n)
+                scale: T.let = T.rsqrt(variance.local()[0] / T.cast(n, "float32") + eps)
+                centre: T.let = mean.local()[0] / T.cast(n, "float32")
+                for p in rows.parts(n):
+                    if rows.long:
+                        rows.take(read, source, row, p)
+                    scope.sub(tile, read, centre)
+                    scope.mul(tile, tile, scale)
+                    scope.fma(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)], B[rows.columns(p)])
 
     return tw.compile(layer_norm, fast_math=True)
 

@@ -34,12 +34,12 @@ class Exponents:
 
 
 @T.inline
-def exponents(rows, tiles, X, row, n):
+def exponents(rows, tiles, source, row, n):
     """Find the maximum and the sum of the row."""
     most, total = tiles.most.local(), tiles.total.local()
     most[0], total[0] = LOWEST, 0.0
     for p in rows.parts(n):
-        rows.scope.copy(tiles.read, X[rows.at(row), rows.columns(p)], fill=tiles.nothing)
+        rows.take(tiles.read, source, row, p, tiles.nothing)
         before: T.let = most[0]
         Tx.max(most, tiles.read.local(), nan="number", accum=True)  # a NaN comes back in the sum
         rows.scope.exp(tiles.tile, tiles.read, bias=-most[0])
@@ -48,21 +48,21 @@ def exponents(rows, tiles, X, row, n):
     rows.scope.max(tiles.row_most, tiles.most)
     total[0] = total[0] * T.exp(most[0] - tiles.row_most.local()[0])
     rows.scope.sum(tiles.row_total, tiles.total)
-    join(rows, tiles.row_most.local(), tiles.row_total.local())
+    join(rows, row, tiles.row_most.local(), tiles.row_total.local())
 
 
 @T.inline
-def join(rows, most, total):
+def join(rows, row, most, total):
     """The maximum and the sum of the row, from those of the shares that CTAs have."""
     if rows.cluster > 1:
-        shares = T.meta_var(rows.exchanged(most[0], total[0]))
+        shares = T.meta_var(rows.exchanged(row, most[0], total[0]))
         most[0] = reduce(T.max, [largest for largest, _ in shares])
         total[0] = sum([part * T.exp(largest - most[0]) for largest, part in shares])
 
 
 @T.inline
-def powers(rows, tiles, X, row, p):
+def powers(rows, tiles, source, row, p):
     """Compute the exponentials of a part again: elements take fewer registers than powers."""
     if rows.long:
-        rows.scope.copy(tiles.read, X[rows.at(row), rows.columns(p)], fill=tiles.nothing)
+        rows.take(tiles.read, source, row, p, tiles.nothing)
     rows.scope.exp(tiles.tile, tiles.read, bias=-tiles.most.local()[0])

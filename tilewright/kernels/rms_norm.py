@@ -11,7 +11,7 @@ import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.rows import Rows, coming, dealt
 from tilewright.lang import T, Tx
 
 __all__ = ["rms_norm"]
@@ -28,23 +28,26 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Y = rows.matrix(y, (m, n), kind, y_pitch)
         W = rows.line(w, n, weight_kind)
-        row = rows.first(rows.ctas(m), n)
+        first: T.let = rows.first(rows.ctas(m), n)
+        source = T.meta_var(coming(rows, X, first, (m, n)))
         read, tile = rows.tile(kind), rows.tile()
         total, row_total = rows.own(), rows.each()
-        if row < m:
-            total.local()[0] = 0.0
-            for p in rows.parts(n):
-                scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                scope.mul(tile, read, read)
-                Tx.sum(total.local(), tile.local(), accum=True)
-            scope.sum(row_total, total)
-            whole: T.let = sum(share for (share,) in rows.exchanged(row_total.local()[0]))
-            scale: T.let = T.rsqrt(whole / T.cast(n, "float32") + eps)
-            for p in rows.parts(n):
-                if rows.long:
-                    scope.copy(read, X[rows.at(row), rows.columns(p)], fill=0)
-                scope.mul(tile, read, scale)
-                scope.mul(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)])
+        for turn in rows.following():
+            row: T.let = first + turn
+            if row < m:
+                total.local()[0] = 0.0
+                for p in rows.parts(n):
+                    rows.take(read, source, row, p)
+                    scope.mul(tile, read, read)
+                    Tx.sum(total.local(), tile.local(), accum=True)
+                scope.sum(row_total, total)
+                whole: T.let = sum(share for (share,) in rows.exchanged(row, row_total.local()[0]))
+                scale: T.let = T.rsqrt(whole / T.cast(n, "float32") + eps)
+                for p in rows.parts(n):
+                    if rows.long:
+                        rows.take(read, source, row, p)
+                    scope.mul(tile, read, scale)
+                    scope.mul(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)])
 
     return tw.compile(rms_norm, fast_math=True)
 

@@ -24,7 +24,7 @@ from tilewright.kernels.arrays import Array, info_of, kind_of, matrix
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid, tx
 
-__all__ = ["MOST_KEPT", "Rows", "blocks", "chosen", "dealt"]
+__all__ = ["MOST_KEPT", "Rows", "blocks", "chosen", "coming", "dealt"]
 
 ACCESS_BYTES = 16
 MOST_KEPT = 32768  # elements of a row that stays in registers
@@ -52,7 +52,8 @@ class Rows:
     """threads: that share a row. runs: accesses of each of them to a row, or to a part of it. vector: elements of an
     access. whole: are rows whole vectors? long: does a row have several parts? resident: CTAs that a multiprocessor
     must have room for, 0: any number. cluster: CTAs that share a row. exact: are rows whole parts, so that nothing is
-    outside?
+    outside? turns: rows that a CTA takes one after the other. ahead: rows that are on their way meanwhile, to shared
+    memory.
     """
 
     threads: int
@@ -62,6 +63,8 @@ class Rows:
     long: bool = False
     resident: int = 0
     cluster: int = 1
+    turns: int = 1
+    ahead: int = 0
     exact: bool = False
 
     @property
@@ -76,8 +79,8 @@ class Rows:
 
     @property
     def of_a_cta(self) -> int:
-        """Rows that a CTA has at a time."""
-        return WARPS * self.at_once if self.by_warps else 1
+        """Rows that a CTA has: at a time, or one after the other."""
+        return WARPS * self.at_once if self.by_warps else self.turns
 
     @property
     def part(self) -> int:
@@ -124,7 +127,7 @@ class Rows:
         cta = T.cluster_id([ctas]) if self.cluster > 1 else T.cta_id([ctas])
         warp = T.warp_id([WARPS if self.by_warps else self.threads // 32])
         T.lane_id([32])
-        return cta * self.of_a_cta + warp * self.at_once if self.by_warps else cta
+        return cta * self.of_a_cta + warp * self.at_once if self.by_warps else cta * self.turns
 
     def block(self, rows: Any, columns: Any) -> tuple[Any, Any]:
         """The row and the part of it that are the calling CTA's, where each CTA has one part of one row."""
@@ -176,25 +179,40 @@ class Rows:
         """Is the CTA the one of its cluster that stores what there is of a row?"""
         return True if self.cluster == 1 else special("cluster_ctarank") == 0
 
-    def exchanged(self, *values: Any) -> list[tuple[Any, ...]]:
+    def following(self) -> Any:
+        """The numbers of the rows that a CTA takes, to go through."""
+        return T.serial(self.turns) if self.turns > 1 else (0,)
+
+    def exchanged(self, row: Any, *values: Any) -> list[tuple[Any, ...]]:
         """These float32 values of each CTA that shares the row, by rank. Once in a kernel, by all threads."""
         if self.cluster == 1:
             return [values]
-        slots = T.alloc_shared((self.cluster, len(values)), "float32")
+        by_turns = T.alloc_shared((2, self.cluster, len(values)), "float32")  # who is ahead stores to the other half
+        half = row % 2 if self.turns > 1 else 0
         tid, rank = special("tid"), special("cluster_ctarank")
-        T.ptx.barrier.cluster.wait()
+        if not self.ahead:
+            T.ptx.barrier.cluster.wait()
         with T.If(tid < self.cluster), T.Then():
             for number, value in enumerate(values):
-                there = T.ptx.mapa(slots.ptr_to([rank, number]), tid)
+                there = T.ptx.mapa(by_turns.ptr_to([half, rank, number]), tid)
                 T.ptx.st(there, value, space="shared::cluster")
         T.cuda.cluster_sync()
-        return [tuple(slots[cta, number] for number in range(len(values))) for cta in range(self.cluster)]
+        return [tuple(by_turns[half, cta, number] for number in range(len(values))) for cta in range(self.cluster)]
 
-    def clear_outside(self, tile: Any, part: Any, columns: Any) -> None:
-        """Make the elements 0 that are beyond the end of their rows."""
+    def clear_outside(self, tile: Any, part: Any, columns: Any, value: Any = 0.0) -> None:
+        """Give the elements this value that are beyond the end of their rows."""
         step = self.vector if self.whole else 1  # one question for an access
         if not self.exact:
-            self.scope.select(tile, tile, 0.0, lambda i, j: self.begin(part) + j // step * step < columns)
+            self.scope.select(tile, tile, value, lambda i, j: self.begin(part) + j // step * step < columns)
+
+    def take(self, tile: Any, source: Any, row: Any, part: Any, fill: Any = 0) -> None:
+        """Bring a part of the rows at ``row`` to registers; ``fill`` stands for what is outside. source: a matrix, or
+        `Coming` rows of one.
+        """
+        if isinstance(source, Coming):
+            source.take(tile, row, fill)
+        else:
+            self.scope.copy(tile, source[self.at(row), self.columns(part)], fill=fill)
 
     def tile(self, kind: str = "float32") -> Any:
         """A part of the rows that a warp or a CTA has at a time, in registers."""
@@ -224,6 +242,42 @@ class Rows:
         runs, threads, vector = shape
         layout = S[(self.at_once, runs, threads, vector) : (threads @ lane, vector, 1 @ lane, 1)]
         return T.alloc_buffer((self.at_once, runs * threads * vector), kind, scope="local", layout=TileLayout(layout))
+
+
+class Coming:
+    """The rows of a matrix that a CTA takes in turns: those ahead are on their way to shared memory.
+
+    Each thread has its own elements copied, and waits for them alone. `Any`: the language's expressions.
+    """
+
+    def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:
+        self.rows, self.matrix, self.first, self.extents = rows, matrix, first, extents
+        self.stages = T.alloc_shared((rows.ahead, rows.part), str(matrix.dtype), align=128)
+        for turn in range(rows.ahead):
+            self.call(first + turn, turn)
+        if rows.cluster > 1:
+            T.ptx.barrier.cluster.wait()
+
+    def call(self, row: Any, slot: Any) -> None:
+        """Have the CTA's share of a row copied, if there is one."""
+        with T.If(row < T.min(self.first + self.rows.turns, self.extents[0])), T.Then():
+            share = self.matrix[row : row + 1, self.rows.columns(0)]
+            Tx.cta.copy_async(self.stages[slot : slot + 1, :], share, fill=0, dispatch="ldgsts")
+        T.ptx.cp_async.commit_group()
+
+    def take(self, tile: Any, row: Any, fill: Any) -> None:
+        """Wait for a row, bring it to registers, and have another one copied to its place."""
+        slot = (row - self.first) % self.rows.ahead
+        T.ptx.cp_async.wait_group(self.rows.ahead - 1)
+        Tx.cta.copy(tile, self.stages[slot : slot + 1, :], dispatch="reg")  # ldmatrix would read what others waited for
+        if fill != 0:
+            self.rows.clear_outside(tile, 0, self.extents[1], fill)
+        self.call(row + self.rows.ahead, slot)
+
+
+def coming(rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> Any:
+    """Where `Rows.take` finds the rows: on their way, if there are any ahead; else in the matrix."""
+    return Coming(rows, matrix, first, extents) if rows.ahead else matrix
 
 
 def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: str = "plain") -> Rows:

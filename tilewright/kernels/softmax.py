@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
 from tilewright.kernels.online import Exponents, exponents, powers
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.rows import Rows, coming, dealt
 from tilewright.lang import T, Tx
 
 __all__ = ["softmax"]
@@ -28,14 +28,17 @@ def forward(rows: Rows, kind: str) -> tw.Executable:
         m, n, x_pitch, y_pitch = T.int32(), T.int32(), T.int32(), T.int32()
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Y = rows.matrix(y, (m, n), kind, y_pitch)
-        row = rows.first(rows.ctas(m), n)
+        first: T.let = rows.first(rows.ctas(m), n)
+        source = T.meta_var(coming(rows, X, first, (m, n)))
         tiles = T.meta_var(Exponents(rows, kind))
-        if row < m:
-            exponents(rows, tiles, X, row, n)
-            scale: T.let = tiles.scale()
-            for p in rows.parts(n):
-                powers(rows, tiles, X, row, p)
-                scope.mul(Y[rows.at(row), rows.columns(p)], tiles.tile, scale)
+        for turn in rows.following():
+            row: T.let = first + turn
+            if row < m:
+                exponents(rows, tiles, source, row, n)
+                scale: T.let = tiles.scale()
+                for p in rows.parts(n):
+                    powers(rows, tiles, source, row, p)
+                    scope.mul(Y[rows.at(row), rows.columns(p)], tiles.tile, scale)
 
     return tw.compile(softmax, fast_math=True)
 

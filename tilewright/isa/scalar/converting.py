@@ -321,6 +321,13 @@ scalar(
         _from_narrow,
         FP6_FP4,
     ),
+    (
+        "cvt{rnd}{relu}{type}{atype}",
+        {"type": words("f16x2"), "atype": words("e2m1x2"), "rnd": words("rn"), "relu": RELU},
+        _from_narrow,
+        FP6_FP4,
+        "{{ .reg .b8 b_; cvt.u8.u16 b_, {a}; {mnemonic} {result}, b_; }}",
+    ),
     doc="a as another type: integers chopped or clamped; floats rounded once; floats to integers always clamped.",
     chapter=CHAPTER,
 )
@@ -347,6 +354,13 @@ scalar(
         _to_narrow,
         FP6_FP4,
     ),
+    (
+        "cvt{rnd}.satfinite{relu}{type}{atype}",
+        {"type": words("e2m1x2"), **PAIR, "rnd": words("rn"), "finite": {True: ""}},
+        _to_narrow,
+        FP6_FP4,
+        "{{ .reg .b8 b_; {mnemonic} b_, {a}, {b}; cvt.u16.u8 {result}, b_; }}",
+    ),
     doc="Two float32 as narrower floats in one register, a in the upper half.",
     chapter=CHAPTER,
 )
@@ -355,6 +369,14 @@ scalar(
     "a:s32 b:s32",
     ("cvt.pack.sat{type}.s32", {"type": words("u16", "s16")}, _packed_integers),
     doc="Two integers clamped and put side by side, a above.",
+    chapter=CHAPTER,
+    result="b32",
+)
+scalar(
+    "cvt.pack.onto",
+    "a:s32 b:s32 c:b32",
+    ("cvt.pack.sat{type}.s32.b32", {"type": words("u8", "s8")}, _packed_integers),
+    doc="Two integers clamped and put side by side, a above, below the bits of c, which move up.",
     chapter=CHAPTER,
     result="b32",
 )

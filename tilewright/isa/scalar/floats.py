@@ -93,6 +93,8 @@ def arithmetic(op: str) -> Callable[..., Callable[..., Numbers]]:
         run = _operation(op, TYPES[type].numpy, rnd or "rn")
         if TYPES[type].numpy.itemsize == 2 and op == "fma":
             run = _half_fma(TYPES[type].numpy)
+        if not (ftz or sat or relu):
+            return lambda *values: canonical(run(*values))
         flush = flushed if ftz else _same
         after = _after(saturated if sat else _positive if relu else _same)
         return lambda *values: after(flush(run(*(flush(value) for value in values))))
