@@ -37,7 +37,7 @@ TYPES = {
     "bool": "bool",
 }  # fmt: skip
 FILLS = ("zeros", "ones", "ramp", "random")
-_ARGUMENT = re.compile(r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>[\d,x\s]+)\]\s*(?:=\s*(?P<fill>.+))?")
+_ARGUMENT = re.compile(r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>[\d,x\s]+)\]\s*(?:=\s*(?P<how>.+))?")
 ALLOWED = "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy or NAME=7"
 
 
@@ -106,7 +106,7 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
     array = _ARGUMENT.fullmatch(text.strip())
     if array is not None:
         shape = tuple(int(part) for part in re.split(r"[,x]", array["extents"]))
-        return array["name"], _array(text, array["type"], shape, (array["fill"] or "zeros").strip(), random)
+        return array["name"], _array(text, array["type"], shape, (array["how"] or "zeros").strip(), random)
     name, _, value = text.rpartition("=")
     name = name.partition(":")[0].strip()
     if value.strip().endswith(".npy"):
