@@ -120,7 +120,8 @@ def _fused(a: Numbers, b: Numbers, c: Numbers, rounding: str) -> Numbers:
             _scaled(first, last, top, rounding),
         )
 
-    return _usual(a * b + c, exact, a, b, c)
+    plain = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, a * b + c)  # a product may be beyond all numbers
+    return _usual(plain, exact, a, b, c)
 
 
 def _scaled(high: Numbers, low: Numbers, exponent: Numbers, rounding: str) -> Numbers:
