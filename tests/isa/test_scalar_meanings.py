@@ -97,3 +97,27 @@ def test_an_approximation_is_the_true_value_rounded_once(row: Instruction, form:
             assert value == near or abs(value - float(near)) <= abs(float(near)) * 2.0 ** -(
                 7 if kind.itemsize == 2 else 22
             ), shown
+
+
+@pytest.mark.parametrize("rounding", ["rn", "rz", "rm", "rp"])
+def test_a_number_and_zero_is_that_number_however_it_is_rounded(rounding: str) -> None:
+    small = np.array([1e-300, -1e-300, 5e-324, 1e300])
+    zero = np.zeros(4)
+    for mnemonic in (f"add.{rounding}.f64", f"fma.{rounding}.f64"):
+        found = isa.opcode(mnemonic)
+        assert found.form.meaning is not None
+        ones = (np.ones(4),) if mnemonic.startswith("fma") else ()
+        given = [
+            one.view(np.uint64) for one in ((small, *ones, zero), (zero, *ones, small))[mnemonic.startswith("add")]
+        ]
+
+        assert found.form.meaning(found.mods)(*given).tolist() == small.tolist()
+
+
+def test_a_product_beyond_all_numbers_does_not_meet_an_infinite_addend() -> None:
+    found = isa.opcode("fma.rn.f64")
+    assert found.form.meaning is not None
+    large, end = np.array([1e300]).view(np.uint64), np.array([-np.inf]).view(np.uint64)
+
+    with np.errstate(all="ignore"):
+        assert found.form.meaning(found.mods)(large, large, end).tolist() == [-np.inf]

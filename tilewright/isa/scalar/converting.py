@@ -112,7 +112,7 @@ def _tf32(*, rnd: str, relu: bool = False, finite: bool = False, **_: object) ->
         special = (bits & np.uint32(0x7F800000)) == 0x7F800000
         found = np.where(special & ~(finite & (a == a)), bits, rounded)
         nan = bits & np.uint32(0xFFFFE000) if rnd == "rna" else np.uint32(0x7FFFE000)
-        found = np.where(a == a, found, nan)  # noqa: PLR0124
+        found = np.where(a == a, found, nan)
         return np.where((found >> np.uint32(31) != 0) & relu & (a == a), np.uint32(0), found)
 
     return execute

@@ -89,7 +89,7 @@ def _fraction_bits(kind: np.dtype[Any]) -> int:
 
 def _with_payload(found: Numbers, values: Numbers, kind: np.dtype[Any], *, quiet: bool) -> Numbers:
     """A NaN keeps its sign and the upper bits of its fraction."""
-    lost = values != values  # noqa: PLR0124  # bfloat16 has no fast isnan
+    lost = values != values  # bfloat16 has no fast isnan
     if not np.any(lost):
         return found
     own, other = _fraction_bits(kind), _fraction_bits(values.dtype)

@@ -88,7 +88,7 @@ def _sum(a: Numbers, b: Numbers, rounding: str) -> Numbers:
         return a + b
 
     def exact() -> Numbers:
-        top = np.maximum(_split(a)[1], _split(b)[1])
+        top = np.maximum(*(np.where(v == 0, -5000, _split(v)[1]) for v in (a, b)))
         x, y = np.ldexp(a, -top), np.ldexp(b, -top)
         x, y = (np.where((v != 0) & (np.abs(s) < _TINY), np.copysign(_TINY, v), s) for v, s in ((a, x), (b, y)))
         high, low = two_sum(x, y)
