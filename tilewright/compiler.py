@@ -10,6 +10,7 @@ The back ends are imported where they are first asked for: a simulation never lo
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
@@ -17,7 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import host
 from tilewright.dtypes import dtype
-from tilewright.errors import ArgumentError, KernelError, TargetError, TilewrightWarning, choices, described
+from tilewright.errors import (
+    ArgumentError,
+    KernelError,
+    TargetError,
+    TilewrightError,
+    TilewrightWarning,
+    choices,
+    described,
+)
+from tilewright.frames import from_outside, shortened
 from tilewright.ir import Call, Kernel, TileCall, deep_recursion, expressions, statements
 from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.tensor_map import mapped
@@ -190,6 +200,18 @@ class Executable:
                 at=self.kernel.at,
             )
 
+    def __repr__(self) -> str:
+        launch = self.lowered.launch
+        shape = f", {launch.threads} threads a CTA, {launch.shared_bytes} bytes of shared memory" if launch else ""
+        calls = len(self.report.entries)
+        return f"<Executable {self.name} for {self.target}: {calls} tile call{'s' * (calls != 1)}{shape}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what it is, and how each tile call is carried out."""
+        from tilewright.view import preformatted
+
+        return preformatted(f"{self!r}\n{self.report}")
+
     # Stages
 
     @deep_recursion()
@@ -272,6 +294,15 @@ class Executable:
         """
         if on is None and not named and self._quick is not None and self._quick.again(args):
             return
+        __tracebackhide__ = True
+        try:
+            self._run(args, on, named)
+        except TilewrightError as error:
+            if not from_outside(sys._getframe(1)):
+                raise
+            raise shortened(error) from error.__cause__
+
+    def _run(self, args: tuple[Any, ...], on: str | None, named: Mapping[str, Any]) -> None:
         if on is not None and (not isinstance(on, str) or on not in ("sim", "gpu")):
             shown = repr(on) if isinstance(on, str) else described(on)
             raise ArgumentError(f"unknown place {shown} to run {self.name}", given=shown, allowed='"sim", "gpu"')

@@ -11,6 +11,7 @@ A room has one `Public` with its own words. Arguments are checked where users ca
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -20,6 +21,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from tilewright.errors import TilewrightError, described
+from tilewright.frames import from_outside, shortened
 
 __all__ = ["ANYTHING", "Kind", "Public", "instances", "sequence_of"]
 
@@ -70,16 +72,22 @@ class Public:
 
         @wraps(function)
         def checked(*args: Any, **named: Any) -> Any:
+            __tracebackhide__ = True
             if not plan:
                 plan.append(self._parameters(function))
             parameters = plan[0]
-            if named or parameters.rest is not None:
-                self._check(function, parameters, args, named)
-            else:
-                for fits, value in zip(parameters.tests, args, strict=False):
-                    if fits is not None and not fits(value):
-                        self._check(function, parameters, args, named)
-            return function(*args, **named)
+            try:
+                if named or parameters.rest is not None:
+                    self._check(function, parameters, args, named)
+                else:
+                    for fits, value in zip(parameters.tests, args, strict=False):
+                        if fits is not None and not fits(value):
+                            self._check(function, parameters, args, named)
+                return function(*args, **named)
+            except TilewrightError as error:
+                if not from_outside(sys._getframe(1)):
+                    raise
+                raise shortened(error) from error.__cause__
 
         return cast("F", checked)
 

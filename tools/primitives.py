@@ -8,8 +8,9 @@ from typing import Literal, get_args, get_origin
 
 import tilewright.tile  # noqa: F401  registers the variants
 from tilewright.lang.tiles import SCOPES
-from tilewright.primitives import PRIMITIVES, Primitive
-from tilewright.tile.dispatch import VARIANTS, Variant
+from tilewright.primitives import COMMON, PRIMITIVES, Primitive
+from tilewright.primitives.table import DISPATCH
+from tilewright.tile.dispatch import VARIANTS, Variant, one_of_its_scopes
 from tools.size import ROOT
 
 __all__ = ["PRIMITIVES_PAGE", "STUB", "primitives_page", "stub"]
@@ -21,12 +22,14 @@ _HEAD = """\
 # Tile primitives
 
 Every primitive as kernels call it, with its operands, its keywords and the variants that carry it out, in the order in
-which they are tried. This page is made by `make docs` from `tilewright/primitives/` and `tilewright/tile/`.
+which they are tried; primitives that the same variants carry out stand together. This page is made by `make docs` from
+`tilewright/primitives/` and `tilewright/tile/`.
 
-`vec_len=` asks for accesses of so many elements; left out, they are as wide as layouts and addresses allow. A number
-of elements that is no vector is an error, and a variant whose layouts do not allow it declines. Every call takes
-`workspace=`, a dict of buffers, so that programs which pass one run unchanged: no variant reads it, as the compiler
-finds scratch memory itself and shares it among calls.
+Every call takes:
+
+{common}
+
+A `vec_len=` that is no vector is an error, and a variant whose layouts do not allow it declines.
 """
 _STUB = '''\
 """What type checkers and editors see of ``Tx``. Made by `make docs` from `tilewright/primitives/`."""
@@ -54,8 +57,12 @@ Tx: TileNamespace
 
 def primitives_page() -> str:
     """The whole page."""
-    plain = (row for _, row in sorted(PRIMITIVES.items()) if row.formula is None)
-    return "\n".join([_HEAD, *(line for row in plain for line in _section(row)), *_elementwise()])
+    groups: dict[tuple[object, ...], list[Primitive]] = {}
+    for _, row in sorted(PRIMITIVES.items()):
+        if row.formula is None:
+            groups.setdefault(tuple(each.planner for each in VARIANTS[row.name].variants), []).append(row)
+    head = _HEAD.format(common="\n".join(f"- `{each.name}=`: {each.meaning}" for each in (DISPATCH, *COMMON)))
+    return "\n".join([head, *(line for rows in groups.values() for line in _section(rows)), *_elementwise()])
 
 
 _ELEMENTWISE = """\
@@ -82,27 +89,35 @@ def _elementwise() -> Iterator[str]:
         others = [f"`{text}` for {key!r}" for key, text in (row.formula.chosen or {}).items()]
         formula = "; ".join([f"`{row.formula.text}`", *others])
         yield f"| {shown} | {formula} | {row.formula.takes} | {row.doc} |"
-    yield from ("", "All have `vec_len=`, elements of one access. `affine` is `src * scale + bias`, rounded twice.", "")
+    used = {each.name: each for row in rows for each in row.keywords}
+    yield from ("", "`affine` is `src * scale + bias`, rounded twice. Keywords:", "")
+    yield from (f"- `{each.name}=`: {each.meaning}" for each in used.values())
+    yield ""
     for each in VARIANTS[rows[0].name].variants:
         yield from _variant(each)
     yield ""
 
 
-def _section(row: Primitive) -> Iterator[str]:
-    names = [each.name + (f"={each.default!r}" if _is_optional(each) else "") for each in _positional(row)]
-    yield from (f"## Tx.{row.name}({', '.join(names)})", "", row.doc, "")
-    yield from ("In NumPy:", "", "```text", *_body(row), "```", "")
-    yield from (f"Scopes: {', '.join(row.scopes)}.", "", "| operand | role |", "| --- | --- |")
-    yield from (f"| `{each.name}` | {each.role.name} |" for each in row.operands)
+def _section(rows: list[Primitive]) -> Iterator[str]:
+    """The primitives that the same variants carry out."""
+    first = rows[0]
+    yield from (f"## {', '.join(f'Tx.{row.name}' for row in rows)}", "")
+    for row in rows:
+        names = [each.name + (f"={each.default!r}" if _is_optional(each) else "") for each in _positional(row)]
+        yield from (f"`Tx.{row.name}({', '.join(names)})`: {row.doc}", "", "```text", *_body(row), "```", "")
+    roles = ", ".join(f"`{each.name}` {each.role.name}" for each in first.operands)
+    yield from (f"Scopes: {', '.join(first.scopes)}. Operands: {roles}.", "")
+    keywords = {each.name: each for row in rows for each in row.keywords}
+    if keywords:
+        yield from ("| keyword | default | means | read by |", "| --- | --- | --- | --- |")
+    for keyword in keywords.values():
+        own = [row for row in rows if row.keyword(keyword.name) is not None]
+        readers = [f"`{each.name}`" for each in VARIANTS[own[0].name].variants if keyword.name in each.keywords]
+        shown, means = (text.replace("|", "\\|") for text in (_shown(keyword.type), keyword.meaning))
+        of = "" if len(own) == len(rows) else f" (of {', '.join(row.name for row in own)})"
+        yield f"| `{keyword.name}: {shown}` | `{keyword.default!r}` | {means}{of} | {', '.join(readers)} |"
     yield ""
-    if row.keywords:
-        yield from ("| keyword | default | read by |", "| --- | --- | --- |")
-    for keyword in row.keywords:
-        readers = [f"`{each.name}`" for each in VARIANTS[row.name].variants if keyword.name in each.keywords]
-        shown = f"{keyword.name}: {_shown(keyword.type)}".replace("|", "\\|")
-        yield f"| `{shown}` | `{keyword.default!r}` | {', '.join(readers)} |"
-    yield ""
-    for each in VARIANTS[row.name].variants:
+    for each in VARIANTS[first.name].variants:
         yield from _variant(each)
     yield ""
 
@@ -123,8 +138,8 @@ def _body(row: Primitive) -> list[str]:
 
 
 def _variant(row: Variant) -> Iterator[str]:
-    yield f"- `{row.name}`: {row.doc}"
-    yield from (f"  - {each.sentence}" for each in row.when)
+    asked = "; ".join(each.sentence for each in row.when if each is not one_of_its_scopes)
+    yield f"- `{row.name}`: {row.doc}" + (f" Where {asked}." if asked else "")
 
 
 def _shown(kind: object) -> str:

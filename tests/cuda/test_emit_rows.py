@@ -16,8 +16,9 @@ from tilewright.isa import INSTRUCTIONS, Bound, Form, Mods, Operand
 OUT, WIDE = parameter("out", "uint32"), parameter("wide", "uint64")
 TILE, R = flat("tile", "uint32", 1024, "shared"), flat("R", "uint32", 128, "local")
 WORD = flat("word", "uint64", 2, "local")
-F, D, H = flat("F", "float32", 16, "local"), flat("D", "float64", 16, "local"), flat("H", "uint16", 16, "local")
-REGISTERS = {"b16": H, "b32": R, "b64": WIDE, "f32": F, "f64": D}
+B, H = flat("B", "uint8", 16, "local"), flat("H", "uint16", 16, "local")
+F, D = flat("F", "float32", 16, "local"), flat("D", "float64", 16, "local")
+REGISTERS = {"b8": B, "b16": H, "b32": R, "b64": WIDE, "f32": F, "f64": D}
 MOST_FORMS = 12  # of one row: the table's own tests assemble all of them
 
 
@@ -83,7 +84,7 @@ def test_a_row_is_emitted_and_assembles(name: str, arch: str) -> None:
     body = [statement(row, form, mods, i) for i, (form, mods) in enumerate(combinations)]
     dtypes = dict.fromkeys(str(mods["dtype"]) for _, mods in combinations if "dtype" in mods)
     inputs = [parameter(f"in_{kind}", kind) for kind in dtypes]
-    storage = [AllocBuffer(TILE, 0), *(AllocBuffer(buffer) for buffer in (R, F, D, H, WORD))]
+    storage = [AllocBuffer(TILE, 0), *(AllocBuffer(buffer) for buffer in (R, B, F, D, H, WORD))]
 
     kernel = lowered("k", (OUT, WIDE, *inputs), (*storage, *body), launch=Launch((1, 1, 1), 128, shared_bytes=4096))
 

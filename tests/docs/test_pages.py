@@ -102,3 +102,11 @@ def test_the_documents_name_files_that_exist() -> None:
     found = {str(path.relative_to(ROOT / "tilewright")) for path in (ROOT / "tilewright").rglob("*.py")}
 
     assert [name for name in named if not any(path == name or path.endswith(f"/{name}") for path in found)] == []
+
+
+def test_code_that_is_shown_and_not_run_is_code_of_the_package() -> None:
+    shown = re.findall(r"^```py\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    kernels = [path.read_text(encoding="utf-8") for path in (ROOT / "tilewright" / "kernels").glob("*.py")]
+
+    assert shown
+    assert [text for text in shown if not any(text in source for source in kernels)] == []

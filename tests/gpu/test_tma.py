@@ -171,3 +171,15 @@ def test_the_driver_makes_the_bytes_that_the_simulator_reads() -> None:
 
             assert theirs[2] & 0xFFF0 == ours[2] & 0xFFF0
             assert np.array_equal(theirs[3:], ours[3:])
+
+
+def test_maps_are_those_of_the_arrays_of_each_call() -> None:
+    torch = pytest.importorskip("torch")
+    from benchmarks.gpu.scale import by_map
+
+    exe = tw.compile(by_map)
+    inputs = [torch.full((size,), float(k), device="cuda") for k, size in enumerate((1024, 1024, 256))]
+    for k in (0, 1, 1, 0, 2, 2, 1, 0):
+        out = torch.empty_like(inputs[k])
+        exe(inputs[k], out, 3.0)
+        assert (out == 3.0 * k).all()

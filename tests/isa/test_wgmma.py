@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -32,16 +33,20 @@ def named(bound: Bound) -> str:
     return "-".join(map(str, bound.mods.values()))
 
 
+@cache
+def bits_of(kind: str, width: int) -> dict[float, int]:
+    """The bit pattern of each number of a type of ``width`` bytes, made once for all products."""
+    patterns = range(256) if width == 1 else range(0, 1 << 16, 1 if width < 4 else 16)
+    return {number(p << (16 if width == 4 else 0), kind): p for p in patterns}
+
+
 def small(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> tuple[Array, Array]:
     """Small integers: their values, and their bit patterns as bytes, (..., bytes)."""
     if kind == "b1":
         bits = rng.integers(0, 2, shape)
         return bits, np.packbits(bits.astype(np.uint8), axis=-1, bitorder="little")
     width = {"f16": 2, "bf16": 2, "tf32": 4}.get(SPELLED[kind], 1)
-    patterns = np.arange(256 if width == 1 else 1 << 16, dtype=f"u{min(width, 2)}")
-    values = {
-        number(int(p) << (16 if width == 4 else 0), SPELLED[kind]): int(p) for p in patterns[:: 1 if width < 4 else 16]
-    }
+    values = bits_of(SPELLED[kind], width)
     known = np.array([0, 1, 2] if kind == "uint8" else [-2, -1, 0, 1, 2])
     which = known[rng.integers(0, len(known), shape)]
     words = np.vectorize(lambda v: values[float(v)] << (16 if width == 4 else 0))(which).astype(f"<u{width}")

@@ -52,6 +52,12 @@ def test_rows_that_are_not_aligned_are_copied(kind: str) -> None:
     assert np.array_equal(kernels.matmul(a, b, dtype="float32"), wide(a) @ wide(b))
 
 
+@pytest.mark.parametrize("m", [1, 64])
+def test_parts_of_k_are_added_up_where_rows_have_no_gaps(m: int) -> None:
+    a, w = integers(m, 512), integers(70, 512)
+    assert np.array_equal(kernels.matmul(a, w.T), (wide(a) @ wide(w).T).astype(a.dtype))
+
+
 @pytest.mark.parametrize("m", [1, 3, 16, 40, 64])
 @pytest.mark.parametrize("k", [72, 512])
 def test_few_rows_are_the_columns_of_the_weights_product(m: int, k: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from tests.tile.checking import resolved
 from tests.tile.kernels import buffer, copy
 from tilewright.errors import DispatchError
-from tilewright.lang import Tx
+from tilewright.isa import INSTRUCTIONS
+from tilewright.lang import T, Tx
+from tilewright.lang.instructions import instructions
 from tilewright.lang.tiles import SCOPES
 from tilewright.layout.facts import INTS
 from tilewright.primitives import PRIMITIVES, Mismatch
@@ -46,7 +49,7 @@ def test_inspect_and_help_show_operands_and_keywords(name: str, prefix: str) -> 
     assert list(shown) == [*row.positional, "dispatch", *named, "workspace"]
     assert {each.name for each in row.operands} <= set(row.positional)
     assert all(shown[each.name].default == each.default for each in row.keywords)
-    assert (function.__name__, function.__doc__) == (name, row.doc)
+    assert (function.__name__, function.__doc__) == (name, row.help)
 
 
 def test_a_type_checker_sees_every_primitive_and_scope() -> None:
@@ -61,8 +64,8 @@ def test_the_page_has_every_variant_of_every_primitive() -> None:
 
     for name, row in VARIANTS.items():
         assert f"Tx.{name}(" in text
-        head = "## Elementwise" if PRIMITIVES[name].formula else f"## Tx.{name}("
-        section = text.partition(head)[2].partition("\n## ")[0]
+        sections = [part for part in text.split("\n## ") if f"`Tx.{name}(" in part]
+        section = sections[0]
         assert all(f"- `{each.name}`: {each.doc}" in section for each in row.variants)
 
 
@@ -127,3 +130,24 @@ def test_a_value_that_a_keyword_cannot_have_is_refused(
     with pytest.raises(DispatchError, match=f"unknown {keyword}") as refused:
         resolved(copy(*pair, primitive=primitive, **{keyword: value}))
     assert refused.value.allowed == allowed
+
+
+def test_every_keyword_says_what_it_means() -> None:
+    silent = [f"{row.name}: {each.name}" for row in PRIMITIVES.values() for each in row.keywords if not each.meaning]
+
+    assert silent == []
+
+
+@pytest.mark.parametrize("keyword", ["dispatch", "vec_len", "clip", "fill", "workspace"])
+def test_help_of_a_primitive_tells_of_each_keyword(keyword: str) -> None:
+    shown = pydoc.plaintext.document(Tx.warp.copy)
+
+    assert shown.startswith("copy(dst: 'Tile', src: 'Tile', *,")
+    assert f"\n    {keyword}: " in shown
+
+
+def test_help_of_an_instruction_begins_with_its_call() -> None:
+    assert "T.ptx.mma(shape, types, d, a, b, c, saturate=False)" in pydoc.plaintext.document(T.ptx.mma)
+    assert "arrive" in (T.ptx.mbarrier.__doc__ or "")
+    for name in INSTRUCTIONS:
+        assert (instructions(name).__doc__ or "").startswith(f"T.{name}("), name

@@ -110,6 +110,20 @@ def past_a_dimension_through_a_named_pointer(A: T.Buffer((8, 8), "float32"), B: 
 
 
 @T.prim_func
+def a_vector_past_a_dimension(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([4])
+    B.vstore([0, 0], A.vload([x, x * 4], dtype="float32x4"))
+
+
+@T.prim_func
+def a_vector_stored_past_a_dimension(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([4])
+    B.vstore([x, x * 4], A.vload([0, 0], dtype="float32x4"))
+
+
+@T.prim_func
 def past_a_dimension_atomically(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
     T.cta_id([1])
     x = T.thread_id([32])
@@ -161,6 +175,8 @@ def a_chosen_side(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")
         (past_a_dimension_through_a_pointer, (8, 8), "writes outside of B", "index 8 of dimension 1"),
         (past_a_dimension_through_a_named_pointer, (8, 8), "writes outside of B", "index 8 of dimension 1"),
         (past_a_dimension_atomically, (8, 8), "outside of B", "index 8 of dimension 1"),
+        (a_vector_past_a_dimension, (8, 8), "reads outside of A", "index 8 of dimension 1"),
+        (a_vector_stored_past_a_dimension, (8, 8), "writes outside of B", "index 8 of dimension 1"),
         (a_wide_access_past_the_end_of_a_view, (64,), "writes outside of a", "element 30..33 of storage"),
         (past_the_storage_by_access_ptr, (64,), "writes outside of a", "element 32 of storage"),
         (a_chosen_side, (8, 8), "reads outside of A", "index 8 of dimension 1"),

@@ -8,7 +8,7 @@ import pytest
 import tilewright as tw
 from tests.house import first_errors
 from tilewright import T, Tx
-from tilewright.errors import SimulationError, TilewrightWarning
+from tilewright.errors import DispatchError, KernelError, SimulationError, TilewrightWarning
 from tilewright.layout import S, TileLayout, tx
 
 
@@ -151,3 +151,54 @@ def test_a_bare_call_on_a_thread_s_own_part_is_quiet() -> None:
             Tx.copy(Y[0], X[1])
 
     tw.compile(own, target="sm_90a")
+
+
+def test_a_copy_that_no_unit_makes_by_itself_is_one_of_threads() -> None:
+    @T.prim_func
+    def shared_to_shared(X: T.Buffer((1024,), "float32")):
+        T.thread_id([128])
+        a, b = T.alloc_shared((1024,), "float32"), T.alloc_shared((1024,), "float32")
+        Tx.warp.copy_async(a, b)
+
+    with pytest.raises(DispatchError, match="no variant takes") as raised:
+        tw.compile(shared_to_shared, target="sm_80")
+
+    assert str(raised.value.hint).startswith("Tx.warp.copy(...)")
+
+
+def test_a_reduction_into_registers_without_a_layout_broadcasts_over_its_rows() -> None:
+    rows = TileLayout(S[(32, 4, 16) : (4 @ tx, 1 @ tx, 1)])
+
+    @T.prim_func
+    def shifted(X: T.Buffer((32, 64), "float32"), Y: T.Buffer((32, 64), "float32")):
+        T.thread_id([128])
+        x = T.alloc_buffer((32, 64), "float32", scope="local", layout=rows)
+        m = T.alloc_local((32,), "float32")
+        x[:] = X
+        m[:] = T.max(x, axis=1)
+        Y[:] = x - m[:, None]
+
+    x, y = np.random.default_rng(0).random((32, 64), np.float32), np.zeros((32, 64), np.float32)
+
+    tw.simulate(shifted, x, y)
+
+    assert (y == x - x.max(1, keepdims=True)).all()
+
+
+def test_the_hint_of_an_assertion_at_run_time_works() -> None:
+    @T.prim_func
+    def checked(X: T.Buffer((64,), "float32")):
+        t = T.thread_id([64])
+        T.cuda.device_assert(t < 64)
+        X[t] = 1.0
+
+    tw.simulate(checked, np.zeros(64, np.float32))
+    with pytest.raises(KernelError, match="`assert` checks while the kernel is parsed") as raised:
+
+        @T.prim_func
+        def refused_one(X: T.Buffer((64,), "float32")):
+            t = T.thread_id([64])
+            assert t < 64
+            X[t] = 1.0
+
+    assert str(raised.value.hint).startswith("T.cuda.device_assert(t < 64)")

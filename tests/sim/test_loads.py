@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def run(kernel: Any, check: str) -> tuple[np.ndarray[Any, Any], str]:
     given = np.random.default_rng(0).integers(0, 1 << 15, ROWS * 8, np.uint16)
     found = np.zeros(CTAS * THREADS * REGISTERS, np.uint32)
     counts = tw.compile(kernel, target="sm_90a").simulate(given, found, check=check).counts
-    return found, repr(counts)
+    return found, str(asdict(counts))
 
 
 FIRST: dict[str, Callable[[Any], Any]] = {

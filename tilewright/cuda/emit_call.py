@@ -263,6 +263,8 @@ def _shared_address(node: Expr, scope: Scope, emit: Emit) -> str:
 
 def _place(operand: Operand, node: Expr) -> tuple[Buffer, tuple[Expr, ...]] | None:
     """The register that an operand names, as a place in a local buffer; None for a value."""
+    if operand.kind == "b8" and isinstance(node, Load):
+        return None  # a register has two bytes: the value is widened
     if isinstance(node, AddressOf) and node.buffer.space == "local":
         return node.buffer, node.indices
     if isinstance(node, Load) and node.buffer.space == "local" and (operand.many or operand.written):

@@ -64,12 +64,14 @@ class Launcher:
         self._launch: Launch = kernel.launch
         self._cubin = cubin
         self._format = _Format.of(kernel)
-        self._is_quick = not kernel.maps and not any(_goes_as_bits(param) for param in kernel.params)
+        given = any(not each.is_made for each in kernel.maps)  # maps that are arguments
+        self._is_quick = not given and not any(_goes_as_bits(param) for param in kernel.params)
         deciding = _deciding(signature)
         alignment = max([DEFAULT_ALIGNMENT, *(buffer.align for buffer in signature.buffers.values())])
         self._apart = _apart(kernel)
         largest = [largest_float(p.dtype) if p.dtype.is_float and p.dtype.bits < 64 else None for p in kernel.params]
-        self.quick = QuickCalls([p.name in deciding for p in kernel.params], alignment - 1, self._apart, largest)
+        decides = [param.name in deciding for param in kernel.params]
+        self.quick = QuickCalls(decides, alignment - 1, self._apart, largest, mapped=bool(kernel.maps))
         self._functions: dict[tuple[int, bool], int] = {}  # by device, and whether arguments may overlap
         self._plans: dict[Hashable, LaunchPlan] = {}
 
@@ -218,6 +220,7 @@ class _Format:
 
     params: tuple[Var, ...]
     packer: struct.Struct  # of the parameters
+    mapped: struct.Struct  # and of the tensor maps
     whole: struct.Struct
     offsets: tuple[int, ...]
 
@@ -229,7 +232,8 @@ class _Format:
         letters = [*each_call, *(FORMATS.get(str(var.dtype), "B") for var in kernel.symbols)]
         ends = [struct.calcsize("".join(letters[: i + 1])) for i in range(len(letters))]
         offsets = tuple(end - struct.calcsize(letter) for end, letter in zip(ends, letters, strict=True))
-        return _Format(kernel.params, struct.Struct("".join(each_call)), struct.Struct("".join(letters)), offsets)
+        packer, mapped, whole = (struct.Struct("".join(some)) for some in (params, each_call, letters))
+        return _Format(kernel.params, packer, mapped, whole, offsets)
 
     def exact(self, index: int, value: Number) -> Number:
         """A number as the parameter's dtype holds it; the bits, where C has no such type."""
@@ -249,9 +253,9 @@ def _goes_as_bits(param: Var) -> bool:
 
 
 # Packed values, the configuration, the arguments of cuLaunchKernelEx as ctypes hands them on (so that a launch converts
-# nothing), the stream in the configuration, and what the arguments point to.
+# nothing), the stream in the configuration, what the arguments point to, the addresses whose tensor maps are packed.
 Frame = list[Any]
-PACKED, CONFIG, STREAM = 0, 1, 5
+PACKED, CONFIG, STREAM, MAPPED = 0, 1, 5, 7
 
 
 class Disjoint(NamedTuple):
@@ -317,12 +321,16 @@ class LaunchPlan:
             if -self.spans[j] < values[j] - values[i] < self.spans[i]:
                 self._aliased = self._aliased or self._otherwise()
                 return self._aliased.launch(values, stream)
-        values = self._maps.encoded(values)
         try:
             frame = self.frames.pop()
         except IndexError:
-            frame = self._new_frame(values)
-        self.pack(frame[PACKED], 0, *values)
+            frame = self._new_frame(self._maps.encoded(values))
+        at = [values[i] for i in self._maps.arrays]
+        if self._maps.are_given or frame[MAPPED] != at:
+            self._format.mapped.pack_into(frame[PACKED], 0, *self._maps.encoded(values))
+            frame[MAPPED] = at
+        else:
+            self.pack(frame[PACKED], 0, *values)
         if frame[STREAM] != stream:
             frame[CONFIG].stream = frame[STREAM] = stream
         if self._several and not self._device.is_current():
@@ -342,7 +350,7 @@ class LaunchPlan:
         shared = dynamic_shared_bytes(self._launched)
         config = LaunchConfig(self._grid, (self._launched.threads, 1, 1), shared, None, None, 0)
         prepared = map(c_void_p.from_param, (addressof(config), self._function, addressof(pointers)))
-        return [packed, config, *prepared, 0, pointers]
+        return [packed, config, *prepared, 0, pointers, []]
 
     def recover(self, status: int, frame: Frame) -> None:
         """A thread that has not used the GPU yet has no context. Raises ToolError for any other refusal."""

@@ -13,6 +13,7 @@ from typing import Any
 from tilewright.cuda import driver
 from tilewright.cuda.driver import Device
 from tilewright.ir import Kernel, Number, Var
+from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.tensor_map import FILLS, MAP_ALIGNMENT, MAP_BYTES, MapFields
 
 __all__ = ["Maps", "encoded"]
@@ -22,7 +23,11 @@ MOST_MAPS = 4096  # that are kept
 
 
 class Maps:
-    """The tensor maps of a checked call. Those of arrays follow the values of the parameters."""
+    """The tensor maps of a checked call. Those of arrays follow the values of the parameters.
+
+    arrays: the numbers of the parameters whose addresses decide; none where there is no such map. are_given: are some
+    arguments of the call?
+    """
 
     def __init__(
         self, kernel: Kernel, arguments: Sequence[object], values: Mapping[str, Number], device: Device
@@ -32,6 +37,8 @@ class Maps:
         self._given = [(i, one) for i, one in enumerate(arguments) if isinstance(one, MapFields)]
         pointers = {buffer.name: buffer.data.name for buffer in kernel.buffers if isinstance(buffer.data, Var)}
         made = [each for each in kernel.maps if each.is_made]
+        self.are_given = bool(self._given)
+        self.arrays = [i for i, one in enumerate(arguments) if isinstance(one, ArrayInfo)] if made else []
         self._made = [(names.index(pointers[each.of]), each.start(values), each.fields(values)) for each in made]
 
     def encoded(self, values: Sequence[Number]) -> Sequence[Any]:

@@ -48,7 +48,8 @@ class QuickCalls:
 
     decides: for each parameter, does the value of a number (not only its type) decide on a check or on the grid?
     mask: the bits of an address that an alignment may ask to be zero. apart: pairs of parameters whose arrays must not
-    overlap, see `tilewright.cuda.launch.LaunchPlan`. largest: for each parameter the largest number that it holds; None
+    overlap, see `tilewright.cuda.launch.LaunchPlan`. mapped: has a frame tensor maps, which are those of the addresses
+    that it was last used with? largest: for each parameter the largest number that it holds; None
     where packing it tells.
     """
 
@@ -58,10 +59,12 @@ class QuickCalls:
         mask: int,
         apart: Sequence[tuple[int, int]] = (),
         largest: Sequence[float | None] | None = None,
+        mapped: bool = False,
     ) -> None:
         self.decides = tuple(decides)
         self.largest = tuple(largest or (None,) * len(self.decides))
         self.mask = mask
+        self.mapped = mapped
         self.apart = tuple(apart)
         self.again: Again = self.of_other_types  # launches what has been checked before; False for anything else
         self._patterns: dict[tuple[type, ...], _Pattern] = {}
@@ -133,6 +136,7 @@ def source(readers: Sequence[Reader], calls: QuickCalls) -> str:
             facts.append(f"p{i} & {calls.mask}")
         elif calls.decides[i]:
             facts.append(args[i])
+    pointed = ", ".join(f"p{i}" for i in pointers)
     parts = {
         "unpack": f"{', '.join(args)}, = args",
         "values": ", ".join(f"p{i}" if i in pointers else name for i, name in enumerate(args)),
@@ -141,11 +145,12 @@ def source(readers: Sequence[Reader], calls: QuickCalls) -> str:
         "numbers": "".join(f"type({name}) is T{i} and " for i, name in enumerate(args) if i not in pointers),
         "unlike": " or ".join(f"type({name}) is not T{i}" for i, name in enumerate(args)),
         "facts": "".join(f"{fact}, " for fact in facts),
-        "pointers": ", ".join(f"p{i}" for i in pointers),
+        "pointers": pointed,
         "before": ", ".join(f"q{i}" for i in pointers),
         "same": " and ".join(f"p{i} == q{i}" for i in pointers),
         "mask": calls.mask,
         "overlap": "".join(f" or -n[{j}] < p{j} - p{i} < n[{i}]" for i, j in calls.apart),
+        "mapped": f"if at != [{pointed}]: frames.append(frame); return looked_up(args)" if calls.mapped else "",
         "held": "".join(f"{-most!r} <= a{i} <= {most!r} and " for i, most in enumerate(calls.largest) if most),
     }
     reads = {deep: f"\n{' ' * deep}".join(f"p{i} = {text}" for i, text in pointers.items()) for deep in (4, 8)}
@@ -163,7 +168,8 @@ def again(args):
         if {same} or fits(n, seen, {pointers}):
             try: frame = frames.pop()
             except IndexError: return looked_up(args)  # the first call, or several at the same time
-            packed, config, configured, function, pointers, used, _ = frame
+            packed, config, configured, function, pointers, used, _, at = frame
+            {mapped}
             try: pack(packed, 0, {values})
             except NotHeld: return False  # a number that its parameter does not hold
             wanted = stream(ordinal)

@@ -31,8 +31,17 @@ def owed(node: Load | AddressOf, facts: RangeFacts) -> tuple[Within, ...]:
     """What is not proven of the indices of an access."""
     if node.buffer.layout is None or not node.indices:
         return tuple(debt for debt in node.owed if not _is_inside(debt.index, debt.extent, facts))
-    debts = _debts(node.buffer, enumerate(node.indices), facts)
+    debts = (*_behind(node.buffer, facts), *_debts(node.buffer, enumerate(node.indices), facts))
     return debts if isinstance(node, Load) else (*debts, *_end(node, facts))
+
+
+def _behind(buffer: Buffer, facts: RangeFacts) -> tuple[Within, ...]:
+    """What is not proven of the places at which a view begins, as that of `Buffer.vload` does at its indices."""
+    if not isinstance(buffer.data, AddressOf):
+        return ()
+    start = buffer.data
+    own = start.owed or _debts(start.buffer, enumerate(start.indices), facts)
+    return (*_behind(start.buffer, facts), *own)
 
 
 def owing(body: Body, region: Region, facts: RangeFacts, by: str, hint: str | None) -> Body:

@@ -285,6 +285,21 @@ class Kernel:
     graph: Graph | None = None
     at: Span | None = _at()
 
+    def __repr__(self) -> str:
+        from tilewright.ir.walk import statements  # which knows the classes of this file
+
+        calls = sum(isinstance(stmt, TileCall) for stmt in statements(self.body))
+        where = f", {self.at}" if self.at is not None else ""
+        names = {buffer.data: buffer.name for buffer in self.buffers}
+        shown = ", ".join(names.get(param, param.name) for param in self.params)
+        return f"<kernel {self.name}({shown}): {calls} tile call{'s' * (calls != 1)}, stage {self.stage}{where}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the kernel as a script."""
+        from tilewright.view import preformatted  # upwards, and only when a notebook asks
+
+        return preformatted(str(self))
+
     def attr(self, key: str, default: Argument = None) -> Argument:
         """A setting of the kernel, or ``default``."""
         settings: Mapping[str, Argument] = dict(self.attrs)

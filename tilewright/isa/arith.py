@@ -69,13 +69,13 @@ def half_bits(values: Lanes, element: np.dtype[np.generic]) -> Lanes:
 
 
 def smaller(a: Lanes, b: Lanes) -> Lanes:
-    """The number where one is NaN; -0 is smaller than +0, which NumPy's ``fmin`` leaves open."""
-    return np.where(a == b, np.where(np.signbit(a), a, b), np.fmin(a, b))
+    """The number where one is NaN; -0 is smaller than +0. NumPy's ``fmin`` leaves zeros open, and signalling NaNs."""
+    return np.where((a < b) | np.isnan(b) | ((a == b) & np.signbit(a)), a, b)
 
 
 def larger(a: Lanes, b: Lanes) -> Lanes:
     """The number where one is NaN; +0 is larger than -0."""
-    return np.where(a == b, np.where(np.signbit(a), b, a), np.fmax(a, b))
+    return np.where((a > b) | np.isnan(b) | ((a == b) & np.signbit(b)), a, b)
 
 
 ARITHMETIC = {

@@ -98,6 +98,7 @@ OPERATIONS = {
         (({"uint32": ".noftz.bf16x2"}, "sm_90"),),
     ),
 }
+CACHE_HINTS = ("L2::cache_hint",)
 ORDERS = {"atom": ("relaxed", "acquire", "release", "acq_rel"), "red": ("relaxed", "release")}
 MORE = {"atom": "; returns the old value.", "red": "; returns nothing."}
 
@@ -134,6 +135,7 @@ def _row(name: str, operation: str, doc: str, values: tuple[Operand, ...], forms
         check=check_place,
         doc=f"{doc}{MORE[name]}",
         forms=tuple(forms),
+        hints=CACHE_HINTS,
     )
 
 

@@ -195,7 +195,10 @@ class Form:
 
     def fits(self, mods: Mods) -> bool:
         """True where every modifier has a spelling here."""
-        return all(name in mods and mods[name] in table for name, table in self.modifiers.items())
+        try:
+            return all(name in mods and mods[name] in table for name, table in self.modifiers.items())
+        except TypeError:  # a list or an array, which is no modifier
+            return False
 
     def spellings(self, mods: Mods) -> dict[str, str]:
         """How each modifier is spelled."""

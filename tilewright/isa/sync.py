@@ -76,16 +76,16 @@ instruction(
 instruction(
     "ptx.barrier.sync",
     params=("id", "n"),
-    keywords={"aligned": False},
+    keywords={"cta": False, "aligned": False},
     operands=(counts("id"), counts("n")),
     pattern="{id}, {n}",
     doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` and wait; unless ``aligned``, lanes apart.",
     forms=(
         Form(
-            "barrier.sync{aligned}",
+            "barrier{cta}.sync{aligned}",
             since("sm_75"),
             BAR,
-            {"aligned": {False: "", True: ".aligned"}},
+            {"cta": {False: "", True: ".cta"}, "aligned": {False: "", True: ".aligned"}},
             effects=(Sync("named", barrier="id", threads="n"),),
         ),
     ),

@@ -41,7 +41,7 @@ RESIDENT = {
     (512, 32): 2,
     (1024, 32): 1,
 }  # CTAs that must fit, by threads and elements of each: else one register too many
-SHARE, SHARE_THREADS, MOST_CTAS = 16384, 512, 16  # elements that a CTA of a cluster has, its threads, CTAs of a cluster
+SHARE, SHARE_THREADS, MOST_CTAS = 16384, 256, 16  # elements that a CTA of a cluster has, its threads, CTAs of a cluster
 WARPS = 4  # of a CTA, where each has rows of its own
 PART = 16  # elements that a thread has of a part
 BLOCK_THREADS, BLOCK_RUNS = 256, 2  # of an elementwise kernel: threads of a CTA, and accesses of each to each array
@@ -321,7 +321,7 @@ def chosen(
     if clusters and SHARE < columns <= SHARE * MOST_CTAS:
         cluster = 1 << (-(-columns // SHARE) - 1).bit_length()
         runs = -(-columns // (cluster * SHARE_THREADS * vector))
-        found = Rows(SHARE_THREADS, runs, vector, whole, resident=2, cluster=cluster)
+        found = Rows(SHARE_THREADS, runs, vector, whole, cluster=cluster)
     elif columns > most:
         found = Rows(LAST[1], PART // vector, vector, whole, long=True)
     else:

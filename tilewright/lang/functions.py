@@ -12,6 +12,7 @@ from types import FunctionType, MethodType
 
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError, TilewrightError, choices, described
+from tilewright.frames import at_the_edge, shortened
 from tilewright.ir import Bind, Call, Expr, Kernel, Var, as_expr, walk
 from tilewright.ir.pitches import strides_of
 from tilewright.ir.tensor_map import MapOf
@@ -37,11 +38,18 @@ def prim_func(
     """
     frame = sys._getframe(1).f_locals
 
+    @at_the_edge
     def parse_it(function: FunctionType) -> Kernel:
         source = read(function)
         return parse(source, around(function, frame), {}, stage=stage)
 
-    return parse_it if function is None else parse_it(function)
+    if function is None:
+        return parse_it
+    __tracebackhide__ = True
+    try:
+        return parse_it(function)
+    except TilewrightError as error:
+        raise shortened(error) from error.__cause__
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,7 @@ class JitKernel:
         """The names of the parameters of compile time."""
         return tuple(arg.arg for arg in self.source.function.args.kwonlyargs)
 
+    @at_the_edge
     def specialize(self, **constants: object) -> Kernel:
         """The kernel for these values. Raises KernelError where one is missing or unknown."""
         values = {**self.defaults, **constants}

@@ -64,6 +64,10 @@ def is_name(name: str) -> bool:
     return name in INSTRUCTIONS or name in FORMS or any(known.startswith(f"{name}.") for known in _names())
 
 
+def _is_called(name: str) -> bool:
+    return name in INSTRUCTIONS or name in FORMS
+
+
 def _names() -> Iterator[str]:
     yield from INSTRUCTIONS
     yield from (name for name in FORMS if name not in INSTRUCTIONS)
@@ -74,8 +78,16 @@ class Instructions:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        said = FORMS[name].__doc__ if name in FORMS else f"The instructions T.{name}.*"
-        self.__doc__ = INSTRUCTIONS[name].doc if name in INSTRUCTIONS else said
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]  # Python's own is a string
+        """What `help` shows: how it is called, then what it does; of a namespace what is in it."""
+        name = self._name
+        said = (INSTRUCTIONS[name].doc if name in INSTRUCTIONS else FORMS[name].__doc__) if _is_called(name) else ""
+        inside = ", ".join(dir(self))
+        within = [f"T.{name}.*: {inside}"] if inside else []
+        head = [f"T.{name}{self.__signature__}", "", said or ""] if _is_called(name) else []
+        return "\n".join([*head, *([""] if head and within else []), *within])
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -135,7 +147,9 @@ def _signature(name: str) -> inspect.Signature:
         return inspect.Signature()
     plain, starred = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
     listed = [inspect.Parameter(p.lstrip("*"), starred if p.startswith("*") else plain) for p in row.params]
-    kind = inspect.Parameter.KEYWORD_ONLY if any(p.startswith("*") for p in row.params) else plain
+    left_out = [default is not REQUIRED for default in row.keywords.values()]
+    by_name = left_out != sorted(left_out) or any(p.startswith("*") for p in row.params)
+    kind = inspect.Parameter.KEYWORD_ONLY if by_name else plain
     named = [
         inspect.Parameter(key, kind, default=inspect.Parameter.empty if default is REQUIRED else default)
         for key, default in row.keywords.items()

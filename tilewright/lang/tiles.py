@@ -58,7 +58,7 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
         check_regions(made)
         builder.emit(made)
 
-    call.__name__, call.__qualname__, call.__doc__ = name, f"{prefix}.{name}", row.doc
+    call.__name__, call.__qualname__, call.__doc__ = name, f"{prefix}.{name}", row.help
     cast(TileFunction, call).__signature__ = row.signature
     return call
 

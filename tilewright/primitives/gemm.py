@@ -52,7 +52,7 @@ def gemm(
 ) -> None:
     """`D` becomes `alpha * A @ B + beta * C`; with `beta` 0 nobody reads `C`, which is `D` if left out.
 
-    transpose_A: `A` is K x M; transpose_B: `B` is N x K. That names the order of the indices; in which order a memory
+    transpose_A: `A` is K x M. transpose_B: `B` is N x K. That names the order of the indices; in which order a memory
     has the elements is its layout's business. Sums are exact for integers, modulo 2**32. For floats, products are exact
     and sums have the type of `D`: an element is wrong by at most `(K + 4) * u` of `|alpha| * |A| @ |B| + |beta * C|`,
     with `u` 2**-21 for float32 and 2**-10 for float16.

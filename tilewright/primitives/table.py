@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tilewright.dtypes import DType
 from tilewright.layout.facts import Facts, Value
+from tilewright.primitives.keywords import described_in, meaning_of
 
 if TYPE_CHECKING:
     from tilewright.primitives.elementwise import Formula
@@ -117,7 +118,7 @@ class Operand:
 @dataclass(frozen=True, slots=True)
 class Keyword:
     """A setting that variants read. type: as annotated, None aside; rule: what it must be where that is not all, in
-    words.
+    words. described: what it does, where its declaration says that.
     """
 
     name: str
@@ -125,6 +126,12 @@ class Keyword:
     default: object
     rule: Callable[[object], bool] | None = None
     words: str = ""
+    described: str = ""
+
+    @property
+    def meaning(self) -> str:
+        """What it does, in words."""
+        return meaning_of(self.name, self.described)
 
     @property
     def kinds(self) -> tuple[object, ...]:
@@ -190,6 +197,12 @@ class Primitive:
         """The number of operands that every call has."""
         return sum(not operand.optional for operand in self.operands)
 
+    @property
+    def help(self) -> str:
+        """What `help` shows below the signature."""
+        keywords = (f"{each.name}: {each.meaning}." for each in (DISPATCH, *self.keywords, *COMMON))
+        return "\n".join([self.doc, "", *keywords])
+
     def keyword(self, name: str) -> Keyword | None:
         """The keyword with this name."""
         return next((each for each in (*COMMON, *self.keywords) if each.name == name), None)
@@ -237,19 +250,21 @@ def primitive(
     def register(meaning: Callable[..., None]) -> Primitive:
         hints = get_type_hints(meaning, include_extras=True)
         operands, keywords, by_position = [], [], []
+        doc, _, rest = (inspect.getdoc(meaning) or "").partition("\n\n")
+        said = described_in(rest)
         for each in inspect.signature(meaning).parameters.values():
             role = next((part for part in get_args(hints[each.name]) if isinstance(part, Role)), None)
             if each.kind is not inspect.Parameter.KEYWORD_ONLY:
                 by_position.append(each.name)
             if role is None:
-                keywords.append(Keyword(each.name, hints[each.name], each.default))
+                described = said.get(each.name, "")
+                keywords.append(Keyword(each.name, hints[each.name], each.default, described=described))
             else:
                 optional = each.default is not inspect.Parameter.empty
                 operands.append(Operand(each.name, role, optional, each.default if optional else None))
-        doc = " ".join((inspect.getdoc(meaning) or "").partition("\n\n")[0].split())
         made = Primitive(
             meaning.__name__,
-            doc,
+            " ".join(doc.split()),
             tuple(operands),
             tuple(keywords),
             scopes,

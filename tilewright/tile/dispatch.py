@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tilewright.errors import DispatchError, choices
 from tilewright.primitives import COMMON, PRIMITIVES
+from tilewright.primitives.copy import copy
+from tilewright.primitives.copy_async import copy_async
+from tilewright.records import replace
 from tilewright.tile.call import TileCall, call_name
 
 if TYPE_CHECKING:
@@ -303,9 +306,21 @@ def _refused(call: TileCall, forced: str | None, tried: list[Tried]) -> Dispatch
         f"no variant takes {call.text}",
         given=reasons or f"{call.stmt.primitive} has no variants yet",
         allowed=allowed or None,
-        hint=next((each.hint for each in nearest), None),
+        hint=next((each.hint for each in nearest), None) or _instead(call),
         at=call.at,
     )
+
+
+def _instead(call: TileCall) -> str | None:
+    """The call of another primitive that does the same at once, if some variant takes it."""
+    if call.stmt.primitive != copy_async.name:
+        return None
+    stmt = replace(call.stmt, primitive=copy.name, config=())
+    try:
+        choose(replace(call, stmt=stmt, config=()))
+    except DispatchError:
+        return None
+    return f"{call_name(stmt)}(...), which has copied when it returns: nothing copies from there to there by itself"
 
 
 def _nearness(call: TileCall, tried: Tried) -> tuple[bool, int]:

@@ -50,6 +50,8 @@ class Entry:
             lines += [f"    try: {each.hint}"] if each.hint else []
         return "\n".join(lines)
 
+    __repr__ = __str__
+
 
 def entry_of(call: TileCall, chosen: Chosen) -> Entry:
     """What is told of one call."""
@@ -68,6 +70,8 @@ class Report:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.entries)) or "no tile calls"
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

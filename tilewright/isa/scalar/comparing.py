@@ -162,6 +162,12 @@ def _number_rows(name: str, operands: tuple[Operand, ...], bool_ops: Any, joined
         table: dict[str, Any] = {"type": TARGETS, "stype": types, "compare": compare, "bool_op": bool_ops}
         table |= {"ftz": flag("ftz")} if may_flush else {}
         shapes.append((f"set{{compare}}{joined}{flushes}{{type}}{{stype}}", table, set_number, first))
+    for types, compare, may_flush, first in HALVES:
+        flushes = "{ftz}" if may_flush else ""
+        for target in (types, words("u16", "s16", "u32", "s32")):
+            table = {"type": target, "stype": types, "compare": compare, "bool_op": bool_ops}
+            table |= {"ftz": flag("ftz")} if may_flush else {}
+            shapes.append((f"set{{compare}}{joined}{flushes}{{type}}{{stype}}", table, set_number, first))
     scalar(
         name,
         operands,

@@ -17,25 +17,28 @@ from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.operands import Operand
 from tilewright.isa.places import check_place, newer, scope_of, sem_of
 from tilewright.isa.scalar.rows import FLAG, maybe, words
-from tilewright.isa.table import REQUIRED, Access, Form, Mods, Spellings, instruction, reads
+from tilewright.isa.table import GIVEN, LEFT_OUT, REQUIRED, Access, Form, Mods, Spellings, instruction, reads
 from tilewright.isa.types import TYPES, value_dtype
 
-__all__ = ["CACHES"]
+__all__ = ["CACHES", "element_bytes", "nbytes", "value_word"]
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
-CACHES = ("c[agsv]", "lu", "w[bt]", r"L[12]::\w+", "unified")
-"""Words about caches."""
+CACHES = ("c[agsv]", "lu", "w[bt]", r"L[12]::\w+", "unified", "weak")
+"""Words about caches; and that an access is a plain one."""
 
 KINDS = [f"{letter}{bits}" for bits in (8, 16, 32, 64) for letter in "bus"] + ["f32", "f64"]
 PAIRS = [name for name in KINDS if name[1:] == "64"]
 VEC: Spellings = {2: ".v2", 4: ".v4"}
 ONE: Spellings = {1: ""}
-WEAK: Spellings = {"weak": "", "volatile": ".volatile"}
+WEAK: Spellings = {"weak": ""}
+VOLATILE: Spellings = {"volatile": ".volatile"}
+ANYWHERE = (maybe("global"), "generic", "memory", "sm_75")
 SPACES = (  # how they are spelled, what an `Access` calls them, what `execute` runs on, since when
-    (maybe("global", "const", "param", "local"), "generic", "memory", "sm_75"),
+    ANYWHERE,
     (words("shared", "shared::cta"), "shared", "shared", "sm_75"),
     (words("shared::cluster"), "shared", "shared", "sm_90"),
 )
+OWN: dict[str, Spellings] = {"ld": words("local", "const", "param"), "st": words("local", "param")}
 SCOPES = ((words("cta", "gpu", "sys"), "sm_75"), (words("cluster"), "sm_90"))
 NO_SCOPE = (({None: ""}, "sm_75"),)
 
@@ -45,11 +48,13 @@ def nbytes(mods: Mods) -> int:
     return TYPES[str(mods["type"])].bits // 8 * int(str(mods["vec"]))
 
 
-def _element_bytes(mods: Mods) -> int:
+def element_bytes(mods: Mods) -> int:
+    """Of each register of a vector."""
     return TYPES[str(mods["type"])].bits // 8
 
 
-def _value(mods: Mods) -> str:
+def value_word(mods: Mods) -> str:
+    """PTX's word for the type of a value, a vector or not."""
     return str(mods["type"]) if mods["vec"] == 1 else f"{mods['type']}:{mods['vec']}"
 
 
@@ -72,22 +77,26 @@ def store_vector(memory: Memory, address: Lanes, value: Lanes, *, type: str) -> 
     memory.store_rows(address, np.ascontiguousarray(found).view(np.uint8))
 
 
-def _orders(ordered: str) -> Iterator[tuple[Spellings, Any, Any]]:
+def _orders(name: str, ordered: str) -> Iterator[tuple[Spellings, Any, Any]]:
     """Every way to access memory: the modifier ``sem``, the memory and the scopes."""
     strong: Spellings = {"relaxed": ".relaxed", ordered: f".{ordered}"}
-    for sems, scopes in ((WEAK, NO_SCOPE), (strong, SCOPES), ({"mmio": ".mmio.relaxed.sys"}, NO_SCOPE)):
+    yield WEAK, (OWN[name], "generic", "memory", "sm_75"), NO_SCOPE[0]
+    for sems, scopes in ((WEAK, NO_SCOPE), (VOLATILE, NO_SCOPE), (strong, SCOPES)):
         for space in SPACES:
-            if "mmio" in sems and space[1] == "shared":
-                continue
-            for scope in scopes:
-                yield sems, space, scope
+            yield from ((sems, space, scope) for scope in scopes)
+    yield {"mmio": ".mmio.relaxed.sys"}, ANYWHERE, NO_SCOPE[0]
 
 
-def _vectors(sems: Spellings) -> Iterator[tuple[Spellings, Spellings]]:
-    yield ONE, words(*KINDS)
-    if "mmio" not in sems:
-        yield {2: ".v2"}, words(*KINDS)
-        yield {4: ".v4"}, words(*(name for name in KINDS if name not in PAIRS))
+def _vectors(sems: Spellings, spaces: Spellings) -> Iterator[tuple[Spellings, Spellings, str]]:
+    """Lengths, with the types that go at each, and since when."""
+    yield ONE, words(*KINDS), "sm_75"
+    if "mmio" in sems:
+        return
+    yield {2: ".v2"}, words(*KINDS), "sm_75"
+    yield {4: ".v4"}, words(*(name for name in KINDS if name not in PAIRS)), "sm_75"
+    if None in spaces and "weak" in sems:
+        yield {4: ".v4"}, words(*PAIRS), "sm_100"
+        yield {8: ".v8"}, words(*(name for name in KINDS if name[1:] == "32")), "sm_100"
 
 
 def _one_of(vec: Spellings, make: Callable[..., Mapping[str, Any]]) -> bool:
@@ -96,14 +105,14 @@ def _one_of(vec: Spellings, make: Callable[..., Mapping[str, Any]]) -> bool:
 
 
 def _forms(name: str, ordered: str, make: Callable[..., Mapping[str, Any]]) -> Iterator[Form]:
-    for sems, (spaces, space, on, first), (scopes, newest) in _orders(ordered):
-        for vec, types in _vectors(sems):
+    for sems, (spaces, space, on, first), (scopes, newest) in _orders(name, ordered):
+        for vec, types, since_when in _vectors(sems, spaces):
             if not _one_of(vec, make):
                 continue
             constant = name == "ld" and "weak" in sems and space == "generic"
             yield Form(
                 f"{name}{{sem}}{{scope}}{{space}}{'{nc}' if constant else ''}{{vec}}{{type}}",
-                newer(first, newest),
+                newer(first, newest, since_when),
                 SOURCE.format(name),
                 {
                     "type": types,
@@ -120,11 +129,11 @@ def _forms(name: str, ordered: str, make: Callable[..., Mapping[str, Any]]) -> I
 
 
 def _access(space: str, *, write: bool) -> Access:
-    return Access("ptr", space, nbytes, write=write, sem=sem_of, scope=scope_of, element_bytes=_element_bytes)
+    return Access("ptr", space, nbytes, write=write, sem=sem_of, scope=scope_of, element_bytes=element_bytes)
 
 
 def _loading(vec: Spellings) -> Mapping[str, Any]:
-    return {"execute": load, "passes": ("type", "vec"), "result": _value, "moves": 1 in vec}
+    return {"execute": load, "passes": ("type", "vec"), "result": value_word, "moves": 1 in vec}
 
 
 def _storing(vec: Spellings) -> Mapping[str, Any]:
@@ -151,11 +160,11 @@ CONSTANT = tuple(
             "nc": {True: ""},
         },
         on="memory",
-        effects=(Access("ptr", "global", nbytes, write=False, element_bytes=_element_bytes, constant=True),),
+        effects=(Access("ptr", "global", nbytes, write=False, element_bytes=element_bytes, constant=True),),
         **_loading(vec),
     )
     for text in ("ld.global.nc", "ldu.global")
-    for vec, types in _vectors(WEAK)
+    for vec, types, _ in _vectors(WEAK, {})
 )
 
 instruction(
@@ -220,3 +229,26 @@ for _text, _kind, _table in (
         hints=("L2::.*",),
         written=True,
     )
+instruction(
+    "ptx.createpolicy",
+    params=("level",),
+    keywords={"other": None, "fraction": None},
+    operands=(reads("fraction", "note"),),
+    pattern="{result}",
+    doc="How caches are to treat an access, which means nothing to what it does.",
+    forms=(
+        Form(
+            "createpolicy.fractional{level}{other}.b64",
+            since("sm_80"),
+            SOURCE.format("createpolicy"),
+            {
+                "level": words("L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"),
+                "other": maybe("L2::evict_first", "L2::evict_unchanged"),
+                "fraction": {**LEFT_OUT, **GIVEN},
+            },
+            execute=lambda *fraction: np.zeros((1, 1, 1), np.uint64),
+            result=value_dtype("b64"),
+        ),
+    ),
+    written=True,
+)

@@ -150,7 +150,7 @@ def scalar(
     return instruction(
         f"ptx.{name}",
         params=tuple(operand.name for operand in read),
-        keywords={key: _default(key, known[key], shapes) for key in order},
+        keywords=_keywords(order, known, shapes),
         operands=read,
         doc=doc,
         forms=tuple(form(*shape) for shape in shapes),
@@ -166,10 +166,11 @@ def _left_out(shapes: tuple[Any, ...]) -> dict[str, object]:
     return {key: False if key in flags else None for key, _ in tables}
 
 
-def _default(key: str, known: object, shapes: tuple[Any, ...]) -> object:
-    """Of a keyword: None and False leave the word out; a word that is always written has to be given."""
-    left_out = any(known in modifiers.get(key, {known: ""}) for _, modifiers, *_ in shapes)
-    return known if left_out else REQUIRED
+def _keywords(order: list[str], known: Mapping[str, object], shapes: tuple[Any, ...]) -> dict[str, object]:
+    """The defaults: None and False leave a word out; those that are always written come first, and must be given."""
+    left_out = {key for key in order for _, table, *_ in shapes if known[key] in table.get(key, {known[key]: ""})}
+    first = [key for key in order if key not in left_out]
+    return {key: REQUIRED for key in first} | {key: known[key] for key in order if key in left_out}
 
 
 def _patterned(read: tuple[Operand, ...], typed: Callable[[Mods], str], table: Mapping[str, Spellings]) -> str:

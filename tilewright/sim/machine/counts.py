@@ -68,6 +68,38 @@ class Counts:
     bytes_written: dict[str, int] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
 
+    def summary(self) -> str:
+        """In one line: instructions of warps, bytes of each memory, and passes of shared memory."""
+        moved = [
+            f"{space} {self.bytes_read.get(space, 0)} bytes read, {self.bytes_written.get(space, 0)} written"
+            for space in dict.fromkeys((*self.bytes_read, *self.bytes_written))
+            if space != "local"
+        ]
+        beyond = sum(line.bank_conflicts for line in self.lines)
+        passes = [f"{self.wavefronts} passes of shared memory, {beyond} by bank conflicts"] if self.wavefronts else []
+        return "; ".join([f"{sum(self.instructions.values())} instructions of warps", *moved, *passes])
+
+    def table(self) -> list[str]:
+        """A row for each line of the kernel that touches memory."""
+        lines = [line for line in self.lines if line.space != "local" and line.accesses]
+        rows = [("line", "buffer", "access", "bytes", "passes", "beyond the ideal")]
+        rows += [
+            (str(line.at or ""), line.buffer, "write" if line.write else "read", str(line.nbytes),
+             str(line.wavefronts or ""), str(line.bank_conflicts or ""))
+            for line in lines
+        ]  # fmt: skip
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+    def __repr__(self) -> str:
+        return f"<Counts: {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the counts of each line."""
+        from tilewright.view import preformatted  # upwards, and only when a notebook asks
+
+        return preformatted("\n".join([repr(self), *self.table()]))
+
     @property
     def wavefronts(self) -> int:
         """Passes of shared memory, of all lines."""

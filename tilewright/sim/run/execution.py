@@ -48,6 +48,17 @@ class Run:
     warnings: list[str] = field(default_factory=list)
     output: str = ""
 
+    def __repr__(self) -> str:
+        said = [f"warning: {warning}" for warning in self.warnings]
+        printed = [f"printed {len(self.output)} characters"] if self.output else []
+        return "\n".join([f"<Run: {self.counts.summary()}>", *said, *printed])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: warnings, and the counts of each line."""
+        from tilewright.view import preformatted  # upwards, and only when a notebook asks
+
+        return preformatted("\n".join([repr(self), *self.counts.table()]))
+
 
 class Execution(Device):
     """A device while it runs a kernel, a wave of CTAs after the other."""

@@ -1,0 +1,102 @@
+"""What a traceback shows: the user's own frames, and the kernel's line at its end; none of ours.
+
+Public functions are an *edge*: an error that leaves them for somebody else's code loses the frames behind them. Pytest
+and notebooks hide the edge, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+from typing import Any, TypeVar, cast
+
+from tilewright.errors import Span, TilewrightError
+
+__all__ = ["at_the_edge", "from_outside", "shortened"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+OURS = str(Path(__file__).parent)
+GENERATED = "<segments of "
+
+
+def at_the_edge(function: F) -> F:
+    """Decorator: errors leave the function without the frames behind it, unless its caller is ours."""
+
+    @wraps(function)
+    def edge(*args: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
+        try:
+            return function(*args, **named)
+        except TilewrightError as error:
+            if not from_outside(sys._getframe(1)):
+                raise
+            raise shortened(error) from error.__cause__
+
+    return cast("F", edge)
+
+
+def from_outside(caller: FrameType) -> bool:
+    """Is the calling code somebody else's?"""
+    return not _is_ours(caller)
+
+
+def shortened(error: TilewrightError) -> TilewrightError:
+    """The error, whose traceback has the frames of users only, and ends with the kernel's line."""
+    last = _line_of(error.at) if error.at is not None else None
+    if error.__cause__ is not None:  # what the user's own code raised
+        error.__cause__.__traceback__ = _own(error.__cause__.__traceback__, None)
+    else:
+        error.__suppress_context__ = True
+    return error.with_traceback(_own(error.__traceback__, last))
+
+
+def _own(found: TracebackType | None, last: TracebackType | None) -> TracebackType | None:
+    """The frames of users, and then ``last``."""
+    kept = list(_kept(found))
+    if last is not None and not (kept and (kept[-1][0].f_code.co_filename, kept[-1][1]) == _place(last)):
+        kept.append((last.tb_frame, last.tb_lineno, last.tb_lasti))
+    made: TracebackType | None = None
+    for frame, line, instruction in reversed(kept):
+        made = TracebackType(made, frame, instruction, line)
+    return made
+
+
+def _kept(found: TracebackType | None) -> Iterator[tuple[FrameType, int, int]]:
+    while found is not None:
+        if not _is_ours(found.tb_frame):
+            yield found.tb_frame, found.tb_lineno, found.tb_lasti
+        found = found.tb_next
+
+
+def _place(found: TracebackType) -> tuple[str, int]:
+    return found.tb_frame.f_code.co_filename, found.tb_lineno
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename
+    return name.startswith((OURS, GENERATED))
+
+
+def _line_of(at: Span) -> TracebackType | None:
+    """A frame that stands at a line of a kernel, which Python never runs; None where there is no such line."""
+    if not at.excerpt():
+        return None
+    try:
+        exec(_raising(at), {"error": TilewrightError("at a line of a kernel")})
+    except TilewrightError as raised:
+        return raised.__traceback__.tb_next if raised.__traceback__ is not None else None
+    return None
+
+
+def _raising(at: Span) -> CodeType:
+    """``raise error`` at that line, and at its columns."""
+    tree = ast.parse("raise error")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt | ast.expr):
+            node.lineno = node.end_lineno = at.line
+            node.col_offset, node.end_col_offset = at.column, max(at.end_column, at.column + 1)
+    return compile(tree, at.file, "exec").replace(co_name="kernel")
