@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
 
 from examples import block_scales, tensor_copy
@@ -12,6 +14,8 @@ from tilewright.isa.atoms import ATOMS
 from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Form, Instruction
 from tilewright.lang.elsewhere import PAGES
 from tilewright.layout import Layout
+from tilewright.ptx.flow import FLOW
+from tilewright.ptx.instructions import OWN
 from tilewright.view import memory_grid, plain, svg
 from tools.primitives import PRIMITIVES_PAGE, STUB, primitives_page, stub
 from tools.size import ROOT
@@ -19,6 +23,7 @@ from tools.size import ROOT
 DOCS = ROOT / "docs"
 PAGE = DOCS / "instructions.md"
 ELSEWHERE_PAGE = DOCS / "coming_from.md"
+CUDA_PAGE = DOCS / "check_cuda.md"
 TENSOR_PAGE = DOCS / "tensor_memory.md"
 
 # Of uint8 tiles in tensor memory: name of the picture, what it shows, layout, shape.
@@ -130,11 +135,31 @@ def made() -> Mapping[Path, str]:
     for name, shows, layout, shape in PICTURES:
         grid = memory_grid(layout, shape, dtype("uint8"))
         files[DOCS / "pictures" / f"{name}.svg"] = svg(grid) + "\n"
-        before, begin, rest = text.partition(BEGIN.format(name))
-        _, end, behind = rest.partition(END.format(name))
-        picture = PICTURE.format(name=name, shows=shows, text=plain(grid))
-        text = f"{before}{begin}\n{picture}\n{end}{behind}"
-    return {**files, TENSOR_PAGE: text}
+        text = _between(text, name, PICTURE.format(name=name, shows=shows, text=plain(grid)))
+    return {
+        **files,
+        TENSOR_PAGE: text,
+        CUDA_PAGE: _between(CUDA_PAGE.read_text(encoding="utf-8"), "opcodes", _opcodes()),
+    }
+
+
+def _between(text: str, name: str, made: str) -> str:
+    """The text with what is made between the marks of that name."""
+    before, begin, rest = text.partition(BEGIN.format(name))
+    _, end, behind = rest.partition(END.format(name))
+    return f"{before}{begin}\n{made}\n{end}{behind}"
+
+
+def _opcodes() -> str:
+    """PTX's opcodes by their first letter, with the number of spellings that the table has of each."""
+    counts: dict[str, int] = dict.fromkeys((*OWN, *FLOW), 0)
+    for row in INSTRUCTIONS.values():
+        for form in row.forms:
+            if form.language == "ptx":
+                name = re.split(r"[.{\s]", form.text)[0]
+                counts[name] = counts.get(name, 0) + prod(len(values) for values in form.modifiers.values())
+    rows = [f"| `{name}` | {number or 'all'} |" for name, number in sorted(counts.items()) if name]
+    return "\n".join(["| opcode | spellings |", "| --- | --- |", *rows])
 
 
 if __name__ == "__main__":

@@ -181,13 +181,21 @@ def each(word: str, registers: tuple[int, ...], one: Callable[..., int]) -> int:
     return one(inner, *(r & mask for r in registers)) | one(inner, *(r >> width & mask for r in registers)) << width
 
 
+def normal(word: str) -> Fraction:
+    """The smallest normal number."""
+    return Fraction(2) ** (2 - (1 << FORMATS[word][0] - 1))
+
+
 def of_floats(operation: Callable[..., Any]) -> Callable[..., int]:
     def run(mods: dict[str, Any], registers: tuple[int, ...]) -> int:
         rounding = mods.get("rnd") or "rn"
 
         def one(word: str, *bits: int) -> int:
             bits = tuple(flushed(word, b) for b in bits) if mods.get("ftz") else bits
-            result = encoded(word, operation(*(decoded(word, b) for b in bits), rounding=rounding), rounding)
+            value = operation(*(decoded(word, b) for b in bits), rounding=rounding)
+            if mods.get("ftz") and not isinstance(value, str) and abs(value) < normal(word):
+                value = "-0" if value < 0 else Fraction(0)  # before it is rounded
+            result = encoded(word, value, rounding)
             result = flushed(word, result) if mods.get("ftz") else result
             if mods.get("relu"):
                 value = decoded(word, result)
@@ -309,6 +317,8 @@ def sign_of(mods: dict[str, Any], a: int) -> int:
     def one(inner: str, bits: int) -> int:
         bits = flushed(inner, bits) if mods.get("ftz") else bits
         top = 1 << bits_of(inner) - 1
+        if decoded(inner, bits) == "nan":
+            return encoded(inner, "nan")
         return bits & ~top if name == "abs" else bits ^ top
 
     return each(word, (a,), one)
@@ -340,7 +350,7 @@ def extreme(mods: dict[str, Any], a: int, b: int) -> int:
             x, y = x & ~top, y & ~top
         values = [decoded(inner, x), decoded(inner, y)]
         if values.count("nan") == 2 or (mods.get("nan") and "nan" in values):
-            return encoded(inner, "nan") | sign
+            return encoded(inner, "nan")
         if "nan" in values:
             return (y if values[0] == "nan" else x) | sign
         return (x if less(*values) == smaller or x == y else y) | sign
@@ -410,7 +420,7 @@ def lop3(mods: dict[str, Any], a: int, b: int, c: int, lut: int) -> int:
 @oracle("bfe")
 def bfe(mods: dict[str, Any], a: int, position: int, length: int) -> int:
     word, width = mods["type"], bits_of(mods["type"])
-    position, length = position & 255, length & 255
+    position, length = (position, min(length, 64)) if width == 64 else (position & 255, length & 255)
     sign = a >> min(position + length - 1, width - 1) & 1 if word[0] == "s" and length else 0
     inside = [i < length and position + i < width for i in range(width)]
     return sum((a >> position + i & 1 if inside[i] else sign) << i for i in range(width))
@@ -419,7 +429,7 @@ def bfe(mods: dict[str, Any], a: int, position: int, length: int) -> int:
 @oracle("bfi")
 def bfi(mods: dict[str, Any], a: int, b: int, position: int, length: int) -> int:
     width = bits_of(mods["type"])
-    position, length = position & 255, length & 255
+    position, length = (position, min(length, 64)) if width == 64 else (position & 255, length & 255)
     for i in range(length):
         if position + i < width:
             b = b & ~(1 << position + i) | (a >> i & 1) << position + i
@@ -578,7 +588,7 @@ def cvt(mods: dict[str, Any], a: int) -> int:
     if not is_float(word):
         value: Any = Fraction(number(word, a))
     else:
-        value = decoded(word, flushed(word, a) if mods["ftz"] and word == "f32" else a)
+        value = decoded(word, flushed(word, a) if mods["ftz"] and word == "f32" and to != "f16" else a)
     if not is_float(to):
         return to_integer(mods, word, to, value)
     if to == word and not (mods["rnd"] or mods["sat"] or mods["ftz"]):
@@ -620,7 +630,7 @@ def to_integer(mods: dict[str, Any], word: str, to: str, value: Any) -> int:
 def tf32(mods: dict[str, Any], a: int) -> int:
     value = decoded("f32", a)
     if value == "nan":
-        return 0x7FFFFFFF
+        return a & 0xFFFFE000 if mods["rnd"] == "rna" else 0x7FFFE000
     if isinstance(value, str):
         bits = a
     else:

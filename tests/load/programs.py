@@ -78,7 +78,7 @@ def shapes(n: int) -> Any:
 WEIGHTS = np.arange(1, 8, dtype=np.float32)
 DATA = np.random.default_rng(3).integers(0, 256, 1000).astype(np.uint8)
 
-EVERY = [
+PROGRAMS = [
     Case("reduce", "reduce", lambda: [f32(1000), zeros(1), 1000], 4, 256, 1, lambda a: [a[0].sum()],
          ("race", "part[threadIdx.x] +=")),
     Case("transpose", "transpose", lambda: [f32(40, 70), zeros((70, 40)), 70, 40], (3, 2), (32, 8), 1,
@@ -125,6 +125,3 @@ EVERY = [
     Case("cluster", "exchanged", lambda: [i32(64), zeros(64, np.int32)], 2, 32, 1,
          lambda a: a[0].reshape(2, 32)[::-1, ::-1].reshape(-1), ("race|uninit|written", "ld.shared::cluster")),
 ]  # fmt: skip
-
-WAITING = ("histogram",)  # for loops that lanes leave one by one
-PROGRAMS = [case for case in EVERY if case.file not in WAITING]

@@ -202,3 +202,18 @@ def test_the_hint_of_an_assertion_at_run_time_works() -> None:
             X[t] = 1.0
 
     assert str(raised.value.hint).startswith("T.cuda.device_assert(t < 64)")
+
+
+def test_a_product_of_symbolic_extents_asks_for_tiles_of_numbers() -> None:
+    @T.prim_func
+    def symbolic(a: T.handle, B: T.Buffer((16, 8), "float16"), c: T.handle):
+        m = T.int32()
+        A = T.match_buffer(a, (m, 16), "float16")
+        C = T.match_buffer(c, (m, 8), "float32")
+        T.lane_id([32])
+        Tx.warp.gemm(C, A, B)
+
+    with pytest.raises(DispatchError, match="no variant takes") as raised:
+        tw.compile(symbolic, target="sm_90a")
+
+    assert raised.value.hint == "tiles of numbers, C[i * 16 : i * 16 + 16]; T.assume(m % 16 == 0) where they fill it"

@@ -78,6 +78,10 @@ class LoadedModule:
         """The module's variables in global and constant memory, as arrays: what a kernel leaves, the next finds."""
         return _Globals(self.module, self.types)
 
+    def set_globals(self) -> Mapping[str, NDArray[np.uint8]]:
+        """The bytes of the variables that somebody has asked for, by symbol."""
+        return dict(self.globals.made)  # type: ignore[attr-defined]  # a _Globals
+
     def __getitem__(self, name: str) -> LoadedKernel:
         """A kernel by its symbol, by the name in its source, or by what its author launches: ``k<128>``."""
         symbol = self.names.get(name, name)
@@ -126,7 +130,7 @@ class _Globals(Mapping[str, "NDArray[Any]"]):
     def __init__(self, module: Module, types: Mapping[str, str]) -> None:
         self.types = types
         self.variables = {name: each for name, each in module.variable_of.items() if each.space in ("global", "const")}
-        self._made: dict[str, NDArray[Any]] = {}
+        self.made: dict[str, NDArray[Any]] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.variables)
@@ -139,12 +143,12 @@ class _Globals(Mapping[str, "NDArray[Any]"]):
         if not symbol:
             raise ArgumentError(f"{name} is no variable of this module", given=name, allowed=choices(name, self))
         declared = self.variables[symbol]
-        if symbol not in self._made:
-            self._made[symbol] = np.frombuffer(initial_bytes(declared)[0], np.uint8)
+        if symbol not in self.made:
+            self.made[symbol] = np.frombuffer(initial_bytes(declared)[0], np.uint8)
         kind = number_dtype(declared.type).numpy
         if kind.itemsize == 1:
             kind = np.dtype(self.types.get(plain_name(symbol), kind))
-        whole = self._made[symbol]
+        whole = self.made[symbol]
         return whole if whole.size % kind.itemsize else whole.view(kind)
 
     def raw(self, name: str) -> NDArray[np.uint8]:
@@ -187,7 +191,7 @@ class LoadedKernel:
         Raises SimulationError, at the author's line, where a check finds something.
         """
         bound = given(self.entry, self.parameters, args, named)
-        machine = self._machine(grid, block, cluster, shared_bytes)
+        machine = self.machine(grid, block, cluster, shared_bytes)
         lowered, program = self._program(bound, machine, check)
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
         kinds = {bound.names[param]: kind for param, kind in bound.kinds.items()}
@@ -201,7 +205,7 @@ class LoadedKernel:
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip
         """The kernel as the simulator gets it, for these arguments."""
         bound = given(self.entry, self.parameters, args, named)
-        machine = self._machine(grid, block, cluster, shared_bytes)
+        machine = self.machine(grid, block, cluster, shared_bytes)
         return lower(self.module.module, self.entry, bound.buffers(), machine).kernel
 
     def _program(self, bound: Given, machine: Machine, check: str | Iterable[str]) -> tuple[Lowered, Program]:
@@ -238,13 +242,14 @@ class LoadedKernel:
 
     # The launch
 
-    def _machine(
+    def machine(
         self,
         grid: int | Sequence[int],
         block: int | Sequence[int] | None,
         cluster: int | Sequence[int] | None,
         shared_bytes: int,
     ) -> Machine:
+        """The launch, its sizes held against what the kernel asks for."""
         required = self.entry.numbers("reqntid")
         if block is None:
             if required is None:

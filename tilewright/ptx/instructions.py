@@ -34,10 +34,10 @@ from tilewright.isa.types import TYPES
 from tilewright.ptx.bits import number_dtype, unsigned
 from tilewright.ptx.names import Parameter
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
-from tilewright.ptx.tree import Address, Immediate, Name, Operand, Pair, Vector
+from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
 from tilewright.ptx.values import WINDOW_BITS, assigned, element, lookup, pointer, read, register, stored, window
 
-__all__ = ["instruction"]
+__all__ = ["OWN", "instruction"]
 
 CLOCKS = ("%clock", "%globaltimer")
 CYCLES = 16  # between two looks at a clock
@@ -45,7 +45,7 @@ CYCLES = 16  # between two looks at a clock
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
     """The statements of an instruction that stays in its block."""
-    own = _OWN.get(step.ins.opcode)
+    own = OWN.get(step.ins.opcode)
     made = own(low, step) if own is not None else None
     yield from _by_row(low, step) if made is None else made
 
@@ -186,7 +186,7 @@ def _nothing(low: Lowering, step: Step) -> Sequence[Stmt]:
     return ()
 
 
-_OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
+OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
     "ld": _load,
     "st": _store,
     "mov": _move,
@@ -250,7 +250,11 @@ def _given(
     given: dict[str, object] = {}
     after: list[Stmt] = []
     for kind in row.operands:
-        if not leaves and (kind.optional or row.keywords.get(kind.name, 0) is None):
+        if kind.kind == "note":  # which no text has: what it says of the operand before it
+            given[kind.name] = next(reversed(given.values()))
+            continue
+        may_lack = kind.optional or row.keywords.get(kind.name, 0) is None
+        if may_lack and (not leaves or (kind.kind == "pred") != _is_predicate(leaves[0], step)):
             continue
         if not leaves:
             raise InstructionError(f"{step.ins.mnemonic} lacks its operand {kind.name}")
@@ -264,6 +268,12 @@ def _given(
     if leaves:
         raise InstructionError(f"{step.ins.mnemonic} has too many operands", given=f"{len(leaves)} more")
     return given, after
+
+
+def _is_predicate(operand: Operand, step: Step) -> bool:
+    name = operand.name if isinstance(operand, Not) else operand
+    found = step.scope.find(name.text) if isinstance(name, Name) else None
+    return isinstance(found, Var) and found.dtype == BOOL
 
 
 def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, object], step: Step) -> object:

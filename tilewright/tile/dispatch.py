@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tilewright.errors import DispatchError, choices
+from tilewright.ir import const_value
 from tilewright.primitives import COMMON, PRIMITIVES
 from tilewright.primitives.copy import copy
 from tilewright.primitives.copy_async import copy_async
@@ -312,7 +313,13 @@ def _refused(call: TileCall, forced: str | None, tried: list[Tried]) -> Dispatch
 
 
 def _instead(call: TileCall) -> str | None:
-    """The call of another primitive that does the same at once, if some variant takes it."""
+    """Tiles of numbers where extents are symbolic; or the primitive that copies at once, if a variant of it does."""
+    symbolic = next((side for side in call.tiles if side.size is None), None)
+    if symbolic is not None:
+        extent = next(extent for extent in symbolic.extents if const_value(extent) is None)
+        return (
+            f"tiles of numbers, {symbolic.name}[i * 16 : i * 16 + 16]; T.assume({extent} % 16 == 0) where they fill it"
+        )
     if call.stmt.primitive != copy_async.name:
         return None
     stmt = replace(call.stmt, primitive=copy.name, config=())

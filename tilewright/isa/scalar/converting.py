@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.dtypes import dtype
 from tilewright.isa.convert import FP6_FP4
 from tilewright.isa.scalar import narrowing
-from tilewright.isa.scalar.floats import canonical, flushed, saturated
+from tilewright.isa.scalar.floats import canonical, carried, flushed, saturated
 from tilewright.isa.scalar.rows import flag, scalar, words
 from tilewright.isa.types import TYPES, Numbers
 
@@ -57,11 +57,12 @@ def _of_floats(
     *, type: str, atype: str, rnd: str | None = None, sat: bool = False, ftz: bool = False, relu: bool = False, **_: Any
 ) -> Callable[[Numbers], Numbers]:
     kind = TYPES[type].numpy
-    before, after = _flush_if(ftz, atype), _flush_if(ftz, type)
+    before, after = _flush_if(ftz and type != "f16", atype), _flush_if(ftz, type)  # into halves nothing is flushed
     if type == atype:
         if not (sat or ftz or rnd):
-            return lambda a: a
-        return lambda a: _clamped(canonical(narrowing.whole(before(a), rnd)), sat=sat, relu=relu)
+            return canonical if type == "f16" else (lambda a: a)
+        settle: Callable[..., Numbers] = carried if type == "f64" else (lambda found, a: canonical(found))
+        return lambda a: _clamped(settle(narrowing.whole(before(a), rnd), a), sat=sat, relu=relu)
     convert = narrowing.between_floats(rnd, kind)
     return lambda a: _clamped(after(convert(before(a))), sat=sat, relu=relu)
 
@@ -110,7 +111,8 @@ def _tf32(*, rnd: str, relu: bool = False, finite: bool = False, **_: object) ->
             rounded = np.where(bits & np.uint32(0x7FFFFFFF) == 0x7F800000, bits & np.uint32(0xFF7FE000), rounded)
         special = (bits & np.uint32(0x7F800000)) == 0x7F800000
         found = np.where(special & ~(finite & (a == a)), bits, rounded)
-        found = np.where(a == a, found, np.uint32(0x7FFFFFFF))
+        nan = bits & np.uint32(0xFFFFE000) if rnd == "rna" else np.uint32(0x7FFFE000)
+        found = np.where(a == a, found, nan)
         return np.where((found >> np.uint32(31) != 0) & relu & (a == a), np.uint32(0), found)
 
     return execute

@@ -14,12 +14,23 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.isa.arith import larger, smaller
-from tilewright.isa.fma import fma_narrow
+from tilewright.isa.fma import fma_narrow, sum_to_odd
 from tilewright.isa.rounded import SINGLE
 from tilewright.isa.scalar.rounding import DOUBLE
 from tilewright.isa.types import TYPES, Numbers
 
-__all__ = ["arithmetic", "canonical", "copied_sign", "extreme", "flushed", "magnitude", "opposite", "tested"]
+__all__ = [
+    "QUIET",
+    "arithmetic",
+    "canonical",
+    "carried",
+    "copied_sign",
+    "extreme",
+    "flushed",
+    "magnitude",
+    "opposite",
+    "tested",
+]
 
 HALF, BRAIN = np.dtype(np.float16), dtype("bfloat16").numpy
 _NAN: dict[Any, Any] = {
@@ -45,6 +56,9 @@ _NATIVE: dict[str, Callable[..., Any]] = {
     "rcp": lambda a: np.divide(a.dtype.type(1), a),
     "sqrt": np.sqrt,
 }
+
+
+QUIET = np.uint64(1 << 51)
 
 
 def bits_of(x: Numbers) -> Numbers:
@@ -91,15 +105,58 @@ def arithmetic(op: str) -> Callable[..., Callable[..., Numbers]]:
         *, type: str, rnd: str | None = None, ftz: bool = False, sat: bool = False, relu: bool = False, **_: object
     ) -> Callable[..., Numbers]:
         run = _operation(op, TYPES[type].numpy, rnd or "rn")
+        if type == "f64":
+            return lambda *values: carried(run(*values), *values)
         if TYPES[type].numpy.itemsize == 2 and op == "fma":
             run = _half_fma(TYPES[type].numpy)
         if not (ftz or sat or relu):
             return lambda *values: canonical(run(*values))
         flush = flushed if ftz else _same
         after = _after(saturated if sat else _positive if relu else _same)
-        return lambda *values: after(flush(run(*(flush(value) for value in values))))
+        settle: Callable[..., Numbers] = _settled(op) if ftz and op in _WIDE else (lambda found, *values: flush(found))
+
+        def execute(*values: Numbers) -> Numbers:
+            given = [flush(value) for value in values]
+            return after(settle(run(*given), *given))
+
+        return execute
 
     return meaning
+
+
+_WIDE: dict[str, Callable[..., Any]] = {
+    "mul": np.multiply,
+    "div": np.divide,
+    "fma": lambda a, b, c: sum_to_odd(*np.broadcast_arrays(a * b, c)),
+}
+
+
+def _settled(op: str) -> Callable[..., Numbers]:
+    """Flushed is what is too small before it is rounded: the smallest normal number may have been less."""
+
+    def settle(found: Numbers, *values: Numbers) -> Numbers:
+        found = flushed(found)
+        least = np.abs(found) == np.finfo(np.float32).tiny if found.dtype.itemsize == 4 else None
+        if least is None:
+            smallest = _EXPONENT[found.dtype] & -_EXPONENT[found.dtype].astype(np.int32)
+            least = bits_of(found) & ~_SIGN[found.dtype] == smallest
+        if not np.any(least):
+            return found
+        exact = _WIDE[op](*(value.astype(np.float64) for value in values))
+        less = least & (np.abs(exact) < np.abs(found).astype(np.float64))
+        return np.where(less, bits_of(found) & _SIGN[found.dtype], bits_of(found)).view(found.dtype)
+
+    return settle
+
+
+def carried(found: Numbers, *values: Numbers) -> Numbers:
+    """Of float64: a NaN among the operands, the last one, is the result, made quiet; another one is negative."""
+    if not np.any(np.isnan(found)):
+        return found
+    bits = np.where(np.isnan(found), _NAN[found.dtype], bits_of(found))
+    for value in values:
+        bits = np.where(np.isnan(value) & np.isnan(found), bits_of(value) | QUIET, bits)
+    return bits.view(np.float64)
 
 
 def _half_fma(kind: np.dtype[Any]) -> Callable[..., Numbers]:
@@ -123,13 +180,18 @@ def _after(clamp: Callable[[Numbers], Numbers]) -> Callable[[Numbers], Numbers]:
 def opposite(*, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
     """The other sign."""
     flush = flushed if ftz else _same
-    return lambda a: (bits_of(flush(a)) ^ _SIGN[a.dtype]).view(a.dtype)
+    return lambda a: _kept((bits_of(flush(a)) ^ _SIGN[a.dtype]).view(a.dtype), a)
+
+
+def _kept(found: Numbers, a: Numbers) -> Numbers:
+    """A NaN as arithmetic makes it: one operand is added to nothing."""
+    return carried(found, a) if a.dtype.itemsize == 8 else canonical(found)
 
 
 def magnitude(*, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
     """Without the sign."""
     flush = flushed if ftz else _same
-    return lambda a: (bits_of(flush(a)) & ~_SIGN[a.dtype]).view(a.dtype)
+    return lambda a: _kept((bits_of(flush(a)) & ~_SIGN[a.dtype]).view(a.dtype), a)
 
 
 def copied_sign(**_: object) -> Callable[[Numbers, Numbers], Numbers]:
@@ -152,7 +214,9 @@ def extreme(op: str) -> Callable[..., Callable[..., Numbers]]:
             found = choose(x, y).astype(a.dtype)
             if nan:
                 found = np.where((a != a) | (b != b), np.array(np.nan, a.dtype), found)
-            return (bits_of(canonical(found)) | sign).view(a.dtype) if magnitudes == "xorsign" else canonical(found)
+            if magnitudes == "xorsign":
+                found = (bits_of(found) | sign).view(a.dtype)
+            return carried(found, a, b) if a.dtype.itemsize == 8 else canonical(found)
 
         def execute(*values: Numbers) -> Numbers:
             first, *others = (flush(value) for value in values)

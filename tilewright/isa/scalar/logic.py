@@ -64,8 +64,10 @@ def _looked_up(*, bool_op: str | None = None, **_: object) -> Callable[..., Numb
     return lambda a, b, c, lut, q: join(_chosen(a, b, c, lut) != 0, q)
 
 
-def _place(position: Numbers, length: Numbers) -> tuple[Numbers, Numbers]:
-    """Of a field: the low 8 bits count."""
+def _place(position: Numbers, length: Numbers, bits: int) -> tuple[Numbers, Numbers]:
+    """Of a field: the low 8 bits count, of a field of 64 bits all."""
+    if bits == 64:
+        return position, np.minimum(length, np.uint32(64))
     return position & np.uint32(255), length & np.uint32(255)
 
 
@@ -81,7 +83,7 @@ def _extracted(*, type: str, **_: object) -> Callable[[Numbers, Numbers, Numbers
     kind = TYPES[type]
 
     def execute(a: Numbers, position: Numbers, length: Numbers) -> Numbers:
-        at, count = _place(position, length)
+        at, count = _place(position, length, kind.bits)
         bits = a.view(kind.unsigned)
         field = np.where(at < kind.bits, bits >> np.minimum(at, kind.bits - 1).astype(bits.dtype), bits.dtype.type(0))
         mask = _ones(count, kind.unsigned)
@@ -101,7 +103,7 @@ def _extracted(*, type: str, **_: object) -> Callable[[Numbers, Numbers, Numbers
 
 def _inserted(a: Numbers, b: Numbers, position: Numbers, length: Numbers) -> Numbers:
     """The low bits of a in the place of a field of b."""
-    at, count = _place(position, length)
+    at, count = _place(position, length, 8 * b.dtype.itemsize)
     most = 8 * b.dtype.itemsize - 1
     by = np.minimum(at, most).astype(b.dtype)
     mask = np.where(at > most, b.dtype.type(0), _ones(count, b.dtype) << by)
@@ -182,7 +184,7 @@ def _fns(mask: Numbers, base: Numbers, offset: Numbers) -> Numbers:
     signed = np.asarray(offset).view(np.int32)[..., None]
     at = np.asarray(base).astype(np.int64)[..., None]
     lit = (np.asarray(mask)[..., None] >> places.astype(np.uint32) & np.uint32(1)) != 0
-    up, down = lit & (places >= at), lit & (places <= at)
+    up, down = lit & (places >= at), lit & (places <= at) & (at < 32)
     from_below = np.cumsum(up, axis=-1, dtype=np.int8) * up
     from_above = np.cumsum(down[..., ::-1], axis=-1, dtype=np.int8)[..., ::-1] * down
     zero = lit & (places == at)

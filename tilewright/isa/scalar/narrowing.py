@@ -83,13 +83,36 @@ def between_integers(values: Numbers, name: str, *, clamped: bool) -> Numbers:
     return np.minimum(np.maximum(values, values.dtype.type(low)), values.dtype.type(high)).astype(kind)
 
 
+def _fraction_bits(kind: np.dtype[Any]) -> int:
+    return 7 if kind == BRAIN else {2: 10, 4: 23, 8: 52}[kind.itemsize]
+
+
+def _with_payload(found: Numbers, values: Numbers, kind: np.dtype[Any], *, quiet: bool) -> Numbers:
+    """A NaN keeps its sign and the upper bits of its fraction."""
+    lost = values != values  # bfloat16 has no fast isnan
+    if not np.any(lost):
+        return found
+    own, other = _fraction_bits(kind), _fraction_bits(values.dtype)
+    bits = bits_of(values).astype(np.uint64)
+    fraction = bits & np.uint64((1 << other) - 1)
+    moved = fraction << np.uint64(max(own - other, 0)) >> np.uint64(max(other - own, 0))
+    full = (1 << 8 * kind.itemsize - 1) - (1 << own) | (1 << own - 1) * quiet
+    sign = bits >> np.uint64(8 * values.dtype.itemsize - 1) << np.uint64(8 * kind.itemsize - 1)
+    nan = (moved | np.uint64(full) | sign).astype(f"u{kind.itemsize}")
+    return np.where(lost, nan, bits_of(found)).view(kind)
+
+
 def between_floats(rounding: str | None, kind: np.dtype[Any]) -> Callable[[Numbers], Numbers]:
     """Another type of floats: every value of the narrower one is exact in the wider one."""
 
     def execute(values: Numbers) -> Numbers:
         if kind.itemsize > values.dtype.itemsize:
-            return canonical((values if values.dtype != BRAIN else values.astype(np.float32)).astype(kind))
-        wide = values.astype(np.float32).astype(np.float64) if values.dtype.itemsize < 4 else values.astype(np.float64)
-        return canonical(narrowed(wide, kind, rounding or "rn"))
+            found = (values if values.dtype != BRAIN else values.astype(np.float32)).astype(kind)
+        else:
+            wide = values.astype(np.float32) if values.dtype.itemsize < 4 else values
+            found = narrowed(wide.astype(np.float64), kind, rounding or "rn")
+        if 8 in (kind.itemsize, values.dtype.itemsize) or (values.dtype == BRAIN and kind == SINGLE_KIND):
+            return _with_payload(found, values, kind, quiet=values.dtype != BRAIN or kind == DOUBLE_KIND)
+        return canonical(found)
 
     return execute

@@ -88,7 +88,7 @@ def _sum(a: Numbers, b: Numbers, rounding: str) -> Numbers:
         return a + b
 
     def exact() -> Numbers:
-        top = np.maximum(_split(a)[1], _split(b)[1])
+        top = np.maximum(*(np.where(v == 0, -5000, _split(v)[1]) for v in (a, b)))
         x, y = np.ldexp(a, -top), np.ldexp(b, -top)
         x, y = (np.where((v != 0) & (np.abs(s) < _TINY), np.copysign(_TINY, v), s) for v, s in ((a, x), (b, y)))
         high, low = two_sum(x, y)
@@ -120,7 +120,8 @@ def _fused(a: Numbers, b: Numbers, c: Numbers, rounding: str) -> Numbers:
             _scaled(first, last, top, rounding),
         )
 
-    return _usual(a * b + c, exact, a, b, c)
+    plain = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, a * b + c)  # a product may be beyond all numbers
+    return _usual(plain, exact, a, b, c)
 
 
 def _scaled(high: Numbers, low: Numbers, exponent: Numbers, rounding: str) -> Numbers:

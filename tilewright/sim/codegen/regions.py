@@ -35,6 +35,10 @@ class Region:
     tail: int | None
     segments: Mapping[int, int]
 
+    def leaves(self, to: int) -> bool:
+        """Is a piece that lanes go on with outside, or where the region is entered? Loops turn inside."""
+        return to not in self.pieces or to == self.items[0]
+
     @property
     def first(self) -> int:
         """Whose lanes are those that enter the region."""
@@ -101,10 +105,16 @@ def _segment(head: int, homes: _Homes, segments: Mapping[int, int]) -> Segment:
     pieces = {number: homes.pieces[number] for number in own}
     masks = _Masks(homes, items, frozenset(own)).found
     region = Region(items, pieces, masks, None, segments)
-    reached = {k for piece in pieces.values() for k in piece.successors() if k not in pieces}
-    leaving = [n for n, piece in pieces.items() if isinstance(piece.end, Done) or not {*piece.successors()} <= {*own}]
+    reached = {k for piece in pieces.values() for k in piece.successors() if region.leaves(k)}
+    leaving = [
+        n for n, piece in pieces.items() if isinstance(piece.end, Done) or any(map(region.leaves, piece.successors()))
+    ]
     body = tuple(stmt for piece in pieces.values() for stmt in piece.body)
-    if len(leaving) == 1 and masks[leaving[0]] == region.first and not {*pieces[leaving[0]].successors()} & {*own}:
+    if (
+        len(leaving) == 1
+        and masks[leaving[0]] == region.first
+        and all(map(region.leaves, pieces[leaving[0]].successors()))
+    ):
         end = renumbered(pieces[leaving[0]].end, segments.__getitem__)
         return Segment(segments[head], body, end, replace(region, tail=leaving[0]))
     at = next((piece.end.at for piece in reversed(pieces.values()) if piece.end.at is not None), None)

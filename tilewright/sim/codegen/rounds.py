@@ -54,7 +54,7 @@ class _Writer:
         r = self.r
         names = [f"go{n}" for n in r.pieces if r.masks[n] == n != r.first or n in self.heads]
         names += sorted({leaving(r.segments[k]) for n, p in r.pieces.items() if n != r.tail
-                         for k in p.successors() if k not in r.pieces})  # fmt: skip
+                         for k in p.successors() if r.leaves(k)})  # fmt: skip
         if names:
             self.out.line(" = ".join([*names, "None"]))
         self.items(r.items)
@@ -128,7 +128,7 @@ class _Writer:
 
     def arrives(self, number: int, to: int) -> str | None:
         """The name of the mask that lanes are added to which go on with a piece; None where it is known already."""
-        if to not in self.r.pieces:
+        if self.r.leaves(to):
             return leaving(self.r.segments[to])
         key = ~to if to in self.heads and number not in self.inside[to] else to
         return f"go{to}" if self.r.masks[key] == key else None

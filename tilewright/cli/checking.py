@@ -1,0 +1,260 @@
+"""`tilewright check`: a kernel of a .cu or PTX file on the simulator with every check, and a verdict.
+
+What it runs on comes from the command line, or from a TOML file of the same name beside it, a table ``[[check]]`` for
+each run:
+
+    [[check]]
+    kernel = "vadd"
+    grid = 4
+    block = 256
+    args = ["a:f32[1000]=random", "b:f32[1000]=random", "c:f32[1000]", "n=1000"]
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import dtype
+from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
+from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
+from tilewright.view.terminal import complain, say
+
+__all__ = ["Request", "check_file", "made_argument", "requests_beside"]
+
+TYPES = {
+    **{f"{letter}{bits}": f"{name}{bits}" for letter, name in (("i", "int"), ("s", "int"), ("u", "uint"))
+       for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    "bf16": "bfloat16",
+    "b8": "uint8",
+    "bool": "bool",
+}  # fmt: skip
+FILLS = ("zeros", "ones", "ramp", "random")
+_ARGUMENT = re.compile(r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>[\d,x\s]+)\]\s*(?:=\s*(?P<how>.+))?")
+ALLOWED = "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy or NAME=7"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run. grid, block, cluster: along x, y, z. args: as `made_argument` reads them."""
+
+    kernel: str | None = None
+    grid: Sequence[int] = (1,)
+    block: Sequence[int] | None = None
+    shared_bytes: int = 0
+    cluster: Sequence[int] | None = None
+    args: tuple[str, ...] = ()
+    check: str = "all"
+    globals: tuple[str, ...] = ()
+    seed: int = 0
+
+
+def numbers(text: str | int | Sequence[int]) -> tuple[int, ...]:
+    """``4``, ``"4,2"`` or ``[4, 2]`` as numbers."""
+    if isinstance(text, int):
+        return (text,)
+    parts = text.replace("x", ",").split(",") if isinstance(text, str) else text
+    try:
+        return tuple(int(part) for part in parts)
+    except ValueError:
+        raise ArgumentError("these are no numbers of threads or CTAs", given=str(text), allowed="4 or 4,2,1") from None
+
+
+def requests_beside(path: Path) -> list[Request]:
+    """The runs that the TOML file beside a file asks for; none where there is no such file."""
+    beside = path.with_suffix(".toml")
+    if not beside.is_file():
+        return []
+    try:
+        import tomllib
+    except ImportError:
+        raise ArgumentError(f"{beside.name} needs Python 3.11", hint="the options of tilewright check") from None
+    try:
+        tables = tomllib.loads(beside.read_text(encoding="utf-8")).get("check", [])
+    except tomllib.TOMLDecodeError as error:
+        raise ArgumentError(f"{beside} is no TOML", given=str(error)) from None
+    return [_request(table, beside) for table in ([tables] if isinstance(tables, dict) else tables)]
+
+
+def _request(table: Mapping[str, Any], file: Path) -> Request:
+    known = Request.__dataclass_fields__
+    for key in table:
+        if key not in known:
+            raise ArgumentError(f"{file.name}: unknown key {key}", given=key, allowed=choices(key, known))
+    values = dict(table)
+    for key in ("grid", "block", "cluster"):
+        if key in values:
+            values[key] = numbers(values[key])
+    for key in ("args", "globals"):
+        values[key] = tuple(map(str, values.get(key, ())))
+    return Request(**values)
+
+
+def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, Any]:
+    """An argument as the command line has it, and the name that it has there.
+
+    >>> made_argument("x:f32[2,3]=ramp", np.random.default_rng(0))[1].tolist()
+    [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    """
+    array = _ARGUMENT.fullmatch(text.strip())
+    if array is not None:
+        shape = tuple(int(part) for part in re.split(r"[,x]", array["extents"]))
+        return array["name"], _array(text, array["type"], shape, (array["how"] or "zeros").strip(), random)
+    name, _, value = text.rpartition("=")
+    name = name.partition(":")[0].strip()
+    if value.strip().endswith(".npy"):
+        path = Path(value.strip())
+        if not path.is_file():
+            raise ArgumentError(f"there is no file {path}", given=text, allowed=ALLOWED)
+        return name or None, np.load(path)
+    try:
+        number: int | float = int(value, 0)
+    except ValueError:
+        try:
+            number = float(value)
+        except ValueError:
+            raise ArgumentError("--arg is no argument", given=text, allowed=ALLOWED) from None
+    return name or None, number
+
+
+def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.random.Generator) -> Any:
+    if kind not in TYPES:
+        raise ArgumentError(f"unknown type {kind!r}", given=text, allowed=choices(kind, TYPES))
+    numpy = dtype(TYPES[kind]).numpy
+    if fill == "random":
+        if numpy.kind in "iu":
+            return random.integers(0 if numpy.kind == "u" else -100, 100, shape).astype(numpy)
+        return random.standard_normal(shape).astype(numpy)
+    if fill == "ramp":
+        return np.arange(np.prod(shape)).reshape(shape).astype(numpy)
+    if fill in ("zeros", "ones"):
+        return np.full(shape, fill == "ones", numpy)
+    if fill.endswith(".npy"):
+        return np.ascontiguousarray(np.load(fill)).view(numpy).reshape(shape)
+    try:
+        return np.full(shape, float(fill)).astype(numpy)
+    except ValueError:
+        raise ArgumentError(
+            f"unknown fill {fill!r}", given=text, allowed=f"{', '.join(FILLS)}, a number, FILE.npy"
+        ) from None
+
+
+def loaded(
+    path: Path, arch: str | None, defines: Iterable[str], include: Iterable[Path], kernels: Sequence[str]
+) -> LoadedModule:
+    """The module of a file: PTX by its suffix, else CUDA C++."""
+    if not path.is_file():
+        raise ArgumentError(f"there is no file {path}", given=str(path), allowed="FILE.cu or FILE.ptx")
+    if path.suffix == ".ptx":
+        return load_ptx(path)
+    pairs = (define.partition("=") for define in defines)
+    macros = {name: value if equals else None for name, equals, value in pairs}
+    wanted = [kernel for kernel in kernels if "<" in kernel]
+    return load_cu(path, arch or "sm_90a", defines=macros, include=list(include), kernels=wanted)
+
+
+def check_file(
+    path: Path,
+    requests: Sequence[Request],
+    *,
+    arch: str | None,
+    defines: Sequence[str],
+    include: Sequence[Path],
+    as_json: bool,
+    gpu: bool,
+    limits: Mapping[str, Any],
+) -> bool:
+    """Run the requests one after the other, and say of each what came of it; are all clean?"""
+    module = loaded(path, arch, defines, include, [request.kernel for request in requests if request.kernel])
+    verdicts = [_checked(module, request, gpu=gpu, as_json=as_json, limits=limits) for request in requests]
+    if as_json:
+        say(json.dumps(verdicts if len(verdicts) > 1 else verdicts[0], indent=2))
+    return all(verdict["verdict"] == "clean" for verdict in verdicts)
+
+
+def _kernel(module: LoadedModule, request: Request) -> LoadedKernel:
+    if request.kernel is not None:
+        return module[request.kernel]
+    names = module.kernels
+    if len(names) != 1:
+        raise ArgumentError(
+            "the file has several kernels" if names else "the file has no kernel", given=", ".join(names) or "none",
+            allowed=f"--kernel {names[0]}" if names else "a __global__ function; of a template --kernel 'k<128>'",
+        )  # fmt: skip
+    return module[names[0]]
+
+
+def _checked(
+    module: LoadedModule, request: Request, *, gpu: bool, as_json: bool, limits: Mapping[str, Any]
+) -> dict[str, Any]:
+    kernel = _kernel(module, request)
+    random = np.random.default_rng(request.seed)
+    for text in request.globals:
+        name, values = made_argument(text, random)
+        module.globals[name or ""][...] = values
+    args = _arguments(kernel, request, random)
+    before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if gpu else []
+    launch: dict[str, Any] = {name: getattr(request, name) for name in ("grid", "block", "shared_bytes", "cluster")}
+    verdict: dict[str, Any] = {"kernel": kernel.name, "verdict": "clean", "warnings": []}
+    try:
+        run = kernel.simulate(*args, check=request.check, **launch, **limits)
+    except SimulationError as error:
+        verdict |= {"verdict": "error", "what": error.what, "given": str(error.given or ""), "at": _place(error)}
+        if not as_json:
+            complain(str(error))
+        return verdict
+    verdict["warnings"], verdict["output"] = run.warnings, run.output
+    if gpu:
+        from tilewright.load.on_gpu import differences
+
+        verdict["differences"] = differences(kernel, before, args, **launch)
+        if verdict["differences"]:
+            verdict["verdict"] = "different on the GPU"
+    if not as_json:
+        _say(verdict, run)
+    return verdict
+
+
+def _say(verdict: Mapping[str, Any], run: Any) -> None:
+    if run.output:
+        say(run.output.rstrip("\n"))
+    say(f"{verdict['kernel']}: {verdict['verdict']}")
+    for text in verdict.get("differences", ()):
+        say(f"  {text}")
+    say()
+    say(str(run.counts))
+    for warning in run.warnings:
+        say(f"warning: {warning}")
+
+
+def _place(error: TilewrightError) -> dict[str, Any]:
+    return {"file": error.at.file, "line": error.at.line} if error.at else {}
+
+
+def _arguments(kernel: LoadedKernel, request: Request, random: np.random.Generator) -> list[Any]:
+    """Arguments by position: those with a name of the kernel's go where it stands."""
+    values: dict[str, Any] = {}
+    free = list(kernel.parameters)
+    plain = [param.name for param in kernel.entry.params]
+    for text in request.args:
+        name, value = made_argument(text, random)
+        if name in plain:
+            name = kernel.parameters[plain.index(name)]
+        place = name if name in kernel.parameters else next((each for each in free if each not in values), None)
+        if place is None:
+            raise ArgumentError(
+                f"{kernel.name} takes {len(plain)} arguments", given=text, allowed=", ".join(kernel.parameters)
+            )
+        values[place] = value
+    missing = [each for each in kernel.parameters if each not in values]
+    if missing:
+        raise ArgumentError(f"{kernel.name} lacks arguments", given=f"no {', '.join(missing)}", allowed=ALLOWED,
+                            hint=f"--arg {missing[0]}:f32[1024]=random")  # fmt: skip
+    return [values[each] for each in kernel.parameters]

@@ -1,0 +1,132 @@
+"""The same launch on a GPU, and where its results differ from the simulator's.
+
+The driver assembles the PTX text itself; arrays are copied there and back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.cuda import driver
+from tilewright.load.arguments import given
+from tilewright.ptx import script
+from tilewright.ptx.bits import number_dtype
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tilewright.load.module import LoadedKernel
+
+__all__ = ["differences", "launch"]
+
+CLUSTER = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+SHOWN = 3
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute with the dimensions of a cluster."""
+
+    _fields_ = (("kind", c_uint), ("pad", c_uint), ("x", c_uint), ("y", c_uint), ("z", c_uint), ("rest", c_uint * 13))
+
+
+def differences(kernel: LoadedKernel, before: Sequence[Any], after: Sequence[Any], **launched: Any) -> list[str]:
+    """What a launch on the GPU makes of the arguments ``before``, compared with ``after``: a line for each array."""
+    found = [np.copy(value) if isinstance(value, np.ndarray) else value for value in before]
+    launch(kernel, found, **launched)
+    texts = []
+    for name, ours, theirs in zip(kernel.parameters, after, found, strict=True):
+        if not isinstance(ours, np.ndarray):
+            continue
+        apart = np.flatnonzero(~_alike(ours, theirs))
+        if len(apart):
+            first = ", ".join(
+                f"{at}: {ours.flat[at]} and {theirs.flat[at]} on the GPU" for at in apart[:SHOWN].tolist()
+            )
+            texts.append(f"{name}: {len(apart)} of {ours.size} elements differ, {first}")
+    return texts
+
+
+def _alike(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+    same: NDArray[np.bool_] = np.equal(a, b).reshape(-1)
+    return same | ((a != a) & (b != b)).reshape(-1) if a.dtype.kind == "f" else same  # NaN
+
+
+def launch(
+    kernel: LoadedKernel,
+    args: Sequence[Any],
+    *,
+    grid: Sequence[int],
+    block: Sequence[int] | None,
+    shared_bytes: int = 0,
+    cluster: Sequence[int] | None = None,
+) -> None:
+    """Launch on the first GPU; arrays are changed in place."""
+    machine = kernel.machine(grid, block, cluster, shared_bytes)
+    on = driver.device(0)
+    with on.current():
+        module, function = _loaded(kernel, shared_bytes)
+        _put_globals(kernel, module)
+        bound = given(kernel.entry, kernel.parameters, args, {})
+        held: dict[str, int] = {}
+        try:
+            for name, array in bound.arrays.items():
+                held[name] = driver.allocate(array.nbytes)
+                driver.copy_to_device(held[name], array.ctypes.data, array.nbytes)
+            values = [_value(param, bound, held) for param in kernel.entry.params]
+            _start(function, machine.grid, machine.block, shared_bytes, machine.launch.cluster, values)
+            driver.synchronize()
+            for name, array in bound.arrays.items():
+                driver.copy_from_device(array.ctypes.data, held[name], array.nbytes)
+        finally:
+            for address in held.values():
+                driver.free(address)
+
+
+def _loaded(kernel: LoadedKernel, shared_bytes: int) -> tuple[c_void_p, c_void_p]:
+    module, function = c_void_p(), c_void_p()
+    driver.call("cuModuleLoadData", byref(module), script(kernel.module.module).encode() + b"\0")
+    driver.call("cuModuleGetFunction", byref(function), module, kernel.entry.name.encode())
+    if shared_bytes:
+        driver.call("cuFuncSetAttribute", function, c_int(driver.MAX_DYNAMIC_SHARED), c_int(shared_bytes))
+    return module, function
+
+
+def _put_globals(kernel: LoadedKernel, module: c_void_p) -> None:
+    """The variables that the caller has set."""
+    for name, array in kernel.module.set_globals().items():
+        address, size = c_void_p(), c_size_t()
+        driver.call("cuModuleGetGlobal_v2", byref(address), byref(size), module, name.encode())
+        driver.copy_to_device(address.value or 0, array.ctypes.data, min(array.nbytes, size.value))
+
+
+def _value(param: Any, bound: Any, held: Mapping[str, int]) -> Any:
+    """An argument's bytes as the driver reads them."""
+    if param.name in held:
+        return ctypes.c_uint64(held[param.name])
+    if param.name in bound.data:
+        return ctypes.create_string_buffer(bound.data[param.name], len(bound.data[param.name]))
+    data = np.array(bound.numbers[param.name], number_dtype(param.type).numpy).tobytes()
+    return ctypes.create_string_buffer(data, len(data))
+
+
+def _start(
+    function: c_void_p,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    shared_bytes: int,
+    cluster: tuple[int, int, int],
+    values: list[Any],
+) -> None:
+    attribute = _Attribute(CLUSTER, 0, *cluster)
+    wanted = cluster != (1, 1, 1)
+    config = driver.LaunchConfig(
+        grid=(c_uint * 3)(*grid), block=(c_uint * 3)(*block), shared_bytes=shared_bytes, stream=None,
+        attributes=ctypes.addressof(attribute) if wanted else None, attribute_count=int(wanted),
+    )  # fmt: skip
+    pointers = (c_void_p * max(1, len(values)))(*(ctypes.addressof(value) for value in values))
+    driver.call("cuLaunchKernelEx", byref(config), function, pointers, None)
