@@ -7,7 +7,7 @@
 #   make sanitize  the examples under compute-sanitizer; rewrites their table of benchmarks/RESULTS.md
 #   make bench     ratios against other projects, in an environment of their own; rewrites those tables
 #   make bench-gpu speed on a Hopper GPU; rewrites the tables of benchmarks/RESULTS.md
-#   make docs      the reference pages, and the stub of Tx
+#   make docs      the reference pages and the stub of Tx, then the site into site/; make docs-serve shows it at a local address
 #   make size      code lines per room
 PYTHON ?= python3
 
@@ -19,7 +19,7 @@ PIP   := -m pip install -qq --disable-pip-version-check
 GPU_PYTHON ?= $(VENV)/python
 GPU_READY  := $(if $(filter $(VENV)/%,$(GPU_PYTHON)),venv)
 
-.PHONY: venv demo test lint test-long test-gpu mistakes sanitize bench bench-gpu docs size clean
+.PHONY: venv demo test lint test-long test-gpu mistakes sanitize bench bench-gpu docs docs-serve size clean
 
 demo: venv
 	$(VENV)/tilewright demo
@@ -52,17 +52,25 @@ bench-gpu: $(GPU_READY)
 bench: .venv-bench/ready
 	$(BENCH)/python -m benchmarks
 
-docs: venv
+docs: .venv/docs
 	$(VENV)/python -m tools.docs
+	$(VENV)/mkdocs build --strict --quiet
+
+docs-serve: .venv/docs
+	$(VENV)/mkdocs serve
 
 size: venv
 	$(VENV)/python -m tools.size
 
 clean:
-	rm -rf .venv .venv-bench build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench site build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The environments: made again when what they hold changes.
 venv: .venv/ready
+
+.venv/docs: .venv/ready
+	$(VENV)/python $(PIP) --constraint constraints.txt --editable '.[docs]'
+	@touch $@
 
 .venv/ready: pyproject.toml constraints.txt
 	@echo "making .venv (a minute or two)"

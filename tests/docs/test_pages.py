@@ -1,36 +1,100 @@
-"""Every Python block of the README and of docs/ runs, block after block of a page in one namespace."""
+"""Every Python block of the README and of docs/ runs, a page as one program; every link leads somewhere."""
 
 from __future__ import annotations
 
+import io
 import linecache
 import re
+from contextlib import redirect_stdout
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tools.site import LINK, outside, relinked
+
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 LINKS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *PAGES]
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT).with_suffix(""))
 
 
 def blocks(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
-def test_the_blocks_of_a_page_run(page: Path) -> None:
+def claims(page: Path) -> list[list[str]]:
+    """For each Python block the lines of the text block right behind it, which the page shows as its output."""
+    text = page.read_text(encoding="utf-8")
+    behind = re.findall(r"^```python\n.*?^```$(?:\n\n```text\n(.*?)^```$)?", text, re.MULTILINE | re.DOTALL)
+    return [[line.rstrip() for line in shown.splitlines() if line != "..."] for shown in behind]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=name)
+def test_the_blocks_of_a_page_run_and_print_what_it_shows(page: Path) -> None:
+    program, file = "", re.sub(r"^\d+_", "", page.stem).lower() + ".py"
     namespace: dict[str, object] = {"__name__": "__main__"}
-    for number, text in enumerate(blocks(page)):
-        name = f"{page.name}-{number}.py"  # kernels read their own source, so it must be found
-        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-        exec(compile(text, name, "exec"), namespace)
+    for text, shown in zip(blocks(page), claims(page), strict=True):
+        code = "\n" * program.count("\n") + text  # a line has the number that it has in the whole program
+        program += text
+        linecache.cache[file] = (
+            len(program),
+            None,
+            program.splitlines(keepends=True),
+            file,
+        )  # kernels read their source
+        with redirect_stdout(io.StringIO()) as printed:
+            exec(compile(code, file, "exec"), namespace)
+        lines = [line.rstrip() for line in printed.getvalue().splitlines()]
+        assert [line for line in shown if line not in lines] == []
 
 
-@pytest.mark.parametrize("page", LINKS, ids=lambda page: page.stem)
-def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
+@cache
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as links name them: small letters, signs left out, hyphens for spaces."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in HEADING.findall(text)}
 
-    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+def missing(page: Path) -> list[str]:
+    """The links of a page whose file or heading does not exist."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    links = [(page.parent / target, anchor) for target, anchor in LINK.findall(text)]
+    links += [(page, anchor) for anchor in re.findall(r"\]\((#[^)]+)\)", text)]
+    return [
+        f"{path}{anchor}" for path, anchor in links if not path.exists() or (anchor and anchor[1:] not in anchors(path))
+    ]
+
+
+@pytest.mark.parametrize("page", LINKS, ids=name)
+def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
+    assert missing(page) == []
+
+
+def test_a_link_to_nothing_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A head: it's `one`\n[a](#a-head-its-one) [b](#other) [c](page.md#no) [d](nothing.md)\n")
+
+    assert [link.rsplit("/", 1)[1] for link in missing(page)] == ["page.md#no", "nothing.md", "page.md#other"]
+
+
+def test_every_page_has_its_place_in_the_site() -> None:
+    nav = re.findall(r"[\w/]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2])
+
+    assert sorted(nav) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+def test_links_out_of_docs_lead_to_pages_of_the_site() -> None:
+    assert outside()[ROOT / "examples/scan.py"] == "repository/examples/scan.py.md"
+
+    moved = relinked("[a](../../examples/scan.py) [b](../gpu.md#speed) [c](#d)", DOCS / "howto/index.md")
+    assert moved == "[a](../repository/examples/scan.py.md) [b](../gpu.md#speed) [c](#d)"
 
 
 def test_the_documents_name_files_that_exist() -> None:

@@ -1,0 +1,72 @@
+"""What the site needs beside its pages: the files of the repository that they link to, as pages of their own.
+
+MkDocs calls the functions named ``on_...`` (see ``hooks`` of mkdocs.yml).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")  # no web address: those have a colon
+
+
+@cache
+def outside() -> dict[Path, str]:
+    """Each file outside of docs/ that a page leads to, itself or by another such file, and its address in the site."""
+    found: dict[Path, str] = {}
+    waiting = sorted(DOCS.rglob("*.md"))
+    while waiting:
+        page = waiting.pop()
+        for target, _ in LINK.findall(_prose(page)):
+            path = (page.parent / target).resolve()
+            if path.is_file() and not path.is_relative_to(DOCS) and path not in found:
+                found[path] = f"repository/{path.relative_to(ROOT)}".removesuffix(".md") + ".md"
+                waiting.append(path)
+    return found
+
+
+def _prose(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.suffix == ".md" else ""
+
+
+def address(path: Path) -> str:
+    """Where the site has a file of the repository."""
+    return outside().get(path) or str(path.relative_to(DOCS))
+
+
+def relinked(markdown: str, page: Path) -> str:
+    """The page's text with links that lead to where the site has their files."""
+
+    def moved(link: re.Match[str]) -> str:
+        path = (page.parent / link[1]).resolve()
+        if path not in outside() and not path.is_relative_to(DOCS):
+            return link[0]
+        return f"]({os.path.relpath(address(path), Path(address(page)).parent)}{link[2] or ''})"
+
+    return LINK.sub(moved, markdown)
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Adds the files outside of docs/: pages as they are, programs as a page with their text."""
+    from mkdocs.structure.files import File
+
+    for path, where in outside().items():
+        text = path.read_text(encoding="utf-8")
+        if path.suffix != ".md":
+            text = f"# {path.relative_to(ROOT)}\n\n```{path.suffix[1:]}\n{text}```\n"
+        files.append(File.generated(config, where, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Fits what is written for any reader of Markdown to this one: links, blocks that fold, words after a fence."""
+    source = {where: path for path, where in outside().items()}.get(page.file.src_uri, DOCS / page.file.src_uri)
+    text = relinked(markdown, source) if source.suffix == ".md" else markdown
+    text = re.sub(r"^```python notest$", "```python", text, flags=re.MULTILINE)
+    return text.replace("<details>", '<details markdown="1">')
