@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Values
+from tilewright.cli.options import Arch, Const, Place, Seed, Sizes, Values
 
 __all__ = ["advise", "check"]
 
@@ -39,29 +38,19 @@ def advise(
 
 
 def check(
-    place: Place,
-    arg: Values = None,
-    size: Sizes = None,
-    const: Const = None,
-    arch: Arch = None,
-    seed: Seed = 0,
-    checks: Annotated[str, typer.Option("--check", help="all, default, none, or names with commas.")] = "all",
-    limit: Limit = None,
-    json: Json = False,
-    write: Annotated[Path | None, typer.Option(hidden=True)] = None,
+    place: str,
+    arg: list[str] | None,
+    size: list[str] | None,
+    const: list[str] | None,
+    arch: str | None,
+    seed: int,
+    checks: str,
+    limit: list[str] | None,
+    *,
+    as_json: bool,
+    write: Path | None,
 ) -> None:
-    """Run the kernels of a file under every check, and say what was found: for programs with --json.
-
-    A .py file is Python and runs as its author's code, in a process of its own that is stopped at the limits (60 s
-    where none is named). Exit codes: 0 nothing was found, 1 something is wrong with a kernel, 2 it was asked for what
-    cannot be run, 3 stopped at a limit.
-
-    \b
-    Examples:
-      tilewright check examples/transpose.py
-      tilewright check kernels.py:scale --size n=1000 --json
-      tilewright check submission.py --limit 30s --limit 2GiB --json
-    """
+    """Print the report on a .py file and leave with its exit code; with ``write``, be the process that makes it."""
     from json import dumps
 
     from tilewright.cli import verdicts
@@ -78,5 +67,5 @@ def check(
     named = {"--arg": arg, "--size": size, "--const": const, "--limit": limit, "--arch": [arch] if arch else []}
     options = [text for name, values in named.items() for value in values or [] for text in (name, value)]
     report = verdicts.judged_apart(place, [*options, "--seed", str(seed), "--check", checks], limits)
-    say(dumps(report.as_dict(), indent=2) if json else str(report))
+    say(dumps(report.as_dict(), indent=2) if as_json else str(report))
     raise typer.Exit(report.exit_code)
