@@ -13,6 +13,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+PICTURE = re.compile(r"^!\[.*\]\(.*\.svg\)$", re.MULTILINE)
+FETCHED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=["\']?((?:https?:)?//[^"\'\s>]+)')
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")  # no web address: those have a colon
 
 
@@ -69,4 +71,16 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     source = {where: path for path, where in outside().items()}.get(page.file.src_uri, DOCS / page.file.src_uri)
     text = relinked(markdown, source) if source.suffix == ".md" else markdown
     text = re.sub(r"^```python notest$", "```python", text, flags=re.MULTILINE)
+    text = PICTURE.sub(r'<div class="picture" markdown="1">\n\g<0>\n</div>', text)
     return text.replace("<details>", '<details markdown="1">')
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Refuses a page that a browser would fetch something for: the site works from a file."""
+    if fetched := FETCHED.findall(output):
+        from mkdocs.exceptions import PluginError
+
+        raise PluginError(
+            f"{page.file.src_uri}: its page fetches {', '.join(fetched)}; the site must work without a network"
+        )
+    return output

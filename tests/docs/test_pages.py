@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.site import LINK, outside, relinked
+from tools.site import FETCHED, LINK, outside, relinked
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -95,6 +95,13 @@ def test_links_out_of_docs_lead_to_pages_of_the_site() -> None:
 
     moved = relinked("[a](../../examples/scan.py) [b](../gpu.md#speed) [c](#d)", DOCS / "howto/index.md")
     assert moved == "[a](../repository/examples/scan.py.md) [b](../gpu.md#speed) [c](#d)"
+
+
+def test_what_a_browser_would_fetch_is_found() -> None:
+    fetching = '<script src="https://a.org/b.js"></script><link rel=stylesheet href=//c.org/d.css>'
+    resting = '<a href="https://a.org">a</a><script src="../b.js"></script>'
+
+    assert FETCHED.findall(fetching + resting) == ["https://a.org/b.js", "//c.org/d.css"]
 
 
 def test_the_documents_name_files_that_exist() -> None:
