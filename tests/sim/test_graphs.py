@@ -407,3 +407,24 @@ def test_an_offset_in_shared_memory_may_be_computed() -> None:
 
     assert s.name == "s"
     assert array.tolist() == [(t ^ 1) + 7 for t in range(32)]
+
+
+def test_a_loop_whose_branch_leads_out_of_its_function_is_entered_again() -> None:
+    """Warps part at the branch on the way to an atomic, whose order the race check looks at."""
+    k = ByHand(threads=64, grid=2)
+    out, i = k.array("out", "int32", 4), Var("i", INT)
+    k.block("entry")
+    k.let(i, tid + cta)
+    k.jump("head")
+    k.block("head")
+    k.call("cuda.atomic_add", at(out, i % 4), 1)
+    k.let(i, i + 60)
+    k.branch(i < 200, "head", "end")
+    k.block("end")
+    k.exit()
+    array = np.zeros(4, np.int32)
+
+    k.run(out=array)
+
+    ends = [i for c in range(2) for t in range(64) for i in range(t + c, max(200, t + c + 1), 60)]
+    assert array.tolist() == np.bincount(np.array(ends) % 4).tolist()

@@ -42,7 +42,7 @@ class Tiles:
 
     def slabs_of(self, wide: int) -> int:
         """Slabs of so many columns; one, where tiles have no multiple of them: turns go on from tile to tile."""
-        return self.slabs if self.m // self.groups // 64 * (self.n // wide) % self.slabs == 0 else 1
+        return self.slabs if self.m // self.groups // 64 * (self.n // wide) % self.slabs == 0 else self.at_once
 
     @property
     def all_ctas(self) -> int | None:

@@ -94,9 +94,7 @@ def product(tiles: Tiles, form: Form) -> tw.Executable:
         B = Operand(form, 1, pool, (b, batch, n, k), tiles.stages, tiles.n)
         C, finish = form.result(c, batch, m, n), form.epilogue(bias, residual, scale_a, scale_b, batch, m, n)
         if not form.turned[2]:
-            slabs = pool.alloc_mma(
-                (tiles.groups, 2 - tiles.n // wide % 2, 64, wide), form.c
-            )  # in turns, over tiles too
+            slabs = pool.alloc_mma((tiles.groups, tiles.slabs_of(wide), 64, wide), form.c)
         ring = T.Pipeline(pool, tiles.stages, consumers=4 * tiles.groups, cluster=tiles.cluster)
         ring.ready()
         steps: T.let = T.ceildiv(k, A.depth)

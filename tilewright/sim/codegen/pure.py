@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tilewright.isa import bind
@@ -22,6 +23,7 @@ def is_pure(call: Call) -> bool:
     return bind(call).form.meaning is not None
 
 
+@lru_cache(maxsize=1 << 14)
 def computed(call: Call) -> tuple[Callable[..., Array], tuple[Expr, ...]]:
     """That function, and its operands."""
     bound = bind(call)

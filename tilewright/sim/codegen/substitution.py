@@ -52,27 +52,27 @@ def written_out(pieces: Sequence[Piece], flow: Flow, parameters: frozenset[str])
     known = _definitions(pieces, flow, parameters)
     found = list(pieces)
     for number in flow.line:
-        reached = {name: value for name, (home, value) in known.items() if flow.dominates(home, number)}
-        body = tuple(_in_statement(stmt, reached) for stmt in pieces[number].body)
+        body = tuple(_in_statement(stmt, known[number]) for stmt in pieces[number].body)
         found[number] = Piece(body, pieces[number].end)
-    return _without_dead(found, flow, frozenset(known))
+    return _without_dead(found, flow, frozenset().union(*known.values()))
 
 
-def _definitions(pieces: Sequence[Piece], flow: Flow, parameters: frozenset[str]) -> dict[str, tuple[int, Expr]]:
-    """Registers that are assigned once, and depend on thread numbers and parameters: where, and what they are."""
+def _definitions(pieces: Sequence[Piece], flow: Flow, parameters: frozenset[str]) -> dict[int, dict[str, Expr]]:
+    """Registers that are assigned once, and depend on thread numbers and parameters: what they are, by piece those
+    that every way to its end has passed.
+    """
     given = Counter(
         stmt.var.name for piece in pieces for stmt in statements(piece.body) if isinstance(stmt, (Assign, Bind))
     )
-    found: dict[str, tuple[int, Expr]] = {}
+    known: dict[int, dict[str, Expr]] = {}
     for number in flow.line:
-        reached = {name: value for name, (home, value) in found.items() if flow.dominates(home, number)}
+        reached = known[number] = dict(known.get(flow.dominators[number], ()))
         for stmt in pieces[number].body:
             if isinstance(stmt, (Assign, Bind)) and given[stmt.var.name] == 1 and stmt.var.dtype.lanes == 1:
                 value = _put_in(stmt.value, reached)
                 if is_small(value, LARGEST) and all(_is_closed(node, parameters) for node in walk(value)):
                     reached[stmt.var.name] = value
-                    found[stmt.var.name] = (number, value)
-    return found
+    return known
 
 
 def _is_closed(node: Expr, parameters: frozenset[str]) -> bool:
