@@ -54,6 +54,19 @@ def relinked(markdown: str, page: Path) -> str:
     return LINK.sub(moved, markdown)
 
 
+def unplaced(nav: Any) -> list[str]:
+    """The pages of docs/ that the navigation does not name."""
+    named = set(re.findall(r"[\w/]+\.md", str(nav)))
+    return sorted({str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - named)
+
+
+def on_config(config: Any) -> Any:
+    """Gives each page its place: those that nobody has placed stand at the end of How to."""
+    for section in config["nav"]:
+        section.get("How to", []).extend(unplaced(config["nav"]))
+    return config
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Adds the files outside of docs/: pages as they are, programs as a page with their text."""
     from mkdocs.structure.files import File
