@@ -74,7 +74,8 @@ def compile(  # the public name is `tilewright.compile`
     """Compile a kernel for an architecture ("sm_90a"; left out: the first that has every instruction it names).
 
     kernel: what ``@T.prim_func`` or ``.specialize()`` made; `Any`, since decorators return wrappers of it.
-    fast_math: let the CUDA compiler contract and approximate: results may differ from the simulator's in the last bits.
+    fast_math: let CUDA contract a * b + c, approximate quotients, roots and exponentials, and take subnormal numbers
+    for zeros: results may differ from the simulator's in the last bits.
     Raises KernelError, DispatchError, InstructionError or TargetError at the kernel's line.
     """
     authored = _kernel_of(kernel)

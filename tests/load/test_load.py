@@ -77,6 +77,15 @@ def test_ptx_scopes_its_names_and_its_variables_hold_addresses() -> None:
     assert out.tolist() == [1, 2, 3, 4] * 5 + [0] * 12
 
 
+def test_a_vector_of_one_is_a_register_as_triton_writes_it() -> None:
+    out = np.zeros(32, np.uint32)
+
+    text = PTX.replace("ld.u32 %r3, [%rd4];", "ld.b32 {%r3}, [%rd4];").replace("[%rd5], %r3;", "[%rd5], {%r3};")
+    tw.load_ptx(text)["k"].simulate(out, 3)
+
+    assert out.tolist() == [1, 2, 3] + [0] * 29
+
+
 def test_globals_are_arrays_that_callers_set() -> None:
     module = tw.load_ptx(PTX)
     out = np.zeros(4, np.uint32)

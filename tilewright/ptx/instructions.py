@@ -74,7 +74,7 @@ def _load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     if plain is None:
         return None
     space, kind, lanes = plain
-    target, address = step.ins.operands
+    target, address = _alone(step.ins.operands[0]), step.ins.operands[1]
     assert isinstance(address, Address)
     found = lookup(low, address.base.text, step.scope) if address.base is not None else None
     if isinstance(found, Parameter):
@@ -88,6 +88,11 @@ def _load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     for index, part in enumerate(parts):
         made += assigned(low, part, Component(whole, index), step)
     return made
+
+
+def _alone(operand: Operand) -> Operand:
+    """A register, where a vector of one is written, as Triton does."""
+    return operand.parts[0] if isinstance(operand, Vector) and len(operand.parts) == 1 else operand
 
 
 def _as(value: Expr, kind: DType) -> Expr:
@@ -225,6 +230,7 @@ def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
 
 
 def _results(low: Lowering, target: Operand, value: Expr, step: Step) -> Sequence[Stmt]:
+    target = _alone(target)
     if not isinstance(target, Vector):
         made = assigned(low, target, value, step)
         return made or [Evaluate(value, at=step.at)]
