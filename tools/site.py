@@ -13,6 +13,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+PICTURE = re.compile(r"^!\[.*\]\(.*\.svg\)$", re.MULTILINE)
+FETCHED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=["\']?((?:https?:)?//[^"\'\s>]+)')
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")  # no web address: those have a colon
 
 
@@ -52,6 +54,19 @@ def relinked(markdown: str, page: Path) -> str:
     return LINK.sub(moved, markdown)
 
 
+def unplaced(nav: Any) -> list[str]:
+    """The pages of docs/ that the navigation does not name."""
+    named = set(re.findall(r"[\w/]+\.md", str(nav)))
+    return sorted({str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - named)
+
+
+def on_config(config: Any) -> Any:
+    """Gives each page its place: those that nobody has placed stand at the end of How to."""
+    for section in config["nav"]:
+        section.get("How to", []).extend(unplaced(config["nav"]))
+    return config
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Adds the files outside of docs/: pages as they are, programs as a page with their text."""
     from mkdocs.structure.files import File
@@ -69,4 +84,16 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     source = {where: path for path, where in outside().items()}.get(page.file.src_uri, DOCS / page.file.src_uri)
     text = relinked(markdown, source) if source.suffix == ".md" else markdown
     text = re.sub(r"^```python notest$", "```python", text, flags=re.MULTILINE)
+    text = PICTURE.sub(r'<div class="picture" markdown="1">\n\g<0>\n</div>', text)
     return text.replace("<details>", '<details markdown="1">')
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Refuses a page that a browser would fetch something for: the site works from a file."""
+    if fetched := FETCHED.findall(output):
+        from mkdocs.exceptions import PluginError
+
+        raise PluginError(
+            f"{page.file.src_uri}: its page fetches {', '.join(fetched)}; the site must work without a network"
+        )
+    return output
