@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tilewright.errors import TilewrightError, TilewrightWarning
 
 if TYPE_CHECKING:
+    from tilewright.checking import check
     from tilewright.compiler import Executable, compile, simulate, torch_op
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
@@ -24,6 +25,7 @@ __all__ = [
     "TilewrightWarning",
     "Tx",
     "autotune",
+    "check",
     "check_triton",
     "compile",
     "load_cu",
@@ -36,6 +38,7 @@ __all__ = [
 _COMPILER = ("Executable", "compile", "simulate", "torch_op")
 _LOADED = ("check_triton", "load_cu", "load_ptx")
 _HOMES = {
+    "check": "checking",
     "T": "lang",
     "autotune": "tuning",
     "TensorMap": "host",
@@ -44,6 +47,8 @@ _HOMES = {
     **dict.fromkeys(_LOADED, "load"),
 }
 _ROOMS = (
+    "advise",
+    "checking",
     "compiler",
     "cuda",
     "dtypes",
@@ -55,10 +60,12 @@ _ROOMS = (
     "load",
     "lower",
     "primitives",
+    "profiling",
     "ptx",
     "public",
     "sim",
     "tile",
+    "verdict",
     "view",
 )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,21 +20,20 @@ from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import (
     ArgumentError,
-    KernelError,
-    TargetError,
     TilewrightError,
     TilewrightWarning,
     choices,
     described,
 )
 from tilewright.frames import from_outside, shortened
-from tilewright.ir import Call, Kernel, TileCall, deep_recursion, expressions, statements
+from tilewright.ir import Kernel, deep_recursion
 from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.tensor_map import mapped
 from tilewright.ir.verify import verify
-from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
+from tilewright.isa import Arch
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Public, instances
+from tilewright.targets import check_target, kernel_of, target_of
 from tilewright.tile import Report, check_registers, resolve
 
 if TYPE_CHECKING:
@@ -42,9 +41,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tilewright.advise import Advice
     from tilewright.cuda.launch import Launcher
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.cuda.quick import QuickCalls
+    from tilewright.profiling import Profile
     from tilewright.sim import Program, Run
 
 __all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op"]
@@ -78,9 +79,9 @@ def compile(  # the public name is `tilewright.compile`
     for zeros: results may differ from the simulator's in the last bits.
     Raises KernelError, DispatchError, InstructionError or TargetError at the kernel's line.
     """
-    authored = _kernel_of(kernel)
+    authored = kernel_of(kernel)
     verify(authored)
-    return Executable(authored, _target_of(target, authored), fast_math=fast_math)
+    return Executable(authored, target_of(target, authored), fast_math=fast_math)
 
 
 @public
@@ -128,37 +129,6 @@ def _warn_of_idle_gpu() -> None:
         )
 
 
-def _kernel_of(kernel: Any) -> Kernel:
-    found = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
-    if not isinstance(found, Kernel):
-        hint = "call .specialize(...) first" if hasattr(kernel, "specialize") else "decorate it with @T.prim_func"
-        given = f"{getattr(kernel, '__name__', kernel)}, a {type(kernel).__name__}"
-        raise KernelError("this is not a kernel", given=given, allowed="what @T.prim_func made", hint=hint)
-    return found
-
-
-def _target_of(target: str | Mapping[str, str] | Arch | None, kernel: Kernel) -> Arch:
-    if isinstance(target, Arch):
-        return target
-    if isinstance(target, Mapping):
-        if not {*target} <= {"kind", "arch"} or target.get("kind", "cuda") != "cuda":
-            raise TargetError(
-                "unknown kind of target", given=repr(dict(target)), allowed='{"kind": "cuda", "arch": "sm_90a"}'
-            )
-        target = target.get("arch", "cuda")
-    if target is None or (isinstance(target, str) and target == "cuda"):
-        return default_arch(tuple(_written(kernel)))
-    return arch(target)
-
-
-def _written(kernel: Kernel) -> Iterator[Requirement]:
-    """What the instructions that a kernel names need, copy atoms among them."""
-    for stmt in statements(kernel.body):
-        yield from (bind(node).form.arch for node in expressions(stmt) if isinstance(node, Call))
-        if isinstance(stmt, TileCall) and stmt.dispatch in ATOMS:
-            yield ATOMS[stmt.dispatch].arch
-
-
 @public.methods
 @public.constructor
 class Executable:
@@ -174,7 +144,7 @@ class Executable:
         check_registers(kernel)
         resolved, self.report = resolve(kernel, target)
         self.lowered = lower(resolved)
-        self._check_instructions()
+        check_target(self.lowered, target, kernel.at)
         self._programs: dict[frozenset[str], Program] = {}
         self._launcher: Launcher | None = None
         self._quick: QuickCalls | None = None  # the launcher's, one look-up nearer
@@ -184,22 +154,6 @@ class Executable:
     @property
     def name(self) -> str:
         return self.kernel.name
-
-    def _check_instructions(self) -> None:
-        for stmt in statements(self.lowered.body):
-            for node in expressions(stmt):
-                if isinstance(node, Call):
-                    try:
-                        bind(node).check_arch(self.target)
-                    except TargetError as error:
-                        raise error.located(stmt.at) from None
-        if self.lowered.launch is not None and self.lowered.launch.shared_bytes > self.target.shared_bytes:
-            raise TargetError(
-                f"{self.name} needs more shared memory than a CTA of {self.target} can have",
-                given=f"{self.lowered.launch.shared_bytes} bytes",
-                allowed=f"{self.target.shared_bytes} bytes",
-                at=self.kernel.at,
-            )
 
     def __repr__(self) -> str:
         launch = self.lowered.launch
@@ -392,7 +346,17 @@ class Executable:
         progress: called with the CTAs that are done, and how many there are; left out, a terminal shows it.
         """
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
-        args = self._ordered(args, named)
+        return self.run_program(self.program(check), self._ordered(args, named), progress=progress, limits=limits)
+
+    def run_program(
+        self,
+        program: Program,
+        args: tuple[Any, ...],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        limits: host.Limits | None = None,
+    ) -> Run:
+        """Run a program of this kernel on arguments in the order of its parameters."""
         values = self.bind(*args).values
         buffers = {name: value for name, value in self._named(args) if name in self.signature.buffers}
         kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
@@ -401,7 +365,28 @@ class Executable:
             if name in maps:
                 buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].dtype)
         with self._lender(args)(buffers, kinds) as arrays:
-            return self.program(check).run(arrays, values, maps, progress=progress, limits=limits)
+            return program.run(arrays, values, maps, progress=progress, limits=limits)
+
+    def advise(self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any) -> Advice:
+        """Who causes bank conflicts and extra sectors, and layouts without them, each proved by a run.
+
+        The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
+        """
+        from tilewright.advise import advise
+
+        return advise(self, self._ordered(args, named), sizes or {}, seed)
+
+    def profile(
+        self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
+    ) -> Profile:
+        """What a run takes, and the least time that it takes on a GPU: "A100", "L40S", "H100", "H200" or "B200".
+
+        The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
+        """
+        from tilewright.profiling import gpu as gpu_named
+        from tilewright.profiling import profile
+
+        return profile(self, self._ordered(args, named), gpu_named(gpu), sizes or {}, seed)
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """What makes NumPy arrays of these: copies of what is on a GPU, else views."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.cli import judging
+from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Svg, Values
 from tilewright.errors import ArgumentError, TargetError, TilewrightError, choices
 
 if TYPE_CHECKING:
@@ -29,15 +31,6 @@ app = typer.Typer(
 )
 
 CALLED_WRONGLY = (ArgumentError, TargetError)  # unless a kernel's line is to blame
-
-Place = Annotated[str, typer.Argument(metavar="FILE.py[:KERNEL]", help="A Python file, and the kernel in it.")]
-Arch = Annotated[
-    str | None,
-    typer.Option("--arch", help="sm_90a (all: tilewright doctor); the first that fits if left out."),
-]
-Const = Annotated[list[str] | None, typer.Option("--const", help="NAME=VALUE for a @T.jit kernel; repeatable.")]
-Svg = Annotated[Path | None, typer.Option("--svg", help="Also draw it into this file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print it for programs.")]
 
 
 def main() -> None:
@@ -89,15 +82,18 @@ def demo(out: Annotated[Path, typer.Option(help="Where the pictures go.")] = Pat
 @app.command()
 def run(
     place: Place,
-    arg: Annotated[list[str] | None, typer.Option(help="NAME=FILE.npy or NAME=NUMBER; the rest is random.")] = None,
-    size: Annotated[list[str] | None, typer.Option(help="NAME=NUMBER for a symbolic extent.")] = None,
+    arg: Values = None,
+    size: Sizes = None,
     const: Const = None,
     arch: Arch = None,
     check: Annotated[str, typer.Option(help="all, default, none, or names with commas.")] = "all",
-    seed: Annotated[int, typer.Option(min=0, help="Of the random arguments.")] = 0,
+    seed: Seed = 0,
     gpu: Annotated[bool, typer.Option("--gpu", help="Run on the GPU instead of the simulator.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write every array, as NAME.npy, into this folder.")] = None,
-    limit: Annotated[list[str] | None, typer.Option(help="30s, 1000000steps or 2GiB; repeatable.")] = None,
+    limit: Limit = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="GPU", help="Also its least time on an H200, B200, ...")
+    ] = None,
 ) -> None:
     """Run a kernel on the simulator, every check on.
 
@@ -113,17 +109,22 @@ def run(
       tilewright run kernels.py:scale --size n=1000 --check bounds,races
       tilewright run kernels.py:scale --size n=1000 --limit 30s --limit 2GiB
     """
-    from tilewright.cli.inputs import parse_limits
-    from tilewright.cli.running import Inputs, compiled, run_kernel
+    from tilewright.cli.running import Inputs, compiled, profile_kernel, run_kernel
+    from tilewright.inputs import parse_limits
 
     limits = parse_limits(limit or [])
     inputs = Inputs(arg or [], size or [], seed)
+    if profile is not None:
+        profile_kernel(compiled(place, arch, const or []), inputs, profile)
+        return
     run_kernel(compiled(place, arch, const or []), inputs, check=check, gpu=gpu, out=out, limits=limits)
 
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE.cu|FILE.ptx", help="CUDA C++, or PTX of any compiler.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.py[:KERNEL]|FILE.cu|FILE.ptx", help="Python, CUDA C++, or PTX.")
+    ],
     kernel: Annotated[str | None, typer.Option(help="NAME or 'NAME<128>'; needed where the file has several.")] = None,
     grid: Annotated[str, typer.Option(help="CTAs: 4 or 4,2,1.")] = "1",
     block: Annotated[str | None, typer.Option(help="Threads of a CTA: 256 or 16,16.")] = None,
@@ -138,23 +139,30 @@ def check(
     gpu: Annotated[bool, typer.Option("--gpu", help="Launch it on the GPU, too, and compare.")] = False,
     json: Json = False,
     seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
-    limit: Annotated[list[str] | None, typer.Option(help="30s, 1000000steps or 2GiB; repeatable.")] = None,
+    limit: Limit = None,
+    size: Sizes = None,
+    write: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Check a CUDA kernel without a GPU.
+    """Check a kernel without a GPU, and say what was found: for programs with --json.
 
-    Runs a kernel of a .cu or PTX file on the simulator, every check on: races, missing fences and barriers, deadlocks,
-    uninitialised, misaligned and out-of-bounds accesses, told at the file's lines, with exit code 1. Without --arg it
-    does what FILE.toml beside the file says.
+    Runs it on the simulator, every check on: races, missing fences and barriers, deadlocks, uninitialised, misaligned
+    and out-of-bounds accesses, told at the file's lines, with exit code 1. Of a .cu or PTX file, without --arg it does
+    what FILE.toml beside the file says. A .py file is Python and runs as its author's code, in a process of its own,
+    stopped at the limits (60 s where none is named); exit code 2: it cannot be run, 3: stopped.
 
     \b
     Examples:
       tilewright check vadd.cu --grid 4 --block 256 --arg a:f32[1000]=random --arg b:f32[1000] --arg n=1000
       tilewright check matmul.cu --kernel 'matmul<64>' --grid 2,2 --block 16,16 --arg ...
       tilewright check kernel.ptx --json
+      tilewright check kernels.py:scale --size n=1000 --limit 30s --json
     """
     from tilewright.cli.checking import Request, check_file, numbers, requests_beside
-    from tilewright.cli.inputs import parse_limits
+    from tilewright.inputs import parse_limits
 
+    if file.suffix.partition(":")[0] == ".py":
+        judging.check(str(file), arg, size, const, arch, seed, checks, limit, as_json=json, write=write)
+        return
     asked = Request(
         kernel, numbers(grid), numbers(block) if block else None, smem, numbers(cluster) if cluster else None,
         tuple(arg or ()), checks, tuple(const or ()), seed,
@@ -374,3 +382,6 @@ def doctor() -> None:
         broken |= finding.needed and not finding.works
     if broken:
         raise typer.Exit(1)
+
+
+app.command()(judging.advise)

@@ -14,7 +14,7 @@ from tilewright.errors import ArgumentError, KernelError, Span, TilewrightError,
 from tilewright.ir import Kernel
 from tilewright.lang import JitKernel
 
-__all__ = ["constants", "kernel_named", "split_place"]
+__all__ = ["constants", "kernel_named", "kernels_of", "split_place"]
 
 
 def split_place(place: str) -> tuple[Path, str | None]:
@@ -76,6 +76,12 @@ def kernel_named(place: str, const: list[str]) -> Kernel:
     if const:
         raise ArgumentError(f"{name} takes no constants", given=", ".join(const), hint="--const is for @T.jit kernels")
     return kernel
+
+
+def kernels_of(path: Path) -> list[Kernel]:
+    """Every kernel of a file, once. Raises ArgumentError where there is none, or only some that lack constants."""
+    made = [kernel for kernel in _kernels(_imported(path)).values() if isinstance(kernel, Kernel)]
+    return list({id(kernel): kernel for kernel in made}.values()) or [kernel_named(str(path), [])]
 
 
 def _specialised(kernel: JitKernel, values: dict[str, object], name: str) -> Kernel:

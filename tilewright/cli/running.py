@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.inputs import Argument, make_arguments, parse_sizes
 from tilewright.cli.kernels import constants, kernel_named
 from tilewright.compiler import Executable, compile
+from tilewright.inputs import Argument, make_arguments, parse_sizes
 from tilewright.view.terminal import complain, say, with_progress
 
 if TYPE_CHECKING:
+    from tilewright.advise import Advice
+    from tilewright.ir import Kernel
     from tilewright.sim import Run
 
-__all__ = ["Inputs", "compiled", "run_kernel"]
+__all__ = ["Inputs", "advised", "compiled", "profile_kernel", "run_kernel"]
 
 
 def compiled(place: str, arch: str | None, const: list[str]) -> Executable:
@@ -32,6 +34,23 @@ class Inputs:
     sizes: list[str]
     seed: int
 
+    def arguments(self, kernel: Kernel) -> dict[str, Argument]:
+        """One for each parameter of a kernel."""
+        return make_arguments(kernel, constants(self.args), parse_sizes(constants(self.sizes)), self.seed)
+
+
+def advised(place: str, arch: str | None, const: list[str], inputs: Inputs) -> Advice:
+    """What `Executable.advise` says of the kernel at ``place``."""
+    made = compiled(place, arch, const)
+    arguments = inputs.arguments(made.kernel)
+    return with_progress(f"looking at {made.name}", lambda _: made.advise(*arguments.values()))
+
+
+def profile_kernel(made: Executable, inputs: Inputs, gpu: str) -> None:
+    """Print what a kernel does and the least time that it takes on a GPU."""
+    arguments = inputs.arguments(made.kernel)
+    say(str(with_progress(f"running {made.name}", lambda _: made.profile(*arguments.values(), gpu=gpu))))
+
 
 def run_kernel(
     made: Executable, inputs: Inputs, *, check: str, gpu: bool, out: Path | None, limits: dict[str, Any]
@@ -39,8 +58,7 @@ def run_kernel(
     """Run a kernel and print what it printed and counted."""
     if out:
         out.mkdir(parents=True, exist_ok=True)  # before the run: a folder that cannot be made is told at once
-    sizes = parse_sizes(constants(inputs.sizes))
-    arguments = make_arguments(made.kernel, constants(inputs.args), sizes, inputs.seed)
+    arguments = inputs.arguments(made.kernel)
     say(f"{made.name} for {made.target}")
     for name, value in arguments.items():
         say(f"  {name}: {_described(value)}")

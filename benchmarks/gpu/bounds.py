@@ -1,0 +1,85 @@
+"""The least time by counts of the simulator beside the time that was measured: no bound may be above.
+
+    python -m benchmarks.gpu.bounds            # on an H200; --gpu H100 on that
+
+Kernels over rows are counted on few rows and scaled to those that are measured; of products the table's figures alone
+give the bound.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.gpu.tune_rows import BYTES, EXTRA, KINDS, arguments, made, usual
+from tilewright.profiling import Gpu, gpu, profile
+
+COUNTED_ROWS = 64
+LENGTHS = (1024, 4096, 16384)
+SIZES = (2048, 4096, 8192)
+
+
+def counted(name: str, columns: int, kind: str, on: Gpu) -> tuple[float, str]:
+    """Seconds at least, and the unit, of as many rows as are measured."""
+    from tilewright.dtypes import dtype
+
+    exe = made(name, usual(name, columns, KINDS[kind]), kind)
+    x = np.random.default_rng(0).standard_normal((COUNTED_ROWS, columns)).astype(dtype(kind).numpy)
+    if name == "cross_entropy":
+        args: tuple[Any, ...] = (x, np.zeros(COUNTED_ROWS, np.int64), np.zeros(COUNTED_ROWS, np.float32))
+    else:
+        weights = tuple(x[0].copy() for _ in EXTRA[name])
+        args = (x, *weights, np.empty_like(x), *((1e-6,) if weights else ()))
+    rows = BYTES // KINDS[kind] // columns
+    found = profile(exe, args, on, {}, 0).scaled(rows / COUNTED_ROWS)
+    return found.bound, found.unit
+
+
+def row(what: str, bound: float, unit: str, measured: float) -> bool:
+    """Print it; is the bound at most what was measured?"""
+    verdict = "" if bound <= measured else "  ABOVE"
+    print(f"{what:<32}{bound * 1e6:10.1f}{measured * 1e6:10.1f}{bound / measured:8.2f}  {unit}{verdict}", flush=True)
+    return bound <= measured
+
+
+def rows_table(on: Gpu) -> bool:
+    from benchmarks.gpu.memory_bound import Captured, cold
+
+    fine = True
+    for name in EXTRA:
+        for kind in KINDS:
+            for columns in LENGTHS:
+                args = arguments(name, columns, kind)
+                call = Captured(partial(made(name, usual(name, columns, KINDS[kind]), kind), *args))
+                measured = cold({"ours": call}, rounds=7)["ours"]
+                fine &= row(f"{name} {kind} {columns}", *counted(name, columns, kind, on), measured)
+    return fine
+
+
+def products_table(on: Gpu) -> bool:
+    import torch
+
+    from benchmarks.gpu.memory_bound import Captured, cold
+    from tilewright import kernels
+
+    fine = True
+    for size in SIZES:
+        a, b = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        measured = cold({"ours": Captured(partial(kernels.matmul, a, b))}, rounds=7)["ours"]
+        bound = 2 * size**3 / (on.tensor[16] * on.sms * on.clock)
+        fine &= row(f"matmul bfloat16 {size}", bound, "tensor cores", measured)
+    return fine
+
+
+def main() -> None:
+    on = gpu(sys.argv[2] if sys.argv[1:2] == ["--gpu"] else "H200")
+    print(f"{'us on ' + on.name:<32}{'at least':>10}{'measured':>10}{'ratio':>8}  bound by")
+    fine = [rows_table(on), products_table(on)]
+    raise SystemExit(0 if all(fine) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""The adviser finds the best layout that an exhaustive search finds, says why there is none, and proves its words."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilewright as tw
+from tests.examples.test_examples import module
+from tilewright import T, Tx
+from tilewright.cli import main
+from tilewright.ir import Kernel
+from tilewright.layout import S, SwizzleLayout
+
+PAGE = Path(__file__).parents[2] / "docs" / "advice.md"
+
+
+# The oracle: tries every swizzle and padding, counts words per bank in Python, and knows nothing of tilewright.
+
+
+def passes(addresses: list[int], width: int) -> int:
+    """Wavefronts of one access of the lanes with these addresses."""
+    together = min(32, 128 // max(4, width))
+    total = 0
+    for first in range(0, len(addresses), together):
+        words = defaultdict(set)
+        for address in addresses[first : first + together]:
+            for byte in range(0, max(width, 4), 4):
+                words[(address + byte) // 4 % 32].add((address + byte) // 4)
+        total += max(map(len, words.values()))
+    return total
+
+
+def best(rows: int, columns: int, bits: int, asked: list[tuple[list[tuple[int, int]], int]]) -> int:
+    """The fewest passes that all accesses (elements of the lanes, bytes of each) take with any layout."""
+    nbytes, found = bits // 8, []
+    size = rows * columns
+    for base, length, shift in product(range(7), range(1, 6), range(1, 12)):
+        if shift < length or base + length + shift > size.bit_length() or size % (1 << (base + length)):
+            continue
+        mask = ((1 << length) - 1) << base
+        if all((1 << base) * nbytes >= width for _, width in asked):
+            places = [
+                [(a ^ (a >> shift & mask)) * nbytes for a in (r * columns + c for r, c in lanes)] for lanes, _ in asked
+            ]
+            found.append(sum(passes(at, width) for at, (_, width) in zip(places, asked, strict=True)))
+    for pad in range(128 // nbytes + 1):
+        places = [[(r * (columns + pad) + c) * nbytes for r, c in lanes] for lanes, _ in asked]
+        if all(a % width == 0 for at, (_, width) in zip(places, asked, strict=True) for a in at):
+            found.append(sum(passes(at, width) for at, (_, width) in zip(places, asked, strict=True)))
+    return min(found)
+
+
+KINDS = {8: "uint8", 16: "float16", 32: "float32"}
+
+
+def matrices(rows: int, columns: int, step: int) -> Kernel:
+    """stmatrix or ldmatrix of rows that are ``step`` apart, and the rows go out as vectors of 16 bytes."""
+
+    @T.prim_func
+    def kernel(A: T.Buffer((rows, columns), "float16"), B: T.Buffer((32, 2), "float16")):
+        T.cta_id([1])
+        lane = T.lane_id([32])
+        tile = T.alloc_shared((rows, columns), "float16")
+        r = T.alloc_local((2,), "float16")
+        Tx.cta.copy(tile[:, :], A[:, :])
+        T.cuda.cta_sync()
+        T.ptx.ldmatrix(False, 1, ".b16", tile.ptr_to([lane % 8 * step % rows, 0]), T.address_of(r[0]))
+        B[lane, 0] = r[0]
+        B[lane, 1] = r[1]
+
+    return kernel
+
+
+def after(kernel: Kernel) -> tuple[int, int]:
+    """Passes before and after what the adviser changes."""
+    advice = tw.compile(kernel, target="sm_90a").advise()
+    before = sum(line.wavefronts for line in advice.lines)
+    return before, before - sum(change.before - change.after for change in advice.changes)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.sampled_from([32, 64]),
+    columns=st.sampled_from([16, 32, 64, 128]),
+    bits=st.sampled_from([8, 16, 32]),
+    row_step=st.sampled_from([1, 2, 3, 4]),
+    column_step=st.sampled_from([0, 1, 2, 8]),
+    other=st.sampled_from([(0, 1), (1, 0), (1, 1), (2, 4)]),
+)
+def test_the_best_layout_of_two_accesses_is_that_of_an_exhaustive_search(
+    rows: int, columns: int, bits: int, row_step: int, column_step: int, other: tuple[int, int]
+) -> None:
+    def elements(by_row: int, by_column: int) -> list[tuple[int, int]]:
+        return [(lane * by_row % rows, lane * by_column % columns) for lane in range(32)]
+
+    @T.prim_func
+    def kernel(A: T.Buffer((32,), KINDS[bits]), B: T.Buffer((32,), KINDS[bits])):
+        T.cta_id([1])
+        lane = T.lane_id([32])
+        tile = T.alloc_shared((rows, columns), KINDS[bits])
+        tile[lane * row_step % rows, lane * column_step % columns] = A[lane]
+        T.cuda.cta_sync()
+        B[lane] = tile[lane * other[0] % rows, lane * other[1] % columns]
+
+    asked = [(elements(row_step, column_step), bits // 8), (elements(*other), bits // 8)]
+
+    before, found = after(kernel)
+
+    assert before == sum(passes([(r * columns + c) * bits // 8 for r, c in lanes], width) for lanes, width in asked)
+    assert found <= best(rows, columns, bits, asked)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    rows=st.sampled_from([16, 32, 64]),
+    columns=st.sampled_from([16, 32, 64, 128]),
+    step=st.sampled_from([1, 2, 3, 4]),
+)
+def test_the_best_layout_of_matrices_and_vectors_is_that_of_an_exhaustive_search(
+    rows: int, columns: int, step: int
+) -> None:
+    each = rows * columns // 256  # of 32 lanes by 16 bytes
+    vectors = [([divmod((i * 32 + lane) * 8, columns) for lane in range(32)], 16) for i in range(each)]
+    matrix = [(lane % 8 * step % rows, 0) for lane in range(8)]
+
+    _, found = after(matrices(rows, columns, step))
+
+    assert found <= best(rows, columns, 16, [*vectors, (matrix, 16)])
+
+
+def test_a_line_that_no_layout_serves_is_named() -> None:
+    @T.prim_func
+    def kernel(A: T.Buffer((64, 32), "float32")):
+        T.cta_id([1])
+        lane = T.lane_id([32])
+        tile = T.alloc_shared((64, 32), "float32")
+        for i in range(64):
+            tile[i, lane] = A[i, lane]
+        T.cuda.cta_sync()
+        A[0, lane] = tile[lane, 0] + tile[lane % 8 * 4, lane // 8 * 8] + tile[lane * 2, lane * 3 % 32]
+
+    advice = tw.compile(kernel, target="sm_90a").advise()
+
+    assert len(advice.changes) == 1
+    assert advice.changes[0].after <= advice.changes[0].before
+    if advice.changes[0].after > advice.changes[0].ideal:
+        assert "wavefronts" in advice.changes[0].rest
+
+
+def test_arguments_are_left_alone_and_the_changed_kernel_gives_their_results() -> None:
+    kernel = module("conflicts").halves_by_columns
+    a = np.random.default_rng(2).standard_normal((64, 64)).astype(np.float16)
+    b = np.zeros_like(a)
+
+    advice = tw.compile(kernel, target="sm_90a").advise(a, b)
+
+    assert not b.any()
+    run = tw.simulate(advice.kernel, a, b)
+    assert np.array_equal(b, a.T)
+    assert run.counts.bank_conflicts == 0
+
+
+def test_a_tile_of_the_copy_engine_gets_a_swizzle_of_the_hardware() -> None:
+    advice = tw.compile(module("conflicts").brought_by_tma, target="sm_90a").advise()
+
+    assert advice.changes[0].layout == SwizzleLayout(3, 3, 3).after(S[64, 64])
+
+
+def commands() -> list[tuple[str, str]]:
+    """Each command of the page, with the output that stands under it."""
+    found = re.findall(r"^```text\n\$ tilewright (.*?)\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return [(command, text) for command, text in found]
+
+
+@pytest.mark.parametrize("command", range(6))
+def test_the_page_shows_what_the_commands_say(
+    command: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line, text = commands()[command]
+    monkeypatch.setattr("sys.argv", ["tilewright", *line.split()])
+    monkeypatch.chdir(PAGE.parents[1])
+
+    with pytest.raises(SystemExit) as left:
+        main()
+
+    assert left.value.code == 0
+    said = capsys.readouterr().out
+    assert all(part.strip("\n") in said for part in text.split("...\n"))

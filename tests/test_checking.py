@@ -1,0 +1,179 @@
+"""A verdict says what was run and what was found, as fields, and nothing else comes out: no exception, no hang."""
+
+from __future__ import annotations
+
+import json
+import linecache
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import tilewright as tw
+from tests.wrong.test_mutated_kernels import NAMES, slips
+from tilewright import T
+from tilewright.errors import TilewrightError
+from tilewright.ir import Kernel
+from tilewright.verdict import EXIT_CODES, SCHEMA, report_from
+
+
+@T.prim_func
+def doubled(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    tid = T.thread_id([64])
+    B[tid] = A[tid] * T.float32(2)
+
+
+@T.prim_func
+def racing(A: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    tid = T.thread_id([64])
+    row = T.alloc_shared((64,), "float32")
+    row[tid] = A[tid]
+    A[tid] = row[63 - tid]
+
+
+def test_a_kernel_that_is_right_is_clean_and_its_arguments_stay() -> None:
+    a, b = np.ones(64, np.float32), np.zeros(64, np.float32)
+
+    verdict = tw.check(doubled, a, b, expect={"B": 2 * a})
+
+    verdict.assert_clean()
+    assert not b.any()
+    assert verdict.inputs == {"A": "float32 of shape (64,)", "B": "float32 of shape (64,)"}
+    assert {"races", "bounds", "poison"} <= {*verdict.checks}
+    assert not any(text.startswith("results") for text in verdict.not_covered)
+
+
+def test_other_results_than_expected_are_a_finding() -> None:
+    a = np.ones(64, np.float32)
+
+    verdict = tw.check(doubled, a, np.zeros_like(a), expect={"B": 3 * a})
+
+    assert verdict.status == "wrong"
+    assert (verdict.findings[0].kind, verdict.findings[0].buffer) == ("results", "B")
+    with pytest.raises(AssertionError, match="64 of 64 elements of B differ"):
+        verdict.assert_clean()
+
+
+def test_a_race_has_its_line_its_buffer_its_threads_and_a_hint() -> None:
+    verdict = tw.check(racing)
+
+    (found,) = verdict.findings
+    assert (found.kind, found.buffer, verdict.status) == ("races", "row", "wrong")
+    assert found.line == racing.at.line + 5
+    assert found.threads == ({"cta": (0, 0, 0), "warp": 0, "lanes": "0"}, {"cta": (0, 0, 0), "warp": 1, "lanes": "31"})
+    assert found.hint is not None
+    assert "cta_sync" in found.hint
+
+
+def test_a_limit_stops_and_says_so() -> None:
+    @T.prim_func
+    def spin(A: T.Buffer((32,), "int32")):
+        T.cta_id([1])
+        lane = T.lane_id([32])
+        for i in range(2_000_000_000):
+            A[lane] = i
+
+    verdict = tw.check(spin, limit_steps=1000)
+
+    assert (verdict.status, verdict.findings[0].kind) == ("stopped", "limit")
+
+
+def test_what_is_no_kernel_is_a_verdict_too() -> None:
+    assert tw.check(3).findings[0].kind == "kernel"
+    assert tw.check(doubled, target="sm_1").status == "refused"
+    assert tw.check(doubled, np.zeros(3)).findings[0].kind == "argument"
+
+
+FILE = """import tilewright as tw
+from tilewright import T
+print("a file may print")
+
+@T.prim_func
+def kernel(A: T.Buffer((64,), "float32")):
+    T.cta_id([1])
+    tid = T.thread_id([64])
+    row = T.alloc_shared((64,), "float32")
+    row[tid] = A[tid]
+    {barrier}
+    A[tid] = row[63 - tid]
+"""
+HANGING = "while True: pass\n"
+LEAVING = "import os\nos._exit(0)\n"
+CASES = {
+    "wrong": FILE.format(barrier="pass"),
+    "leaving": LEAVING,
+}
+
+
+@pytest.mark.parametrize(("case", "status"), [("wrong", "wrong"), ("leaving", "stopped")])
+def test_the_command_prints_a_report_and_leaves_with_its_code(case: str, status: str, tmp_path: Path) -> None:
+    path = tmp_path / "submission.py"
+    path.write_text(CASES[case], encoding="utf-8")
+
+    done = subprocess.run([sys.executable, "-m", "tilewright", "check", str(path), "--json"], capture_output=True)
+
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert (report["schema"], report["status"], done.returncode) == (SCHEMA, status, EXIT_CODES[status])
+    assert report_from(report).status == status
+
+
+def test_a_file_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright.cli import verdicts
+
+    path = tmp_path / "hanging.py"
+    path.write_text(HANGING, encoding="utf-8")
+    monkeypatch.setattr(verdicts, "START_SECONDS", 0.5)
+
+    report = verdicts.judged_apart(str(path), [], {"limit_s": 0.5})
+
+    assert (report.status, report.exit_code) == ("stopped", 3)
+
+
+def judge(text: str) -> None:
+    """A mutated submission gets a verdict; only what Python itself refuses gets none."""
+    file = "<submission>"
+    try:
+        code = compile(text, file, "exec")
+    except (SyntaxError, ValueError):
+        return
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names = dict(NAMES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            exec(code, names)
+        except TilewrightError:
+            return  # told where the kernel is parsed; tests/wrong looks at those
+        except Exception as error:
+            last = error.__traceback__
+            while last is not None and last.tb_next is not None:
+                last = last.tb_next
+            if last is None or last.tb_frame.f_code.co_filename != file:
+                raise
+            return
+        kernel = names["kernel"]
+        verdict = tw.check(kernel, sizes={"n": 3}, limit_steps=20_000, limit_s=5, limit_bytes=1 << 28)
+        if isinstance(kernel, Kernel) and "n" not in {symbol.name for symbol in kernel.symbols}:
+            verdict = tw.check(kernel, limit_steps=20_000, limit_s=5, limit_bytes=1 << 28)
+    assert verdict.status in EXIT_CODES
+    json.dumps({"findings": [str(each) for each in verdict.findings]})
+
+
+@settings(max_examples=60, deadline=None)
+@given(slips())
+def test_a_mutated_submission_gets_a_verdict(text: str) -> None:
+    judge(text)
+
+
+@pytest.mark.long
+@settings(max_examples=10_000, deadline=None)
+@given(slips())
+def test_ten_thousand_mutated_submissions_get_a_verdict(text: str) -> None:
+    judge(text)

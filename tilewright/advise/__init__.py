@@ -1,0 +1,10 @@
+"""Advice without a GPU: who causes bank conflicts and extra sectors, and the layout that takes them away.
+
+In the order in which to read: accesses (what a run asks of memory), tiles (a buffer of shared memory, and the kernel
+with another layout of it), candidates (layouts to try), search (what each would cost), advice (proved by a run).
+"""
+
+from tilewright.advise.advice import Advice, Change, Refused, advise
+from tilewright.advise.search import Choice, search
+
+__all__ = ["Advice", "Change", "Choice", "Refused", "advise", "search"]

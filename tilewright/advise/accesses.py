@@ -1,0 +1,182 @@
+"""What a run asks of memory: the addresses of each warp, once for each pattern, and the sectors of global memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.sim.machine.counts import BANK_BYTES, BANKS, default_phase
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tilewright.errors import Span
+    from tilewright.sim import Program
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.sites import Hook, Site
+
+__all__ = ["Accesses", "Sectors", "cause", "record"]
+
+Watch = Callable[["Site"], "tuple[Hook, ...]"]
+
+SECTOR_BYTES = 32
+IDLE = -1
+"""Stands for the address of a lane that takes no part."""
+
+MOST_PATTERNS = 8192
+"""Of one site; what comes after is not looked at, and the advice says so."""
+
+
+@dataclass(slots=True)
+class Accesses:
+    """What one site asks of one shared buffer.
+
+    patterns: byte offsets from the start of the buffer of the 32 lanes of a warp, `IDLE` in those that take no part,
+    and how many warps asked so. width: bytes of a lane. phase: lanes that are served together. pairs: a load, whose
+    phases double where partners ask for the same. is_matrix: rows of matrices, which nobody can cut.
+    """
+
+    at: Span | None
+    op: str
+    place: str
+    write: bool
+    width: int
+    lanes: int
+    phase: int
+    pairs: bool
+    is_matrix: bool
+    patterns: dict[bytes, int] = field(default_factory=dict)
+    left_out: int = 0
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The patterns, (n, 32)."""
+        return np.frombuffer(b"".join(self.patterns), np.int64).reshape(-1, 32)
+
+    @property
+    def times(self) -> NDArray[np.int64]:
+        """How many warps asked for each."""
+        return np.fromiter(self.patterns.values(), np.int64, len(self.patterns))
+
+
+@dataclass(slots=True)
+class Sectors:
+    """The 32-byte sectors of global memory that one site asks for, and the fewest that would hold its bytes."""
+
+    at: Span | None
+    op: str
+    place: str
+    write: bool
+    touched: int = 0
+    ideal: int = 0
+    step: int = 0
+    """Bytes between neighbouring lanes, in the pattern with most sectors."""
+
+    which: set[int] = field(default_factory=set)
+    """The numbers of the sectors that were touched."""
+
+
+def record(program: Program) -> tuple[list[Accesses], list[Sectors]]:
+    """What the next run of ``program`` asks for; both lists fill while it runs."""
+    accesses: list[Accesses] = []
+    sectors: list[Sectors] = []
+
+    def watch(site: Site) -> tuple[Hook, ...]:
+        place = site.place
+        if place is None or place.space not in ("shared", "global"):
+            return ()
+        if place.space == "global":
+            sectors.append(Sectors(site.at, site.op, place.name, site.write))
+            return (_counting(sectors[-1], site.width),)
+        phase, matrix = site.phase or default_phase(site.width), bool(site.phase)  # which only rows of matrices have
+        pairs = not (site.write or matrix)
+        found = Accesses(site.at, site.op, place.name, site.write, site.width, site.lanes, phase, pairs, matrix)
+        accesses.append(found)
+        return (_noting(found, place.start),)
+
+    for site in program.compiled.sites:
+        site.watch = _both(site.watch, watch)
+        site.hooks += watch(site)
+    return accesses, sectors
+
+
+def _both(first: Watch, second: Watch) -> Watch:
+    return lambda site: (*first(site), *second(site))
+
+
+def _rows(batch: Batch, mask: Mask, at: Address) -> tuple[NDArray[np.int64], int]:
+    """The addresses of each warp with `IDLE` for idle lanes, (n, 32), and how many warps each row stands for."""
+    full = at.full()
+    shape = full.shape if mask.array is None else np.broadcast_shapes(full.shape, mask.array.shape)
+    rows = np.broadcast_to(full, (*shape[:-1], 32))
+    if mask.array is not None:
+        rows = np.where(np.broadcast_to(mask.array, rows.shape), rows, IDLE)
+    rows = rows.reshape(-1, 32)
+    return np.ascontiguousarray(rows, np.int64), batch.shape[0] * batch.shape[1] // (shape[0] * shape[1])
+
+
+def _noting(into: Accesses, start: int) -> Hook:
+    def note(batch: Batch, mask: Mask, at: Address) -> None:
+        rows, times = _rows(batch, mask, at)
+        rows = np.where(rows == IDLE, IDLE, rows - start)
+        rows[:, into.lanes :] = IDLE
+        for row in rows:
+            key = row.tobytes()
+            if key in into.patterns or len(into.patterns) < MOST_PATTERNS:
+                into.patterns[key] = into.patterns.get(key, 0) + times
+            else:
+                into.left_out += times
+
+    return note
+
+
+def _counting(into: Sectors, width: int) -> Hook:
+    def count(batch: Batch, mask: Mask, at: Address) -> None:
+        rows, times = _rows(batch, mask, at)
+        active = rows != IDLE
+        first = np.where(active, rows // SECTOR_BYTES, IDLE)
+        last = np.where(active, (rows + width - 1) // SECTOR_BYTES, IDLE)
+        touched = _different(np.concatenate([first, last], 1) if width > 1 else first)
+        into.which.update(np.unique(np.concatenate([first[active], last[active]])).tolist())
+        ideal = -(-_different(np.where(active, rows // width, IDLE)) * width // SECTOR_BYTES)
+        into.touched += int(touched.sum()) * times
+        into.ideal += int(ideal.sum()) * times
+        worst = rows[int((touched - ideal).argmax())]
+        if (worst[:2] != IDLE).all() and (touched > ideal).any():
+            into.step = int(worst[1] - worst[0])
+
+    return count
+
+
+def _different(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many different numbers each row has, `IDLE` left out."""
+    ordered = np.sort(rows, 1)
+    new = ordered[:, 1:] != ordered[:, :-1]
+    count: NDArray[np.int64] = (new & (ordered[:, 1:] != IDLE)).sum(1) + (ordered[:, 0] != IDLE)
+    return count
+
+
+def cause(accesses: Iterable[Accesses]) -> str:
+    """Which lanes of the worst pattern meet in one bank: words for a line of the kernel."""
+    worst = (1, "")
+    for each in accesses:
+        groups = each.rows[:, : each.lanes].reshape(-1, min(each.phase, each.lanes))
+        for row in np.unique(groups, axis=0):
+            lanes = np.flatnonzero(row != IDLE)
+            words = row[lanes] // BANK_BYTES
+            for bank in np.unique(words % BANKS):
+                meeting = lanes[words % BANKS == bank]
+                different = len(np.unique(words[words % BANKS == bank]))
+                if different > worst[0]:
+                    worst = different, f"{_lanes(meeting)} ask bank {bank} for {different} different words"
+    return worst[1]
+
+
+def _lanes(numbers: NDArray[np.int64]) -> str:
+    shown = ", ".join(map(str, numbers[:4].tolist()))
+    return f"lanes {shown}, ..." if len(numbers) > 4 else f"lanes {shown}"

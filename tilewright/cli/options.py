@@ -1,0 +1,21 @@
+"""Options that several commands take."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["Arch", "Const", "Json", "Limit", "Place", "Seed", "Sizes", "Svg", "Values"]
+
+Place = Annotated[str, typer.Argument(metavar="FILE.py[:KERNEL]", help="A Python file, and the kernel in it.")]
+Arch = Annotated[
+    str | None,
+    typer.Option("--arch", help="sm_90a (all: tilewright doctor); the first that fits if left out."),
+]
+Const = Annotated[list[str] | None, typer.Option("--const", help="NAME=VALUE for a @T.jit kernel; repeatable.")]
+Svg = Annotated[Path | None, typer.Option("--svg", help="Also draw it into this file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print it for programs.")]
+Values = Annotated[list[str] | None, typer.Option("--arg", help="NAME=FILE.npy or NAME=NUMBER; the rest is random.")]
+Sizes = Annotated[list[str] | None, typer.Option("--size", help="NAME=NUMBER for a symbolic extent.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the random arguments.")]
+Limit = Annotated[list[str] | None, typer.Option("--limit", help="30s, 1000000steps or 2GiB; repeatable.")]

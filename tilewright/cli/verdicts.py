@@ -1,0 +1,88 @@
+"""`tilewright check FILE.py`: the kernels of a file judged in a process of their own, with limits of time and memory.
+
+A .py file is Python and runs as its author's code, with the rights of whoever checks it: the process is there so that a
+file that hangs or takes all memory gets a verdict, and is no prison.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from contextlib import redirect_stdout
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tilewright.checking import check
+from tilewright.cli.kernels import constants, kernel_named, kernels_of, split_place
+from tilewright.errors import TilewrightError
+from tilewright.inputs import make_arguments, parse_sizes
+from tilewright.verdict import Finding, Report, Verdict, finding_of, report_from, status_of
+
+__all__ = ["judged_apart", "judged_here"]
+
+DEFAULT_SECONDS = 60.0
+START_SECONDS = 15.0  # to start Python and compile, beyond the limit of a run
+OWN_BYTES = 4 << 30  # that Python and NumPy reserve without using them
+
+
+def judged_apart(place: str, options: list[str], limits: dict[str, Any]) -> Report:
+    """The report of another process on the same file; of one that hangs or dies, that it did."""
+    seconds = limits.get("limit_s") or DEFAULT_SECONDS
+    with tempfile.TemporaryDirectory() as folder:
+        into = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "tilewright", "check", place, *options, "--write", str(into)]
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds + START_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return _stopped(place, f"the file took longer than {seconds:g} s", limits)
+        if into.is_file():
+            return report_from(json.loads(into.read_text("utf-8")))
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        return _stopped(place, f"its process ended by itself, code {done.returncode}", limits, *last)
+
+
+def _stopped(place: str, message: str, limits: dict[str, Any], given: str | None = None) -> Report:
+    found = Finding("limit", message, file=place, given=given, allowed="--limit 120s --limit 4GiB")
+    return Report(place, (Verdict(place, "stopped", findings=(found,), not_covered=("everything",)),), limits)
+
+
+def judged_here(
+    place: str, *, arch: str | None, const: list[str], given: tuple[list[str], list[str], int], checks: str,
+    limits: dict[str, Any],
+) -> Report:  # fmt: skip
+    """The report of this process. given: --arg, --size and the seed of random arguments."""
+    if "limit_bytes" in limits:
+        _hold_memory(limits["limit_bytes"] + OWN_BYTES)
+    args, sizes, seed = given
+    verdicts = []
+    with redirect_stdout(sys.stderr):  # what the file prints is no part of the report
+        try:
+            path, name = split_place(place)
+            kernels = [kernel_named(place, const)] if name or const else kernels_of(path)
+            for kernel in kernels:
+                made = make_arguments(kernel, constants(args), parse_sizes(constants(sizes)), seed)
+                verdicts.append(check(kernel, *made.values(), checks=checks, target=arch, **limits))
+        except TilewrightError as error:
+            verdicts.append(Verdict(place, status_of(error), findings=(finding_of(error),), not_covered=("the run",)))
+        except MemoryError as error:
+            verdicts.append(Verdict(place, "stopped", findings=(Finding("limit", f"not enough memory: {error}"),)))
+    return Report(place, tuple(verdicts), limits)
+
+
+def _hold_memory(nbytes: int) -> None:
+    """This process gets no more address space than that, where the system can say so."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (nbytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def write(report: Report, into: Path) -> None:
+    """For the process that asked."""
+    into.write_text(json.dumps({**asdict(report)}), encoding="utf-8")

@@ -1,0 +1,214 @@
+"""Where the time of a kernel must go: what a run counted, against what a GPU can do at most.
+
+A bound is a time that no run is faster than: each unit does the work that was counted at its highest rate, with every
+SM busy that has a CTA. The kernel takes at least as long as its slowest unit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.advise.accesses import Sectors, record
+from tilewright.errors import TilewrightError
+from tilewright.inputs import make_arguments
+from tilewright.ir import Call, expressions, statements
+from tilewright.isa import bind
+from tilewright.profiling.gpus import SECTOR_RATE, Gpu
+
+if TYPE_CHECKING:
+    from tilewright.compiler import Executable
+    from tilewright.sim.machine.counts import Counts
+
+__all__ = ["Occupancy", "Profile", "profile"]
+
+SECTOR = 32
+OWN = 1024  # bytes of shared memory that the driver keeps for itself in each CTA
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """CTAs of an SM at once, and what allows so many: the smallest entry of ``by``."""
+
+    by: Mapping[str, int]
+    warps: int
+
+    @property
+    def ctas(self) -> int:
+        """At once, on one SM."""
+        return min(self.by.values())
+
+    @property
+    def limit(self) -> str:
+        """What has the fewest."""
+        return min(self.by, key=lambda name: self.by[name])
+
+    def __str__(self) -> str:
+        each = ", ".join(f"{count} by {name}" for name, count in self.by.items())
+        return f"{self.ctas} CTAs ({self.ctas * self.warps} warps) of an SM, by {self.limit} ({each})"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a run did, and the least time that it takes on a GPU.
+
+    ctas: of the grid. sectors: of global memory, by line. traffic: bytes that must come from and go to HBM: each once.
+    flops: of tensor cores, by the bits of an operand.
+    """
+
+    name: str
+    gpu: Gpu
+    ctas: int
+    occupancy: Occupancy
+    counts: Counts
+    sectors: tuple[Sectors, ...]
+    read_bytes: int
+    written_bytes: int
+    l2_bytes: int
+    flops: Mapping[int, int]
+    scale: float = 1.0
+
+    def scaled(self, times: float) -> Profile:
+        """The bounds of ``times`` as many CTAs that each do the same, on as many times the data."""
+        return replace(self, scale=self.scale * times)
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """Seconds, by unit."""
+        gpu, busy = self.gpu, min(self.gpu.sms, max(1, self.ctas * self.scale))
+        cycles = busy * gpu.clock
+        hbm = self.read_bytes * self.scale + max(0, self.written_bytes * self.scale - gpu.l2_bytes)
+        found = {
+            "HBM": hbm / gpu.hbm,
+            "L2": self.l2_bytes * self.scale / (SECTOR_RATE * cycles),
+            "shared memory": self.counts.wavefronts * self.scale / cycles,
+            "issue": sum(self.counts.instructions.values()) * self.scale / (gpu.issue * cycles),
+        }
+        if self.flops:
+            work = sum(many / gpu.tensor[bits] for bits, many in self.flops.items() if bits in gpu.tensor)
+            found["tensor cores"] = work * self.scale / cycles
+        return found
+
+    @property
+    def bound(self) -> float:
+        """Seconds that it takes at least."""
+        return max(self.bounds.values())
+
+    @property
+    def unit(self) -> str:
+        """What bounds it."""
+        return max(self.bounds, key=lambda unit: self.bounds[unit])
+
+    def __str__(self) -> str:
+        rows = sorted(self.bounds.items(), key=lambda row: -row[1])
+        lines = [f"  {unit:<14}{seconds * 1e6:12.3f} us" for unit, seconds in rows]
+        sectors = [
+            f"  {each.at}  {each.op} {'writes' if each.write else 'reads'} {each.place}: {each.touched:,} sectors, "
+            f"{each.ideal:,} ideal"
+            for each in self.sectors
+        ]
+        head = f"{self.name} on {self.gpu.name}: at least {self.bound * 1e6:.3f} us, bound by {self.unit}"
+        cold = "(arrays come from HBM once; what is written may stay in the L2 cache)"
+        return "\n".join([head, *lines, f"  {cold}", str(self.occupancy), "", str(self.counts), "", *sectors])
+
+
+def profile(exe: Executable, args: tuple[Any, ...], gpu: Gpu, sizes: Mapping[str, int], seed: int) -> Profile:
+    """Run a kernel on copies of its arguments, and bound its time."""
+    from tilewright.sim import Program, parse_checks
+
+    args = args or tuple(make_arguments(exe.kernel, {}, sizes, seed).values())
+    own = tuple(value.copy() if isinstance(value, np.ndarray) else value for value in args)
+    program = Program(exe.lowered, parse_checks("default"))
+    _, sectors = record(program)
+    counts = exe.run_program(program, own).counts
+    launch = exe.lowered.launch
+    nbytes = {
+        buffer.name: int(value.nbytes)
+        for param, value in zip(exe.kernel.params, own, strict=False)
+        for buffer in exe.kernel.buffers
+        if buffer.data == param and isinstance(value, np.ndarray)
+    }
+    read, written = (_once(sectors, counts, nbytes, write=write) for write in (False, True))
+    units = sum(line.nbytes for line in counts.lines if line.space == "global" and not _is_at_a_site(line, sectors))
+    values = exe.bind(*args).values
+    ctas = prod(_number(extent, values) for extent in launch.grid) if launch else 1
+    touched = tuple(each for each in sectors if each.touched)
+    l2_bytes = sum(each.touched for each in touched) * SECTOR + units
+    return Profile(exe.name, gpu, ctas, _occupancy(exe, gpu), counts, touched, read, written, l2_bytes,
+                   _flops(exe, counts))  # fmt: skip
+
+
+def _number(extent: Any, values: Mapping[str, Any]) -> int:
+    from tilewright.ir import as_expr
+    from tilewright.ir.evaluate import evaluate
+
+    return int(evaluate(as_expr(extent), values))
+
+
+def _is_at_a_site(line: Any, sectors: Sequence[Sectors]) -> bool:
+    return any(each.place == line.buffer and each.op == line.op and str(each.at) == str(line.at) for each in sectors)
+
+
+def _once(sectors: Sequence[Sectors], counts: Counts, sizes: Mapping[str, int], *, write: bool) -> int:
+    """Bytes of global memory that are read or written, each once."""
+    total = 0
+    for name, size in sizes.items():
+        touched = [each.which for each in sectors if each.place == name and each.write == write and each.which]
+        at_sites = len(set().union(*touched)) * SECTOR if touched else 0
+        by_units = sum(
+            line.nbytes
+            for line in counts.lines
+            if line.buffer == name and line.write == write and not _is_at_a_site(line, sectors)
+        )
+        total += min(size, max(at_sites, by_units))
+    return total
+
+
+def _flops(exe: Executable, counts: Counts) -> dict[int, int]:
+    """Of the matrix instructions that ran; where a kernel has several shapes of one, the smallest counts."""
+    least: dict[str, tuple[int, int]] = {}
+    for name, bits, work in _products(exe):
+        least[name] = min(least.get(name, (work, bits)), (work, bits))
+    found: dict[int, int] = {}
+    for name, (work, bits) in least.items():
+        found[bits] = found.get(bits, 0) + work * counts.instructions.get(name, 0)
+    return {bits: work for bits, work in found.items() if work}
+
+
+def _products(exe: Executable) -> Iterator[tuple[str, int, int]]:
+    """(instruction, bits of an operand, flops of one warp) of each matrix product that the kernel names."""
+    for stmt in statements(exe.lowered.body):
+        for node in expressions(stmt):
+            if not isinstance(node, Call):
+                continue
+            bound = bind(node)
+            text = bound.form.mnemonic(bound.mods) if "mma" in bound.instruction.name else ""
+            shape = re.search(r"m(\d+)n(\d+)k(\d+)", text)
+            kinds = re.findall(r"\.(?:bf|tf|f|e\dm|s|u)(\d+)", text)
+            if shape and kinds and "sp" not in text.split("."):
+                bits = {16: 16, 19: 32, 32: 32, 64: 64}.get(int(kinds[1] if len(kinds) > 1 else kinds[0]), 8)
+                share = 4 if "wgmma" in text else 1  # of a warpgroup's product each warp has a quarter
+                yield bound.instruction.name, bits, 2 * prod(map(int, shape.groups())) // share
+
+
+def _occupancy(exe: Executable, gpu: Gpu) -> Occupancy:
+    """By threads, by shared memory, and by registers where the kernel can be assembled here."""
+    launch = exe.lowered.launch
+    threads, shared = (launch.threads, launch.shared_bytes) if launch else (1, 0)
+    warps = -(-threads // 32)
+    by = {
+        "CTAs": gpu.ctas,
+        "threads": gpu.threads // (warps * 32),
+        "shared memory": gpu.shared_bytes // (shared + 1024),
+    }
+    try:
+        registers = -(-exe.resources.registers // 8) * 8
+    except TilewrightError:  # no NVRTC here
+        return Occupancy(by, warps)
+    by["registers"] = gpu.registers // (registers * 32 * warps)
+    return Occupancy(by, warps)

@@ -1,0 +1,63 @@
+"""What is compiled, and for which architecture: the arguments of `tilewright.compile`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tilewright.errors import KernelError, Span, TargetError
+from tilewright.ir import Call, Kernel, TileCall, expressions, statements
+from tilewright.isa import ATOMS, Arch, Requirement, arch, bind, default_arch
+
+__all__ = ["check_target", "kernel_of", "target_of"]
+
+
+def kernel_of(kernel: Any) -> Kernel:
+    """The kernel that a decorator's wrapper has. Raises KernelError for what is none."""
+    found = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
+    if not isinstance(found, Kernel):
+        hint = "call .specialize(...) first" if hasattr(kernel, "specialize") else "decorate it with @T.prim_func"
+        given = f"{getattr(kernel, '__name__', kernel)}, a {type(kernel).__name__}"
+        raise KernelError("this is not a kernel", given=given, allowed="what @T.prim_func made", hint=hint)
+    return found
+
+
+def target_of(target: str | Mapping[str, str] | Arch | None, kernel: Kernel) -> Arch:
+    """The architecture that is named; left out, the first that has what the kernel names."""
+    if isinstance(target, Arch):
+        return target
+    if isinstance(target, Mapping):
+        if not {*target} <= {"kind", "arch"} or target.get("kind", "cuda") != "cuda":
+            raise TargetError(
+                "unknown kind of target", given=repr(dict(target)), allowed='{"kind": "cuda", "arch": "sm_90a"}'
+            )
+        target = target.get("arch", "cuda")
+    if target is None or (isinstance(target, str) and target == "cuda"):
+        return default_arch(tuple(_written(kernel)))
+    return arch(target)
+
+
+def _written(kernel: Kernel) -> Iterator[Requirement]:
+    """What the instructions that a kernel names need, copy atoms among them."""
+    for stmt in statements(kernel.body):
+        yield from (bind(node).form.arch for node in expressions(stmt) if isinstance(node, Call))
+        if isinstance(stmt, TileCall) and stmt.dispatch in ATOMS:
+            yield ATOMS[stmt.dispatch].arch
+
+
+def check_target(lowered: Kernel, target: Arch, at: Span | None) -> None:
+    """Raises TargetError where a lowered kernel asks for what an architecture lacks. at: the kernel as authored."""
+    for stmt in statements(lowered.body):
+        for node in expressions(stmt):
+            if isinstance(node, Call):
+                try:
+                    bind(node).check_arch(target)
+                except TargetError as error:
+                    raise error.located(stmt.at) from None
+    if lowered.launch is not None and lowered.launch.shared_bytes > target.shared_bytes:
+        raise TargetError(
+            f"{lowered.name} needs more shared memory than a CTA of {target} can have",
+            given=f"{lowered.launch.shared_bytes} bytes",
+            allowed=f"{target.shared_bytes} bytes",
+            at=at,
+        )
