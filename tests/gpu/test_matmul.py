@@ -72,7 +72,9 @@ def test_the_simulator_has_the_same_bits() -> None:
 @pytest.mark.parametrize("m", [16, 200])
 def test_gradients_are_those_of_float64(torch: Any, activation: str | None, m: int) -> None:
     args = [torch.randn(*shape, device="cuda") for shape in ((m, 264), (264, 136), (136,), (m, 136))]
-    mine, theirs = ([arg.to(to).detach().requires_grad_() for arg in args] for to in (torch.bfloat16, torch.float64))
+    mine, theirs = (
+        [arg.bfloat16().to(to).detach().requires_grad_() for arg in args] for to in (torch.bfloat16, torch.float64)
+    )
     means = {None: lambda x: x, "relu": torch.relu, "gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu}
     found = kernels.matmul(mine[0], mine[1], bias=mine[2], activation=activation, residual=mine[3])
     wanted = means[activation](theirs[0] @ theirs[1] + theirs[2]) + theirs[3]
