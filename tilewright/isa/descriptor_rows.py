@@ -25,8 +25,10 @@ SOURCES = {
 ENCODE = """\
 __device__ __forceinline__ unsigned long long tw_matrix_descriptor(
     unsigned int start, unsigned int leading, unsigned int stride, unsigned long long mode) {
-  // from the lowest bit: start address, leading and stride offset, each in units of 16 bytes; then version and swizzle
-  return (unsigned long long)(start >> 4) | (unsigned long long)leading << 16 | (unsigned long long)stride << 32 | mode;
+  // from the lowest bit: start address, leading and stride offset, each in units of 16 bytes; then version and swizzle.
+  // In a cluster the bits of an address above the 18th say whose shared memory it is: they have no place here.
+  return (unsigned long long)((start & 0x3ffffu) >> 4) | (unsigned long long)leading << 16 |
+         (unsigned long long)stride << 32 | mode;
 }
 """
 ADD = """\

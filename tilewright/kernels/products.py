@@ -1,8 +1,8 @@
 """`kernels.matmul`: which arrays are multiplied, by which tiles, and how operands lie that the kernel takes.
 
-Rows of an operand are contiguous along K or, of an A of 16-bit elements, along M, and begin at multiples of 16 bytes;
-any other is copied first. Where C has too few tiles for all multiprocessors, K is split: the parts are products of a
-batch, added up afterwards. Few rows are a product that is turned: the weights' rows are the M of the kernel.
+Rows of an operand are contiguous along K or, of 16-bit elements, along M or N, and begin at multiples of 16 bytes; any
+other is copied first. Where C has too few tiles for all multiprocessors, K is split: the parts are products of a batch,
+added up afterwards. Few rows are a product that is turned: the weights' rows are the M of the kernel.
 """
 
 from __future__ import annotations
@@ -211,8 +211,7 @@ def multiplied(
     tiles, parts = plan or chosen(m, b.shape[-2], k // steps, multiprocessors(a), split=split, few=few)
     halves = kind in HALVES
     left, right = (b, a) if few else (a, b)
-    # A B with N contiguous gave wrong sums on an H200, right ones here: until that is understood it is copied.
-    sides = laid_out(left, may_turn=halves and not few), laid_out(right, may_turn=False)
+    sides = laid_out(left, may_turn=halves), laid_out(right, may_turn=halves and not few)
     if parts == 1:
         _launch(tiles, c, sides, few, after)
         return
@@ -297,7 +296,7 @@ def matmul(
     """activation(a @ b * scale_a * scale_b + bias) + residual, in float32 sums; differentiable in torch without scales.
 
     a: (..., M, K). b: (K, N), or (..., K, N). Both float16, bfloat16, float32 (multiplied as tf32) or, in any mix,
-    float8_e4m3fn and float8_e5m2. They may be transposed views: no copy is made of a 16-bit a, nor of what has K
+    float8_e4m3fn and float8_e5m2. They may be transposed views: no copy is made of 16-bit ones, nor of a b with K
     contiguous. dtype: of the result, "float32", "float16", "bfloat16"; that of a if left out, of float8 bfloat16.
     bias: N numbers. residual: as large as the result. activation: "relu", "gelu", "silu". scale_a, scale_b: float32,
     one number each, or one for each row of a and for each column of b.
