@@ -18,13 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import host
 from tilewright.dtypes import dtype
-from tilewright.errors import (
-    ArgumentError,
-    TilewrightError,
-    TilewrightWarning,
-    choices,
-    described,
-)
+from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, choices, described
 from tilewright.frames import from_outside, shortened
 from tilewright.ir import Kernel, deep_recursion
 from tilewright.ir.arguments import Bindings, Signature
@@ -32,7 +26,7 @@ from tilewright.ir.tensor_map import mapped
 from tilewright.ir.verify import verify
 from tilewright.isa import Arch
 from tilewright.lower import lower
-from tilewright.public import ANYTHING, Public, instances
+from tilewright.public import ANYTHING, Kind, Public, instances
 from tilewright.targets import check_target, kernel_of, target_of
 from tilewright.tile import Report, check_registers, resolve
 
@@ -60,6 +54,8 @@ public = Public(
         ),
         "Kernel": instances("what @T.prim_func made", Kernel),
         "Arch": instances('an architecture, arch("sm_90a")', Arch),
+        "host.Limits": instances("host.Limits(...)", host.Limits),
+        "Program": Kind("what exe.program(check) gives", lambda value: type(value).__name__ == "Program"),
     },
 )
 

@@ -20,7 +20,6 @@ __all__: list[str] = []
 
 MOST_LETTERS = 1 << 12  # of a string
 _WIDTHS = {"hh": 4, "h": 4, None: 4, "l": 8, "ll": 8, "z": 8, "j": 8, "t": 8}
-_DECLARED = 'extern "C" __device__ {}'
 
 
 def _string(machine: Machine, address: int, lane: tuple[int, ...]) -> str:
@@ -95,7 +94,7 @@ instruction(
             execute=vprintf,
             on="machine",
             language="cuda",
-            helper=_DECLARED.format("int vprintf(const char*, void*);"),
+            helper='extern "C" __device__ int vprintf(const char*, void*);',
         ),
     ),
 )
@@ -117,9 +116,6 @@ instruction(
             execute=assert_fail,
             on="machine",
             language="cuda",
-            helper=_DECLARED.format(
-                "void __assertfail(const char*, const char*, unsigned, const char*, unsigned long long);"
-            ),
         ),
     ),
 )
