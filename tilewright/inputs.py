@@ -84,6 +84,10 @@ def make_arguments(
         if param.name in buffers:
             buffer = buffers[param.name]
             shape = _shape(buffer, known)
+            if min(shape, default=0) < 0:
+                raise ArgumentError(
+                    f"{param.name} has a negative extent", given=f"shape {shape}", allowed="0 or more", at=kernel.at
+                )
             _check_room(kernel, buffer, shape)
             made[param.name] = _random(random, shape, buffer.dtype)
         else:

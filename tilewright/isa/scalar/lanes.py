@@ -197,7 +197,7 @@ instruction(
     ),
 )
 
-SPECIFIC: Requirement = only("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
+SPECIFIC: Requirement = only("sm_100a", "sm_100f", "sm_103a", "sm_103f")
 
 
 def _ones(kind: Any) -> int:
