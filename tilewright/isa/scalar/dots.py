@@ -6,10 +6,10 @@ Source: PTX ISA, "Integer Arithmetic Instructions: dp4a, dp2a", "SIMD Video Inst
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from tilewright.isa.scalar.comparing import COMPARE
 from tilewright.isa.scalar.rows import scalar, words
 from tilewright.isa.types import Numbers
 
@@ -69,14 +69,6 @@ LANEWISE: dict[str, Callable[..., Numbers]] = {
     "vmin": np.minimum,
     "vmax": np.maximum,
     "vavrg": _average,
-}
-COMPARE: dict[str, Any] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
 }
 
 
