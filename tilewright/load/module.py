@@ -66,6 +66,7 @@ class LoadedModule:
         self.module, self.types = module, types
         self.names = dict(names)
         self.parameters = dict(parameters)
+        self._loaded: dict[str, LoadedKernel] = {}
 
     @property
     def kernels(self) -> list[str]:
@@ -98,8 +99,9 @@ class LoadedModule:
                 given=name, allowed=choices(name, [each.name for each in found] or self.kernels),
             )  # fmt: skip
         entry = found[0]
-        names = self.parameters.get(plain_name(entry.name), ())
-        return LoadedKernel(self, entry, names)
+        if entry.name not in self._loaded:  # a kernel keeps the programs that were made for it
+            self._loaded[entry.name] = LoadedKernel(self, entry, self.parameters.get(plain_name(entry.name), ()))
+        return self._loaded[entry.name]
 
     def __iter__(self) -> Iterator[LoadedKernel]:
         return (self[entry.name] for entry in self.module.entries)
