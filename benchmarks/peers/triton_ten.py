@@ -1,4 +1,4 @@
-"""Ten kernels in Triton's language, each with a call of it and what it has to compute: `python -m benchmarks.triton_checked`."""
+"""Ten kernels in Triton's language, each with a call of it and what it has to compute."""
 
 from __future__ import annotations
 

@@ -21,6 +21,8 @@ __all__ = ["Opcode", "mnemonics", "opcode", "opcodes", "spelled"]
 
 _ORDERED = re.compile(r"(b|s|u|f|bf|tf|e|ue)\d\w*|row|col|pred")
 
+_SAME = {"shared": "shared::cta", "shared::cta": "shared"}  # what else a word may be written as
+
 Words = tuple[str, ...]
 
 
@@ -104,26 +106,30 @@ def _words(text: str) -> Words:
     return tuple(text.removeprefix(".").split(".")) if text else ()
 
 
-def _taken(words: Words, rest: Words) -> Words | None:
+def _taken(words: Words, rest: Words, also: Mapping[str, str]) -> Words | None:
     """``rest`` without ``words``; None where it lacks one, or one of order is not the first of those that are left."""
     left = list(rest)
-    for word in words:
+    for one in words:
+        other = also.get(one)
+        if one not in left and other == "":
+            continue
+        word = one if one in left or other is None else other
         if word not in left:
             return None
-        if _ORDERED.fullmatch(word) and next(one for one in left if _ORDERED.fullmatch(one)) != word:
+        if _ORDERED.fullmatch(word) and next(each for each in left if _ORDERED.fullmatch(each)) != word:
             return None
         left.remove(word)
     return tuple(left)
 
 
-def _matched(holes: tuple[_Hole, ...], rest: Words) -> dict[str, Argument] | None:
+def _matched(holes: tuple[_Hole, ...], rest: Words, also: Mapping[str, str]) -> dict[str, Argument] | None:
     """The modifiers that use up all words."""
     if not holes:
         return None if rest else {}
     hole, *others = holes
     for values, words in hole.spellings:
-        left = _taken(words, rest)
-        found = _matched(tuple(others), left) if left is not None else None
+        left = _taken(words, rest, also)
+        found = _matched(tuple(others), left, also) if left is not None else None
         if found is not None:
             return {**dict(zip(hole.modifiers, values, strict=True)), **found}
     return None
@@ -158,7 +164,10 @@ def _opcodes(mnemonic: str) -> Iterator[Opcode]:
         hints = tuple(word for word in written if _is_hint(row, word))
         words = tuple(word for word in written if word not in hints)
         free = {key: value for key, table in form.modifiers.items() for value in list(table)[:1]}
-        found = _matched(_template(row.name, number), words)
+        holes = _template(row.name, number)
+        found = _matched(holes, words, row.also)
+        if found is None:
+            found = _matched(holes, words, {**_SAME, **row.also})
         if found is not None:
             yield Opcode(row, form, {**free, **found}, _outs(row, form, {**free, **found}), hints)
             if row.written:

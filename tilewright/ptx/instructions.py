@@ -280,9 +280,7 @@ def _leaves(operands: Sequence[Operand]) -> Iterator[Operand]:
             yield from operand.more
 
 
-def _given(
-    low: Lowering, found: isa.Opcode, leaves: list[Operand], step: Step
-) -> tuple[dict[str, object], list[Stmt]]:
+def _given(low: Lowering, found: isa.Opcode, leaves: list[Operand], step: Step) -> tuple[dict[str, object], list[Stmt]]:
     """The arguments of a call by name, and what takes what it writes to registers."""
     given: dict[str, object] = {}
     after: list[Stmt] = []

@@ -16,9 +16,10 @@ from tilewright.errors import InstructionError
 from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.ptx.operands import operands
+from tilewright.ptx.printer import operand_text
 from tilewright.ptx.tree import Address, Immediate, Name, Operand, Pair, Vector
 
-__all__ = ["RESULT", "Written", "written"]
+__all__ = ["RESULT", "Written", "text_of_pattern", "written"]
 
 RESULT = "result"
 _HOLE = "%hole_"
@@ -46,14 +47,16 @@ def written(mnemonic: str, given: tuple[Operand, ...], is_predicate: IsPredicate
         taken = _Taken(one.row, one.form, is_predicate, {}, {})
         if taken.all(places, given) and not taken.lacking(one.mods):
             return Written(one.row, one.form, {**one.mods, **taken.mods}, taken.operands)
-    texts = dict.fromkeys(_text(one.form.pattern or one.row.pattern).replace(_HOLE, "").strip() for one in found)
+    texts = dict.fromkeys(
+        text_of_pattern(one.form.pattern or one.row.pattern).replace(_HOLE, "").strip() for one in found
+    )
     allowed = "\n".join(f"{mnemonic} {text}" for text in texts)
-    raise InstructionError(f"{mnemonic} has other operands", given=", ".join(map(str, given)), allowed=allowed)
+    raise InstructionError(f"{mnemonic} has other operands", given=", ".join(map(operand_text, given)), allowed=allowed)
 
 
 @lru_cache(maxsize=1 << 12)
-def _text(pattern: str) -> str:
-    """The operands of the one instruction that a pattern is about, each hole as a name."""
+def text_of_pattern(pattern: str) -> str:
+    """The operands of the one instruction that a pattern is about, each hole a name, ``%hole_ptr``."""
     text = _BRACES.sub(lambda found: f"{_HOLE}{found[1]}" if found[1] else found[0][0], pattern)
     before, is_whole, rest = text.partition(f"{_HOLE}mnemonic")
     if not is_whole:
@@ -67,7 +70,7 @@ def _text(pattern: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _places(pattern: str) -> tuple[Operand, ...]:
-    return operands(_text(pattern).strip())
+    return operands(text_of_pattern(pattern).strip())
 
 
 @dataclass(frozen=True, slots=True)
