@@ -56,6 +56,8 @@ def _troubles(bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[
     if bound.form.source_lane is not None:
         source = np.broadcast_to(bound.form.source_lane(*values), mask.shape)
         found.append((mask.full & (given >> source & 1 == 0), "lanes that read from one outside the mask"))
+        silent = ~np.take_along_axis(mask.full, source.astype(np.int64), -1)
+        found.append((mask.full & silent, "lanes that read from one that has ended"))
     return found
 
 

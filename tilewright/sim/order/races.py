@@ -167,7 +167,9 @@ def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bo
         racing[those] = ~_are_morally_strong(access, pairs.cta[those], other, pairs.other_cta[those])
         for k in those[racing[those]].tolist() if with_writer else ():
             lane = (int(found.cta[k]), int(found.warp[k]), int(found.lane[k]))
-            racing[k] = not _has_observed(access, lane, int(pairs.thread[k]), other, int(pairs.other_cta[k]))
+            look = _last_look(access, lane, int(pairs.thread[k]))
+            who = (int(pairs.other_cta[k]), int(pairs.other_thread[k]))
+            racing[k] = look is None or not look.has_seen(access, other, who)
     return racing
 
 
@@ -178,16 +180,33 @@ def _are_morally_strong(access: Access, own: Ints, other: Record, theirs: Ints) 
     return holds(a.scope, own, theirs, size) & holds(b.scope, own, theirs, size)
 
 
-def _has_observed(access: Access, lane: tuple[int, int, int], thread: int, other: Record, theirs: int) -> bool:
-    """Has the thread strongly read what the other has written there? Then it comes after that, at this place alone."""
-    address, size = access.address(lane), access.batch.wave.run.cluster_ctas
+@dataclass(frozen=True, eq=False, slots=True)
+class _Look:
+    """A thread, of a CTA of the grid, has strongly read a place in a record."""
+
+    record: Record
+    who: tuple[int, int]
+
+    def has_seen(self, access: Access, other: Record, who: tuple[int, int]) -> bool:
+        """What somebody has written there in another record? Then it comes after that, at this place alone."""
+        record, run = self.record, access.batch.wave.run
+        one, two, size = record.site, other.site, run.cluster_ctas
+        if record.time < other.time or one.element != two.element:
+            return False
+        if record.time == other.time and not (record is other and record.comes_first(who, self.who, run.precedence)):
+            return False
+        return bool(holds(one.scope, self.who[0], who[0], size) & holds(two.scope, who[0], self.who[0], size))
+
+
+def _last_look(access: Access, lane: tuple[int, int, int], thread: int) -> _Look | None:
+    """The last time that a thread has strongly read what it is about to access."""
+    address = access.address(lane)
     own = access.batch.wave.first + numbers(access.batch.ctas)[lane[0]]
     for record in access.places.log.newest_first():
-        site = record.site
-        reads = site.sem != "weak" and (site.atomic or not site.write) and site.element == other.site.element
-        if reads and record.time > other.time and record.touched(own, thread, address, access.site.width):
-            return bool(holds(site.scope, own, theirs, size) and holds(other.site.scope, theirs, own, size))
-    return False
+        reads = record.site.sem != "weak" and (record.site.atomic or not record.site.write)
+        if reads and record.touched(own, thread, address, access.site.width):
+            return _Look(record, (own, thread))
+    return None
 
 
 def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clash | None:
@@ -208,10 +227,14 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
         first, last = record.at.lo // places.grain, (record.at.hi + record.site.width) // places.grain
         if record.site.write != with_writer or last < low or first > high or _is_surely_strong(access, record):
             continue
-        if (hit := _unordered_in(access, record, mine, key)) is not None:
-            k, other_cta, other_thread = hit
+        looks: dict[int, _Look | None] = {}
+        for k, *who in _unordered_in(access, record, mine, key):
             lane = (int(found.cta[order[k]]), int(found.warp[order[k]]), int(found.lane[order[k]]))
-            return Clash(access, lane, other_cta, other_thread, record, with_writer, equal_values=False)
+            if with_writer and record.site.sem != "weak" and k not in looks:
+                looks[k] = _last_look(access, lane, int(mine.thread[k]))
+            look = looks.get(k)
+            if look is None or not look.has_seen(access, record, (who[0], who[1])):
+                return Clash(access, lane, *who, record, with_writer, equal_values=False)
     return None
 
 
@@ -229,8 +252,8 @@ def _is_surely_strong(access: Access, record: Record) -> bool:
     return wide and access.site.element == record.site.element
 
 
-def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> tuple[int, int, int] | None:
-    """Number among mine, CTA and thread of an access of a record that races with this one. key: ascending."""
+def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> Iterator[tuple[int, int, int]]:
+    """Number among mine, CTA and thread of those accesses of a record that may race with this one. key: ascending."""
     grain, collective = access.places.grain, access.site.collective or record.site.collective
     ctas, threads, address = record.threads()
     units = (address // grain)[:, None] + np.arange(max(record.site.width // grain, 1))
@@ -245,11 +268,9 @@ def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> tu
         right = (theirs == own) & (thread == mine.thread[k]) & (not collective)
         right |= _are_morally_strong(access, own, record, theirs)
         right |= _known_of(access, record, mine.row[k], mine.knower[k], theirs, thread)
-        if not right.all():
-            bad = np.flatnonzero(~right)
-            told = bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]]))[0]]
-            return int(k[told]), int(theirs[told]), int(thread[told])
-    return None
+        bad = np.flatnonzero(~right)
+        for told in bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]]))].tolist():
+            yield int(k[told]), int(theirs[told]), int(thread[told])
 
 
 def _portions(*found: Ints) -> Iterator[list[Ints]]:
@@ -287,17 +308,30 @@ def _told(access: Access, racing: Candidates, *, with_writer: bool) -> Clash:
 
 
 def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
-    """Two lanes of one statement have stored to one place; those of one warp may store the same."""
-    if access.site.sem != "weak":
-        return None
-    lane: tuple[int, int, int] = tuple(map(int, np.argwhere(lost)[0]))  # type: ignore[assignment]  # three axes
+    """Two lanes of one statement have stored to one place; those of one warp may store the same, and strong ones what
+    they like within their scope.
+    """
     places: Places = access.places
+    weak = access.site.sem == "weak"
+    if not weak:
+        if not places.is_global:
+            return None
+        lost = lost & ~_is_held(access, now[..., 0] >> CTA & (1 << CTA_BITS) - 1)
+        if not lost.any():
+            return None
+    lane: tuple[int, int, int] = tuple(map(int, np.argwhere(lost)[0]))  # type: ignore[assignment]  # three axes
     tag = int(now[lane][0])
     row = numbers(access.look.ctas)[lane[0]] + access.batch.wave.first
     other_cta = tag >> CTA & (1 << CTA_BITS) - 1 if places.is_global else row
-    equal = access.wrote_alike()
+    equal = weak and access.wrote_alike()
     own_warp = numbers(access.look.warps)[lane[1]]
     if equal and (other_cta, (tag & THREAD) >> 5) == (row, own_warp):
         return None
     other = Record(access.time, access.site, access.batch, access.mask, access.at)
     return Clash(access, lane, other_cta, tag & THREAD, other, with_writer=True, equal_values=equal, at_once=True)
+
+
+def _is_held(access: Access, others: Ints) -> Bools:
+    """Where is a thread of another CTA within the scope of an access? others: of the grid, (CTAs, warps, 32)."""
+    own = access.batch.rows(1) + access.batch.wave.first
+    return holds(access.site.scope, own, others, access.batch.wave.run.cluster_ctas)

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.sim.machine.batch import Batch, merged, numbers
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
-from tilewright.sim.run.stuck import stuck
+from tilewright.sim.run.stuck import ended_before, left_out, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,6 +164,7 @@ class Scheduler:
         batch.meeting = Crossing(place)
         if self._is_whole(batch):
             return self._arrive(batch)
+        batch.meeting.alive = batch.wave.alive.copy() if place.is_barrier else None
         self.gathering.append(batch)
         return None
 
@@ -191,6 +192,8 @@ class Scheduler:
     def _arrive(self, batch: Batch) -> int | None:
         place = batch.place
         operands = [batch.env.pop(f"meeting.{k}", 0) for k in range(2)]
+        if place.is_barrier:
+            self._miss_the_ended(batch)
         batch.meeting = None
         if not place.is_barrier:
             if place.sync is not None:
@@ -206,6 +209,24 @@ class Scheduler:
             return None
         batch.meeting = None
         return batch.segment
+
+    def _miss_the_ended(self, batch: Batch) -> None:
+        """Raises SimulationError where lanes of a warp have ended that others of it were waiting for at a barrier; warns
+        where they had ended before. Source: PTX ISA, "bar, barrier": all threads of a warp execute an aligned one.
+        """
+        crossing = batch.meeting
+        assert isinstance(crossing, Crossing)
+        here = batch.mask.full
+        missing = self.run.exists[:, batch.warps] & here.any(-1, keepdims=True) & ~here
+        if not missing.any():
+            return
+        if crossing.alive is not None and (missing & crossing.alive[batch.ctas, batch.warps]).any():
+            raise left_out(batch, missing & crossing.alive[batch.ctas, batch.warps])
+        self._warn(ended_before(batch))
+
+    def _warn(self, text: str) -> None:
+        if text not in self.run.warnings:
+            self.run.warnings.append(text)
 
     # When nothing is ready
 
@@ -326,6 +347,7 @@ class Scheduler:
                 if other.wave is wave:
                     alive[other.ctas, other.warps] |= other.mask.full.any(-1)
             if wave.barriers.release_without(batch, ~alive):
+                self._warn(ended_before(batch))
                 return True
         return False
 
