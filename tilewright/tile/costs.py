@@ -83,7 +83,7 @@ def vector_wavefronts(addresses: Ints, nbytes: int) -> int:
 
 
 def matrix_wavefronts(addresses: Ints, elements: int) -> int:
-    """Wavefronts of matrix copies: so many elements of each lane make a register, and the registers of all lanes a matrix."""
+    """Wavefronts of matrix copies: ``elements`` of each lane make a register, the registers of all lanes a matrix."""
     threads, count = addresses.shape
     each = addresses.reshape(-1, 32, count // elements, elements).swapaxes(1, 2)
     total = sum(_busiest(np.unique(one // BANK_BYTES)) for one in each.reshape(-1, 32 * elements))

@@ -90,7 +90,7 @@ def _handover(stmt: Stmt) -> Call | None:
 
 
 def _handovers(body: Body, reach: Reach, control: ControlFlow) -> Iterator[Handover]:
-    """All setmaxnreg of a body, with the warpgroups that get there. Raises DispatchError where some of their warps do not."""
+    """All `setmaxnreg` of a body, with their warpgroups. Raises DispatchError where some of their warps do not."""
     for stmt in body:
         if (call := _handover(stmt)) is not None:
             bound = isa.bind(call)
