@@ -26,7 +26,7 @@ __all__ = ["Bounds", "Dimension"]
 
 
 class Bounds(Check):
-    """Sites call `escapes` where lanes are outside."""
+    """The check of buffers' bounds: sites call `escapes` for lanes whose access is outside."""
 
     def escapes(self, site: Site, batch: Batch, outside: Bools, at: Address) -> None:
         """Raises SimulationError for the first warp with lanes outside."""
@@ -91,7 +91,7 @@ class Dimension:
         if self.span > 1:
             index = f"{index}, of {number}..{number + self.span - 1},"
         where = where_text(batch, cta, warp, outside[cta, warp])
-        if self.within.by and bool((outside == mask.full)[cta, warp].all()):  # the end of a region is no lane's own
+        if self.within.by and bool((outside == mask.full)[cta, warp].all()):  # the end of a region is no lane's
             where = where.rpartition(",")[0]
             index = f"{index}, where the region ends,"
         run = batch.wave.run
