@@ -46,7 +46,7 @@ def told(flags: Flags) -> Flags:
 
 
 def joined(a: Far, b: Far) -> Far:
-    """Both together."""
+    """The flags that hold if both sets of flags do."""
     return {**a, **{cta: np.maximum(times, a[cta]) if cta in a else times for cta, times in b.items()}}
 
 
@@ -67,7 +67,7 @@ class Known:
         return Known(self.threads[which], self.parts[which], self.cluster[which], [self.far[k] for k in chosen])
 
     def of_execution(self) -> Known:
-        """What of it a relaxed meeting hands on."""
+        """The part of this knowledge that a relaxed meeting hands on."""
         return Known(np.zeros_like(self.threads), np.asarray(self.parts & HEARD, np.uint8), self.cluster)
 
 
@@ -83,7 +83,7 @@ class Ledger:
         clocks.ledgers.append(self)
 
     def add(self, rows: Ints, known: Known) -> None:
-        """More is published, each row of it where ``rows`` says."""
+        """Publish more knowledge, each row of it at the CTA that ``rows`` says."""
         np.maximum.at(self.threads, rows, known.threads)
         np.bitwise_or.at(self.parts, rows, known.parts)
         for row, far in zip(rows.tolist(), known.far, strict=bool(known.far)):
@@ -95,12 +95,12 @@ class Ledger:
         return Known(self.threads[rows], self.parts[rows], self.clocks.cluster_of(rows), far)
 
     def move_to(self, other: Ledger, rows: Ints) -> None:
-        """What was published here is published there."""
+        """Publish here no longer, but there, what was published here."""
         other.add(rows, self.of(rows))
         self.clear(rows)
 
     def clear(self, rows: Ints) -> None:
-        """Nothing is published any more."""
+        """Forget all that was published."""
         self.threads[rows], self.parts[rows] = 0, 0
         for row in rows.tolist() if self.far else ():
             self.far.pop(row, None)
@@ -210,7 +210,7 @@ class Clocks:
     # Handing on
 
     def published(self, who: Actors) -> Known:
-        """All that these lanes have done, or know, until now."""
+        """All that these lanes have done or know until now, to be handed on."""
         rows = self.at(who.rows)
         threads, parts = self.known[rows, who.warps], told(self.parts[rows, who.warps])
         far = [self.far.get((row, warp), {}) for row, warp in zip(who.rows.tolist(), who.warps.tolist(), strict=True)]
@@ -309,11 +309,11 @@ class Clocks:
     # Meetings
 
     def all_met(self, ctas: slice) -> None:
-        """All threads of these CTAs."""
+        """All threads of these CTAs have met."""
         if len(numbers(ctas)) < self.wave.ctas:
             self.expand()
         rows = slice(0, 1, 1) if len(self.known) == 1 else ctas
-        if self.width == self.threads and self.parts.shape[-1] == 1 and not self.far:  # there is nothing but these
+        if self.width == self.threads and self.parts.shape[-1] == 1 and not self.far:  # the CTA has no other knowers
             self.known[rows, :, self.wave.run.exists.reshape(-1)] = self.now
             self._changed()
         else:
@@ -357,7 +357,7 @@ class Clocks:
         self._changed()
 
     def widen(self, numbers: int) -> None:
-        """More numbers, behind those there are."""
+        """Make room for more numbers of parts."""
         self.parts = _widened(self.parts, numbers)
         for ledger in self.ledgers:
             ledger.parts = _widened(ledger.parts, numbers)

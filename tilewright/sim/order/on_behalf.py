@@ -42,7 +42,7 @@ def places_of(order: Order, operation: Operation, one: Touched, which: Bools | N
         for mask, address, nbytes in _accesses(operation, part, chosen, most, pitch):
             together = operation.issuers.lanes > 1
             site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, collective=together)
-            if one.combines:  # with others of its kind in any order
+            if one.combines:  # in any order with operations that combine, too
                 site.sem, site.scope, site.element = "relaxed", "gpu", one.width
             yield places.access(clocks, site, batch, mask, address)
 
@@ -110,7 +110,7 @@ def _accesses(
         if not len(actors):
             continue
         counts = one.touches[chosen[number[actors]]].reshape(len(actors), -1)
-        alike = np.unique(counts, axis=0, return_inverse=True)[1].reshape(-1)  # one pattern, but at the ends of arrays
+        alike = np.unique(counts, axis=0, return_inverse=True)[1].reshape(-1)  # mostly one pattern
         for kind in range(int(alike.max()) + 1):
             those = actors[alike == kind]
             flat = (one.at + one.rows * pitch)[chosen[number[those]]].reshape(len(those), -1)

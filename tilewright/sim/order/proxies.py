@@ -45,7 +45,7 @@ __all__ = ["GlobalStores", "Stores", "overwrites"]
 
 ASYNC = ProxyFence("async")
 INIT = Fence("release", "cluster", "mbarrier.init")
-UNIT = 16  # bytes of shared memory that are remembered together
+UNIT = 16  # bytes of shared memory that share one entry
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -191,7 +191,7 @@ class Stores:
             self._cover(row, until[k], parts[k])
 
     def _acquired(self, who: Actors) -> None:
-        """Whoever comes after a half that released completes it."""
+        """Complete the fence of each releasing half that these threads come after."""
         clocks, count = self.clocks, len(who)
         knowers = clocks.knower[32 * who.warps + who.lanes.argmax(1)]
         for half in self.halves:
