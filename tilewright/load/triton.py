@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright import host
 from tilewright.errors import ArgumentError, SimulationError, ToolError, choices, described
 from tilewright.isa import ARCHS, arch
 from tilewright.load.module import LoadedKernel, LoadedModule
@@ -28,6 +27,7 @@ MOST_MODULES = 32  # that are kept
 BARRIERS = {"T.cuda.cta_sync()": "tl.debug_barrier()", "T.cuda.warp_sync()": "tl.debug_barrier()"}
 ASSEMBLY = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
 LOC = re.compile(r"^\t\.loc\t.*$", re.MULTILINE)
+OURS = re.compile(r"; T\.\S+ belongs .*|; one of them is enough: if T\..*")  # advice in tilewright's own words
 OWN_MEMORY = ("global_smem", "shared memory")  # Triton's, in which threads that hold one element all store it
 
 
@@ -79,7 +79,7 @@ class LoadedTriton:
         except SimulationError as error:
             error.hint = _in_triton(error.hint)
             raise
-        run.warnings[:] = [text for text in run.warnings if not _is_of_copies(text)]
+        run.warnings[:] = [OURS.sub("", text) for text in run.warnings if not _is_of_copies(text)]
         return run
 
     def _scratch(self, count: int, ctas: Sequence[int]) -> list[tuple[str, Any]]:

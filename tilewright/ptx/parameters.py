@@ -27,7 +27,8 @@ def generic_address(low: Lowering, scope: Scope, address: Expr) -> Expr:
     found = address
     for name, declared in low.in_bytes.items():
         memory, place = scope.find(name), place_of(low, name)
-        assert isinstance(memory, Memory) and place is not None
+        assert isinstance(memory, Memory)
+        assert place is not None
         inside = address - const(place, UINT64)
         start = cast(AddressOf(memory.buffer, (as_expr(0),)), UINT64)
         found = select(binary("<", inside, const(nbytes(declared), UINT64)), start + inside, found)
