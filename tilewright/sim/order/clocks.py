@@ -214,13 +214,14 @@ class Clocks:
         rows = self.at(who.rows)
         threads, parts = self.known[rows, who.warps], told(self.parts[rows, who.warps])
         far = [self.far.get((row, warp), {}) for row, warp in zip(who.rows.tolist(), who.warps.tolist(), strict=True)]
-        for thread, knower in self.alone.items():
+        which, lane = np.nonzero(who.lanes)
+        for thread in self.alone.keys() & set((32 * who.warps[which] + lane).tolist()):
+            knower = self.alone[thread]
             here = np.flatnonzero((who.warps == thread >> 5) & who.lanes[:, thread & 31])
             threads[here] = np.maximum(threads[here], self.known[rows[here], knower])
             parts[here] |= told(self.parts[rows[here], knower])
             for k in here.tolist() if self.far else ():
                 far[k] = joined(far[k], self.far.get((int(who.rows[k]), knower), {}))
-        which, lane = np.nonzero(who.lanes)
         own = self.first_column(who.rows) + 32 * who.warps
         threads[which, own[which] + lane] = np.maximum(threads[which, own[which] + lane], self.now)
         return Known(threads, parts, self.cluster_of(who.rows), far if self.far else [])
@@ -242,9 +243,10 @@ class Clocks:
         self.expand()
         whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
         self._join(who.rows[whole], who.warps[whole], known[whole])
-        for thread, knower in list(self.alone.items()):
+        for thread, knower in list(self.alone.items()) if whole.any() else ():
             here = whole & (who.warps == thread >> 5)
-            self._join(who.rows[here], np.full(int(here.sum()), knower), known[here])
+            if here.any():
+                self._join(who.rows[here], np.full(int(here.sum()), knower), known[here])
         for k in np.flatnonzero(~whole).tolist():
             for lane in np.flatnonzero(who.lanes[k]).tolist():
                 knower = self._alone(int(who.warps[k]) * 32 + lane)

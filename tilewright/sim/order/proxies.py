@@ -224,7 +224,8 @@ class Stores:
                     source = program.places.shared_at(int(one.at[tuple(where)])).name
                     verb = "overwrites" if one.writes else "reads"
                     yield f"{verb} {source}, {did} by {self._lacks(int(one.rows[tuple(where)]), writer, after)}"
-        for one in operation.signals:
+        in_cluster = self.clocks.wave.run.cluster_ctas > 1  # inside of a CTA a barrier is enough
+        for one in operation.signals if in_cluster else ():
             made = self.made[one.rows, one.at >> 3] & (one.effect.scope != "cta")
             if made.any():
                 byte = int(one.at[made][0])
