@@ -34,6 +34,7 @@ from tilewright.isa import Operand as Kind
 from tilewright.isa.types import TYPES
 from tilewright.ptx.bits import number_dtype, unsigned
 from tilewright.ptx.names import Parameter
+from tilewright.ptx.parameters import generic_address
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
 from tilewright.ptx.values import WINDOW_BITS, assigned, element, lookup, pointer, read, register, stored, window
@@ -155,6 +156,8 @@ def _convert_address(low: Lowering, step: Step) -> Sequence[Stmt]:
         offset = cast(cast(value, UINT32), UINT64)
         start = window(low, "shared")
         value = offset if "to" in step.ins.modifiers or start is None else binary("|", offset, start)
+    elif "param" in step.ins.modifiers:
+        value = generic_address(low, step.scope, value)
     return assigned(low, target, value, step)
 
 
