@@ -1,6 +1,6 @@
 """Kernels that others wrote, loaded and run: PTX texts, .cu files, and what Triton compiles.
 
-In the order in which to read: module, launching, arguments, cu, triton.
+In the order in which to read: arguments, words, module, cu, triton.
 """
 
 from tilewright.load.cu import load_cu

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import host
-from tilewright.errors import ArgumentError, choices
+from tilewright.errors import ArgumentError, SimulationError, choices
 from tilewright.ir import Kernel, Launch, Var
 from tilewright.load.arguments import Given, given
+from tilewright.load.words import CUDA, PTX, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
 from tilewright.ptx.names import nbytes
@@ -64,6 +65,7 @@ class LoadedModule:
         types: Mapping[str, str] = {},
     ) -> None:
         self.module, self.types = module, types
+        self.words = CUDA if names or parameters else PTX
         self.names = dict(names)
         self.parameters = dict(parameters)
         self._loaded: dict[str, LoadedKernel] = {}
@@ -201,7 +203,12 @@ class LoadedKernel:
             arrays = lent | self._memory(lowered, program, bound, lent)
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
-            return program.run(handles, bound.numbers, progress=progress, limits=limits)
+            try:
+                run = program.run(handles, bound.numbers, progress=progress, limits=limits)
+            except SimulationError as error:
+                raise reworded(error, self.module.words) from None
+        run.warnings[:] = [said(text, self.module.words) for text in run.warnings]
+        return run
 
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip

@@ -160,6 +160,7 @@ def _instruction(
             goes_on=bound.form.issue is not None and not is_signal,
             sized=access.sized,
             observes=bound.form.result != VOID,
+            compares=access.compares,
             advice=advice_of(pointer),
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))

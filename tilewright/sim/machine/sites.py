@@ -56,6 +56,7 @@ class Site:
     goes_on: bool = False  # does an asynchronous operation touch the bytes later?
     sized: bool = False  # some lanes may touch fewer bytes, or none
     observes: bool = True  # does the kernel see what it reads?
+    compares: bool = False  # does it write only where it finds what it is given?
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()

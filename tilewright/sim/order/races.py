@@ -37,7 +37,7 @@ class Clash:
 
     other: the earlier access, where it is remembered; with_writer: has that written? equal_values: the same, both?
     at_once: are both of one execution of a statement? loose: does the earlier one, a read, surely come first in
-    practice?
+    practice? checked: is one a plain read, the other a compare-and-swap, which finds out what changed in between?
     """
 
     access: Access
@@ -49,6 +49,12 @@ class Clash:
     equal_values: bool
     at_once: bool = False
     loose: bool = False
+    checked: bool = False
+
+    @property
+    def is_benign(self) -> bool:
+        """Does it only earn a warning?"""
+        return self.equal_values or self.loose or self.checked
 
     @property
     def site(self) -> Site:
@@ -124,12 +130,13 @@ def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[C
         many &= ~known
     unknown = ~known & ~many
     unordered = found[unknown]
-    racing = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
+    racing, checked = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
     if racing.any():
         return _told(access, unordered[racing], with_writer=with_writer), unordered
-    if many.any() and (clash := _among_many(access, found[many], with_writer=with_writer)) is not None:
-        return clash, unordered
-    return None, found[unknown | many]
+    clash = _among_many(access, found[many], with_writer=with_writer) if many.any() else None
+    if clash is None and checked.any():
+        clash = replace(_told(access, unordered[checked], with_writer=with_writer), equal_values=False, checked=True)
+    return clash, found[unknown | many] if clash is None or clash.checked else unordered
 
 
 def _select(pairs: _Pairs, which: Bools | Ints) -> _Pairs:
@@ -148,11 +155,13 @@ def _are_known_together(access: Access, pairs: _Pairs) -> Bools:
     return known
 
 
-def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bool) -> Bools:
-    """Which unordered pairs are neither morally strong nor come after what they have observed?"""
-    racing = np.ones(len(found), np.bool_)
-    if not access.places.has_strong:
-        return racing
+def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bool) -> tuple[Bools, Bools]:
+    """Which unordered pairs are neither morally strong nor come after what they have observed? And those of them that a
+    compare-and-swap finds out.
+    """
+    racing, checked = np.ones(len(found), np.bool_), np.zeros(len(found), np.bool_)
+    if not (access.places.has_strong or access.site.compares):
+        return racing, checked
     left = np.arange(len(found))
     while len(left):
         time = pairs.time[left[0]]
@@ -162,22 +171,46 @@ def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bo
         if other is not None:
             same = (pairs.time[left] == time) & (theirs >= other.first) & (theirs < other.first + other.whole)
         those, left = left[same], left[~same]
+        if other is not None and _finds_out(access.site, other.site):
+            racing[those], checked[those] = False, True
+            continue
         if other is None or other.site.sem == "weak":
             continue
-        racing[those] = ~_are_morally_strong(access, pairs.cta[those], other, pairs.other_cta[those])
+        racing[those] = ~_are_morally_strong(access, _select(pairs, those), other)
         for k in those[racing[those]].tolist() if with_writer else ():
             lane = (int(found.cta[k]), int(found.warp[k]), int(found.lane[k]))
             look = _last_look(access, lane, int(pairs.thread[k]))
             who = (int(pairs.other_cta[k]), int(pairs.other_thread[k]))
             racing[k] = look is None or not look.has_seen(access, other, who)
-    return racing
+    return racing, checked
 
 
-def _are_morally_strong(access: Access, own: Ints, other: Record, theirs: Ints) -> Bools:
+def _finds_out(one: Site, other: Site) -> bool:
+    """Is one a plain read, and the other a compare-and-swap of the same size?"""
+    read, swap = (one, other) if other.compares else (other, one)
+    plain = read.sem == "weak" and not (read.write or read.collective)
+    return swap.compares and plain and read.element == swap.element
+
+
+def _are_morally_strong(access: Access, pairs: _Pairs, other: Record) -> Bools:
     a, b, size = access.site, other.site, access.batch.wave.run.cluster_ctas
     if "weak" in (a.sem, b.sem) or a.element != b.element:
-        return np.zeros(own.shape, np.bool_)
-    return holds(a.scope, own, theirs, size) & holds(b.scope, own, theirs, size)
+        return np.zeros(pairs.cta.shape, np.bool_)
+    fits = holds(a.scope, pairs.cta, pairs.other_cta, size) & holds(b.scope, pairs.cta, pairs.other_cta, size)
+    return fits & ~_relies_on_lockstep(access, pairs, other) if _may_rely(access, other) else fits
+
+
+def _may_rely(access: Access, other: Record) -> bool:
+    return not access.places.is_global and access.site.sem == other.site.sem == "volatile"
+
+
+def _relies_on_lockstep(access: Access, pairs: _Pairs, other: Record) -> Bools:
+    """Which volatile accesses of shared memory are of two lanes that made the earlier one together?
+
+    The lanes of a warp went on together until sm_70 let each go its own way; ``volatile`` gives them no order.
+    """
+    together = (pairs.cta == pairs.other_cta) & (pairs.thread >> 5 == pairs.other_thread >> 5)
+    return together & other.holds(pairs.cta, pairs.thread)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -220,6 +253,7 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
     order = order[_two_of_each(key[order], pairs.row[order], pairs.knower[order])]
     low, high = int(place.min()), int(place.max())
     seen = 0 if places.is_global else int(bound_of(access.known()).min())  # everyone here knows everyone until then
+    doubt: Clash | None = None
     mine, key = _select(pairs, order), key[order]
     for record in places.log.newest_first():
         if record.time <= seen:
@@ -227,6 +261,7 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
         first, last = record.at.lo // places.grain, (record.at.hi + record.site.width) // places.grain
         if record.site.write != with_writer or last < low or first > high or _is_surely_strong(access, record):
             continue
+        checked = _finds_out(access.site, record.site)
         looks: dict[int, _Look | None] = {}
         for k, *who in _unordered_in(access, record, mine, key):
             lane = (int(found.cta[order[k]]), int(found.warp[order[k]]), int(found.lane[order[k]]))
@@ -234,8 +269,12 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
                 looks[k] = _last_look(access, lane, int(mine.thread[k]))
             look = looks.get(k)
             if look is None or not look.has_seen(access, record, (who[0], who[1])):
-                return Clash(access, lane, *who, record, with_writer, equal_values=False)
-    return None
+                clash = Clash(access, lane, *who, record, with_writer, equal_values=False, checked=checked)
+                if not checked:
+                    return clash
+                doubt = doubt or clash
+                break
+    return doubt
 
 
 def _two_of_each(*keys: Ints) -> Bools:
@@ -249,7 +288,7 @@ def _is_surely_strong(access: Access, record: Record) -> bool:
     """Are the two morally strong, whichever threads they are of?"""
     sites = (access.site, record.site)
     wide = all(site.sem != "weak" and site.scope in WIDE for site in sites)
-    return wide and access.site.element == record.site.element
+    return wide and access.site.element == record.site.element and not _may_rely(access, record)
 
 
 def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> Iterator[tuple[int, int, int]]:
@@ -266,7 +305,8 @@ def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> It
         k = start[each] + np.arange(len(each)) - (np.cumsum(count) - count)[each]
         theirs, thread, own = ctas[which][each], threads[which][each], mine.cta[k]
         right = (theirs == own) & (thread == mine.thread[k]) & (not collective)
-        right |= _are_morally_strong(access, own, record, theirs)
+        each_pair = replace(_select(mine, k), other_cta=theirs, other_thread=thread)
+        right |= _are_morally_strong(access, each_pair, record)
         right |= _known_of(access, record, mine.row[k], mine.knower[k], theirs, thread)
         bad = np.flatnonzero(~right)
         for told in bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]]))].tolist():

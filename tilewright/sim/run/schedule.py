@@ -211,7 +211,7 @@ class Scheduler:
         return batch.segment
 
     def _miss_the_ended(self, batch: Batch) -> None:
-        """Raises SimulationError where lanes of a warp have ended that others of it were waiting for at a barrier; warns
+        """Raises SimulationError where lanes have ended that others of their warp were waiting for at a barrier; warns
         where they had ended before. Source: PTX ISA, "bar, barrier": all threads of a warp execute an aligned one.
         """
         crossing = batch.meeting
