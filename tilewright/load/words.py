@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.errors import SimulationError
 
@@ -49,8 +49,12 @@ def said(text: str, words: Words) -> str:
     '__syncthreads() between line 3 and line 4'
     """
     for pattern, word in words:
-        text = re.sub(pattern, lambda found, word=word: word.format(*found.groups("")), text)
+        text = re.sub(pattern, _filled(word), text)
     return text
+
+
+def _filled(word: str) -> Callable[[re.Match[str]], str]:
+    return lambda found: word.format(*found.groups(""))
 
 
 def reworded(error: SimulationError, words: Words) -> SimulationError:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.locations import holds
+from tilewright.sim.order.observed import Look, finds_out, last_look
 from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, bound_of
 from tilewright.sim.order.records import Candidates, Record
 
@@ -171,7 +172,7 @@ def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bo
         if other is not None:
             same = (pairs.time[left] == time) & (theirs >= other.first) & (theirs < other.first + other.whole)
         those, left = left[same], left[~same]
-        if other is not None and _finds_out(access.site, other.site):
+        if other is not None and finds_out(access.site, other.site):
             racing[those], checked[those] = False, True
             continue
         if other is None or other.site.sem == "weak":
@@ -179,17 +180,10 @@ def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bo
         racing[those] = ~_are_morally_strong(access, _select(pairs, those), other)
         for k in those[racing[those]].tolist() if with_writer else ():
             lane = (int(found.cta[k]), int(found.warp[k]), int(found.lane[k]))
-            look = _last_look(access, lane, int(pairs.thread[k]))
+            look = last_look(access, lane, int(pairs.thread[k]))
             who = (int(pairs.other_cta[k]), int(pairs.other_thread[k]))
             racing[k] = look is None or not look.has_seen(access, other, who)
     return racing, checked
-
-
-def _finds_out(one: Site, other: Site) -> bool:
-    """Is one a plain read, and the other a compare-and-swap of the same size?"""
-    read, swap = (one, other) if other.compares else (other, one)
-    plain = read.sem == "weak" and not (read.write or read.collective)
-    return swap.compares and plain and read.element == swap.element
 
 
 def _are_morally_strong(access: Access, pairs: _Pairs, other: Record) -> Bools:
@@ -197,7 +191,8 @@ def _are_morally_strong(access: Access, pairs: _Pairs, other: Record) -> Bools:
     if "weak" in (a.sem, b.sem) or a.element != b.element:
         return np.zeros(pairs.cta.shape, np.bool_)
     fits = holds(a.scope, pairs.cta, pairs.other_cta, size) & holds(b.scope, pairs.cta, pairs.other_cta, size)
-    return fits & ~_relies_on_lockstep(access, pairs, other) if _may_rely(access, other) else fits
+    strong: Bools = fits & ~_relies_on_lockstep(access, pairs, other) if _may_rely(access, other) else fits
+    return strong
 
 
 def _may_rely(access: Access, other: Record) -> bool:
@@ -211,35 +206,6 @@ def _relies_on_lockstep(access: Access, pairs: _Pairs, other: Record) -> Bools:
     """
     together = (pairs.cta == pairs.other_cta) & (pairs.thread >> 5 == pairs.other_thread >> 5)
     return together & other.holds(pairs.cta, pairs.thread)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Look:
-    """A thread, of a CTA of the grid, has strongly read a place in a record."""
-
-    record: Record
-    who: tuple[int, int]
-
-    def has_seen(self, access: Access, other: Record, who: tuple[int, int]) -> bool:
-        """What somebody has written there in another record? Then it comes after that, at this place alone."""
-        record, run = self.record, access.batch.wave.run
-        one, two, size = record.site, other.site, run.cluster_ctas
-        if record.time < other.time or one.element != two.element:
-            return False
-        if record.time == other.time and not (record is other and record.comes_first(who, self.who, run.precedence)):
-            return False
-        return bool(holds(one.scope, self.who[0], who[0], size) & holds(two.scope, who[0], self.who[0], size))
-
-
-def _last_look(access: Access, lane: tuple[int, int, int], thread: int) -> _Look | None:
-    """The last time that a thread has strongly read what it is about to access."""
-    address = access.address(lane)
-    own = access.batch.wave.first + numbers(access.batch.ctas)[lane[0]]
-    for record in access.places.log.newest_first():
-        reads = record.site.sem != "weak" and (record.site.atomic or not record.site.write)
-        if reads and record.touched(own, thread, address, access.site.width):
-            return _Look(record, (own, thread))
-    return None
 
 
 def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clash | None:
@@ -261,15 +227,15 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
         first, last = record.at.lo // places.grain, (record.at.hi + record.site.width) // places.grain
         if record.site.write != with_writer or last < low or first > high or _is_surely_strong(access, record):
             continue
-        checked = _finds_out(access.site, record.site)
-        looks: dict[int, _Look | None] = {}
-        for k, *who in _unordered_in(access, record, mine, key):
+        checked = finds_out(access.site, record.site)
+        looks: dict[int, Look | None] = {}
+        for k, cta, thread in _unordered_in(access, record, mine, key):
             lane = (int(found.cta[order[k]]), int(found.warp[order[k]]), int(found.lane[order[k]]))
             if with_writer and record.site.sem != "weak" and k not in looks:
-                looks[k] = _last_look(access, lane, int(mine.thread[k]))
+                looks[k] = last_look(access, lane, int(mine.thread[k]))
             look = looks.get(k)
-            if look is None or not look.has_seen(access, record, (who[0], who[1])):
-                clash = Clash(access, lane, *who, record, with_writer, equal_values=False, checked=checked)
+            if look is None or not look.has_seen(access, record, (cta, thread)):
+                clash = Clash(access, lane, cta, thread, record, with_writer, equal_values=False, checked=checked)
                 if not checked:
                     return clash
                 doubt = doubt or clash
@@ -374,4 +340,5 @@ def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
 def _is_held(access: Access, others: Ints) -> Bools:
     """Where is a thread of another CTA within the scope of an access? others: of the grid, (CTAs, warps, 32)."""
     own = access.batch.rows(1) + access.batch.wave.first
-    return holds(access.site.scope, own, others, access.batch.wave.run.cluster_ctas)
+    held: Bools = holds(access.site.scope, own, others, access.batch.wave.run.cluster_ctas)
+    return held

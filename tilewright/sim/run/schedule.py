@@ -15,7 +15,8 @@ import numpy as np
 from tilewright.sim.machine.batch import Batch, merged, numbers
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
-from tilewright.sim.run.stuck import ended_before, left_out, stuck
+from tilewright.sim.run.absent import ended_before, look_for_lanes
+from tilewright.sim.run.stuck import stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,8 +193,8 @@ class Scheduler:
     def _arrive(self, batch: Batch) -> int | None:
         place = batch.place
         operands = [batch.env.pop(f"meeting.{k}", 0) for k in range(2)]
-        if place.is_barrier:
-            self._miss_the_ended(batch)
+        if place.is_barrier and look_for_lanes(batch):
+            self._warn(ended_before(batch))
         batch.meeting = None
         if not place.is_barrier:
             if place.sync is not None:
@@ -209,20 +210,6 @@ class Scheduler:
             return None
         batch.meeting = None
         return batch.segment
-
-    def _miss_the_ended(self, batch: Batch) -> None:
-        """Raises SimulationError where lanes have ended that others of their warp were waiting for at a barrier; warns
-        where they had ended before. Source: PTX ISA, "bar, barrier": all threads of a warp execute an aligned one.
-        """
-        crossing = batch.meeting
-        assert isinstance(crossing, Crossing)
-        here = batch.mask.full
-        missing = self.run.exists[:, batch.warps] & here.any(-1, keepdims=True) & ~here
-        if not missing.any():
-            return
-        if crossing.alive is not None and (missing & crossing.alive[batch.ctas, batch.warps]).any():
-            raise left_out(batch, missing & crossing.alive[batch.ctas, batch.warps])
-        self._warn(ended_before(batch))
 
     def _warn(self, text: str) -> None:
         if text not in self.run.warnings:

@@ -11,7 +11,6 @@ from tilewright.isa import phase_state
 from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.machine.batch import lanes_text, numbers
 from tilewright.sim.machine.coordinates import element_text
-from tilewright.sim.machine.facets import where_text
 from tilewright.sim.machine.sync import Crossing, Polling
 from tilewright.sim.order.advice import kept_apart
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.run.execution import Execution
 
-__all__ = ["ended_before", "left_out", "stuck"]
+__all__ = ["stuck"]
 
 MOST_LINES = 32
 
@@ -39,27 +38,6 @@ def stuck(run: Execution, what: str, batches: list[Batch], others: list[Batch]) 
         ideas = (check.stuck(batch.wave, waited) for batch in batches for check in reversed(run.checks))
         hint = next(filter(None, ideas), None) or _together(run, first) or _told(ordered)
     return SimulationError(what, given="\n".join(lines[:MOST_LINES]), allowed=missing, hint=hint, at=_at(run, first))
-
-
-def left_out(batch: Batch, missing: Bools) -> SimulationError:
-    """The error for lanes, (CTAs, warps, 32), that ended while others of their warp were at a barrier."""
-    cta, warp = map(int, np.argwhere(missing.any(-1))[0])
-    where = where_text(batch, cta, warp, batch.mask.full[cta, warp])
-    return SimulationError(
-        f"divergence: {batch.place.name} without {lanes_text(missing[cta, warp])}",
-        given=f"{where}; {lanes_text(missing[cta, warp])} of the warp went another way, and ended",
-        allowed="a barrier that all threads of the CTA come to",
-        hint="move it out of the condition that splits the warp",
-        at=batch.place.at,
-    )
-
-
-def ended_before(batch: Batch) -> str:
-    """The warning for threads that had ended before others came to a barrier."""
-    return (
-        f"{batch.place.at}: {batch.place.name}: some threads of the CTA have ended and never come here; GPUs let the "
-        "others go on, CUDA wants all threads at __syncthreads()"
-    )
 
 
 def _together(run: Execution, batch: Batch) -> str | None:
