@@ -205,7 +205,8 @@ def _relies_on_lockstep(access: Access, pairs: _Pairs, other: Record) -> Bools:
     The lanes of a warp went on together until sm_70 let each go its own way; ``volatile`` gives them no order.
     """
     together = (pairs.cta == pairs.other_cta) & (pairs.thread >> 5 == pairs.other_thread >> 5)
-    return together & other.holds(pairs.cta, pairs.thread)
+    both: Bools = together & other.holds(pairs.cta, pairs.thread)
+    return both
 
 
 def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clash | None:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Batch
 
-__all__ = ["ended_before", "look_for_lanes"]
+__all__ = ["look_for_lanes", "warn_of_ended"]
 
 
-def look_for_lanes(batch: Batch) -> bool:
-    """Have lanes ended before those of their warp that are at a barrier came there?
+def look_for_lanes(batch: Batch) -> None:
+    """Warns where lanes had ended before others of their warp came to a barrier.
 
     Raises SimulationError where they ended while those waited. Source: PTX ISA, "bar, barrier": all threads of a warp
     execute an aligned one.
@@ -30,7 +30,8 @@ def look_for_lanes(batch: Batch) -> bool:
         left = missing & crossing.alive[batch.ctas, batch.warps]
         if left.any():
             raise _left_out(batch, left)
-    return bool(missing.any())
+    if missing.any():
+        warn_of_ended(batch)
 
 
 def _left_out(batch: Batch, missing: Bools) -> SimulationError:
@@ -45,9 +46,12 @@ def _left_out(batch: Batch, missing: Bools) -> SimulationError:
     )
 
 
-def ended_before(batch: Batch) -> str:
-    """The warning for threads that had ended before others came to a barrier."""
-    return (
+def warn_of_ended(batch: Batch) -> None:
+    """Threads of the CTA had ended before others came to a barrier."""
+    warnings = batch.wave.run.warnings
+    text = (
         f"{batch.place.at}: {batch.place.name}: some threads of the CTA have ended and never come here; GPUs let the "
         "others go on, CUDA wants all threads at __syncthreads()"
     )
+    if text not in warnings:
+        warnings.append(text)

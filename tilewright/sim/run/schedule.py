@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.sim.machine.batch import Batch, merged, numbers
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
-from tilewright.sim.run.absent import ended_before, look_for_lanes
+from tilewright.sim.run.absent import look_for_lanes, warn_of_ended
 from tilewright.sim.run.stuck import stuck
 
 if TYPE_CHECKING:
@@ -193,8 +193,8 @@ class Scheduler:
     def _arrive(self, batch: Batch) -> int | None:
         place = batch.place
         operands = [batch.env.pop(f"meeting.{k}", 0) for k in range(2)]
-        if place.is_barrier and look_for_lanes(batch):
-            self._warn(ended_before(batch))
+        if place.is_barrier:
+            look_for_lanes(batch)
         batch.meeting = None
         if not place.is_barrier:
             if place.sync is not None:
@@ -210,10 +210,6 @@ class Scheduler:
             return None
         batch.meeting = None
         return batch.segment
-
-    def _warn(self, text: str) -> None:
-        if text not in self.run.warnings:
-            self.run.warnings.append(text)
 
     # When nothing is ready
 
@@ -334,7 +330,7 @@ class Scheduler:
                 if other.wave is wave:
                     alive[other.ctas, other.warps] |= other.mask.full.any(-1)
             if wave.barriers.release_without(batch, ~alive):
-                self._warn(ended_before(batch))
+                warn_of_ended(batch)
                 return True
         return False
 
