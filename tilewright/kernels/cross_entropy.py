@@ -34,7 +34,7 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
             if row < m:
                 scope.copy(wanted, Target[rows.at(row)], fill=-1)
                 at: T.let = wanted.local()[0]
-                exponents(rows, tiles, source, row, n)
+                exponents(rows, tiles, source, row, n, turn)
                 out.local()[0] = 0.0
                 if (at >= 0) & (at < n):
                     mine: T.let = T.cast(X[rows.mine(row), T.cast(at, "int32")], "float32")

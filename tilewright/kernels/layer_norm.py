@@ -11,28 +11,25 @@ import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Rows, coming, dealt
+from tilewright.kernels.rows import Meeting, Rows, coming, dealt
 from tilewright.lang import T, Tx
 
 __all__ = ["layer_norm"]
 
 
 @T.inline
-def join(rows, row, total, squares, n):
-    """The sum of the row, and that of its squared deviations, from those of the shares of CTAs."""
-    if rows.cluster > 1:
-        shares = T.meta_var(rows.exchanged(row, total[0], squares[0]))
-        total[0] = sum([part for part, _ in shares])
-        middle: T.let = total[0] / T.cast(n, "float32")
-        counted = T.meta_var(zip(shares, rows.shares(n), strict=True))
-        squares[0] = sum([deviations(*share, count, middle) for share, count in counted])
+def meet(totals, squares, counts, mean, variance, n):
+    """The mean of a row and its variance, from the sums of the warps that share it and their squared deviations.
 
-
-def deviations(total, squares, columns, middle):
-    """Of a share of a row, from the mean of all: its squares from its own mean, and how far the means are apart."""
-    count = T.cast(columns, "float32")
-    apart = total / T.max(count, 1.0) - middle
-    return squares + count * apart * apart
+    A warp's deviations are from its own mean: how far that is from the mean of all is added.
+    """
+    Tx.warp.sum(mean, totals)
+    mean.local()[0] = mean.local()[0] / T.cast(n, "float32")
+    Tx.warp.fdiv(totals, totals, counts)
+    Tx.warp.sub(totals, totals, mean.local()[0])
+    Tx.warp.mul(totals, totals, totals)
+    Tx.warp.fma(squares, totals, counts, squares)
+    Tx.warp.sum(variance, squares)
 
 
 @cache
@@ -48,17 +45,21 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         W, B = rows.line(w, n, weight_kind), rows.line(b, n, weight_kind)
         first: T.let = rows.first(rows.ctas(m), n)
         source = T.meta_var(coming(rows, X, first, (m, n)))
+        weights, biases = T.meta_var((rows.weights(W, weight_kind), rows.weights(B, weight_kind)))
+        meeting = T.meta_var(Meeting(rows, 3))
         read, tile = rows.tile(kind), rows.tile()
-        total, mean, variance = rows.own(), rows.each(), rows.each()
+        total, mean, variance, count = rows.lanes(), rows.each(), rows.each(), rows.each()
         for turn in rows.following():
             row: T.let = first + turn
             if row < m:
-                total.local()[0] = 0.0
+                total.local()[0], count.local()[0] = 0.0, 0.0
                 for p in rows.parts(n):
                     rows.take(read, source, row, p)
                     Tx.sum(total.local(), read.local(), accum=True)
-                scope.sum(mean, total)
-                middle: T.let = mean.local()[0] / T.cast(T.max(rows.share(n), 1), "float32")
+                    count.local()[0] = count.local()[0] + T.cast(rows.inside(p, n), "float32")
+                Tx.warp.sum(mean, total)
+                counted: T.let = T.max(count.local()[0], 1.0)
+                middle: T.let = mean.local()[0] / counted
                 total.local()[0] = 0.0
                 for p in rows.parts(n):
                     if rows.long:
@@ -67,16 +68,18 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                     rows.clear_outside(tile, p, n)
                     scope.mul(tile, tile, tile)
                     Tx.sum(total.local(), tile.local(), accum=True)
-                scope.sum(variance, total)
-                join(rows, row, mean.local(), variance.local(), n)
+                Tx.warp.sum(variance, total)
+                if not rows.by_warps:
+                    meet(*meeting.of(turn, mean.local()[0], variance.local()[0], counted), mean, variance, n)
+                else:
+                    mean.local()[0] = middle
                 scale: T.let = T.rsqrt(variance.local()[0] / T.cast(n, "float32") + eps)
-                centre: T.let = mean.local()[0] / T.cast(n, "float32")
                 for p in rows.parts(n):
                     if rows.long:
                         rows.take(read, source, row, p)
-                    scope.sub(tile, read, centre)
+                    scope.sub(tile, read, mean.local()[0])
                     scope.mul(tile, tile, scale)
-                    scope.fma(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)], B[rows.columns(p)])
+                    scope.fma(Y[rows.at(row), rows.columns(p)], tile, weights.part(p), biases.part(p))
 
     return tw.compile(layer_norm, fast_math=True)
 

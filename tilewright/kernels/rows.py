@@ -24,7 +24,7 @@ from tilewright.kernels.arrays import Array, info_of, kind_of, matrix
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid, tx
 
-__all__ = ["MOST_KEPT", "Rows", "blocks", "chosen", "coming", "dealt"]
+__all__ = ["MOST_KEPT", "Meeting", "Rows", "blocks", "chosen", "coming", "dealt"]
 
 ACCESS_BYTES = 16
 MOST_KEPT = 32768  # elements of a row that stays in registers
@@ -44,7 +44,7 @@ RESIDENT = {
 SHARE, SHARE_THREADS, MOST_CTAS = 16384, 256, 16  # elements that a CTA of a cluster has, its threads, CTAs of a cluster
 WARPS = 4  # of a CTA, where each has rows of its own
 PART = 16  # elements that a thread has of a part
-BLOCK_THREADS, BLOCK_RUNS = 256, 2  # of an elementwise kernel: threads of a CTA, and accesses of each to each array
+BLOCK_THREADS, BLOCK_RUNS = 256, 1  # of an elementwise kernel: threads of a CTA, and accesses of each to each array
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Rows:
     access. whole: are rows whole vectors? long: does a row have several parts? resident: CTAs that a multiprocessor
     must have room for, 0: any number. cluster: CTAs that share a row. exact: are rows whole parts, so that nothing is
     outside? turns: rows that a CTA takes one after the other. ahead: rows that are on their way meanwhile, to shared
-    memory.
+    memory. early: are weights read before the rows? single: is there one row?
     """
 
     threads: int
@@ -65,6 +65,8 @@ class Rows:
     cluster: int = 1
     turns: int = 1
     ahead: int = 0
+    early: bool = False
+    single: bool = False
     exact: bool = False
 
     @property
@@ -81,6 +83,11 @@ class Rows:
     def of_a_cta(self) -> int:
         """Rows that a CTA has: at a time, or one after the other."""
         return WARPS * self.at_once if self.by_warps else self.turns
+
+    @property
+    def warps(self) -> int:
+        """Of a CTA."""
+        return WARPS if self.by_warps else self.threads // 32
 
     @property
     def part(self) -> int:
@@ -121,11 +128,8 @@ class Rows:
             T.func_attr({"min_blocks": self.resident})
         if self.cluster > 1:
             T.cta_id_in_cluster([self.cluster])
-            T.ptx.barrier.cluster.arrive(
-                sem="relaxed"
-            )  # `exchanged` waits: nobody stores to a CTA that is not there yet
         cta = T.cluster_id([ctas]) if self.cluster > 1 else T.cta_id([ctas])
-        warp = T.warp_id([WARPS if self.by_warps else self.threads // 32])
+        warp = T.warp_id([self.warps])
         T.lane_id([32])
         return cta * self.of_a_cta + warp * self.at_once if self.by_warps else cta * self.turns
 
@@ -134,11 +138,13 @@ class Rows:
         if not self.long:
             return self.first(rows, columns), 0
         parts = T.ceildiv(columns, self.part)
+        if self.single:
+            return 0, self.first(parts, columns)
         cta = self.first(rows * parts, columns)
         return cta // parts, cta % parts
 
     def ctas(self, rows: Any) -> Any:
-        """CTAs that have all rows at once."""
+        """CTAs, or clusters, of the grid."""
         return T.ceildiv(rows, self.of_a_cta)
 
     def at(self, row: Any) -> slice:
@@ -162,17 +168,22 @@ class Rows:
         begin = self.begin(part)
         return slice(begin, begin + self.part)
 
-    def shares(self, columns: Any) -> list[Any]:
-        """How many columns each CTA of a cluster has."""
-        if self.exact or self.cluster == 1:
-            return [self.part if self.exact else columns] * self.cluster
-        return [T.max(T.min(columns - rank * self.part, self.part), 0) for rank in range(self.cluster)]
+    def column(self, part: Any, number: Any) -> Any:
+        """The column of an element of the calling thread, by its number among those of a part."""
+        lane = special("laneid") % self.threads if self.by_warps else special("tid")
+        run, place = number // self.vector, number % self.vector
+        return self.begin(part) + (run * self.threads + lane) * self.vector + place
 
-    def share(self, columns: Any) -> Any:
-        """How many columns the CTA has."""
-        if self.exact or self.cluster == 1:
-            return self.shares(columns)[0]
-        return T.max(T.min(columns - self.begin(0), self.part), 0)
+    def inside(self, part: Any, columns: Any) -> Any:
+        """How many elements of a part the calling warp has; of a row, where it has rows of its own."""
+        if self.by_warps:
+            return columns
+        of_a_warp = 32 * self.vector
+        if self.exact:
+            return of_a_warp * self.runs
+        left = columns - self.begin(part) - special("warpid") * of_a_warp
+        runs = range(0, self.part, self.threads * self.vector)
+        return sum(T.max(T.min(left - run, of_a_warp), 0) for run in runs)
 
     @property
     def speaks(self) -> Any:
@@ -182,22 +193,6 @@ class Rows:
     def following(self) -> Any:
         """The numbers of the rows that a CTA takes, to go through."""
         return T.serial(self.turns) if self.turns > 1 else (0,)
-
-    def exchanged(self, row: Any, *values: Any) -> list[tuple[Any, ...]]:
-        """These float32 values of each CTA that shares the row, by rank. Once in a kernel, by all threads."""
-        if self.cluster == 1:
-            return [values]
-        by_turns = T.alloc_shared((2, self.cluster, len(values)), "float32")  # who is ahead stores to the other half
-        half = row % 2 if self.turns > 1 else 0
-        tid, rank = special("tid"), special("cluster_ctarank")
-        if not self.ahead:
-            T.ptx.barrier.cluster.wait()
-        with T.If(tid < self.cluster), T.Then():
-            for number, value in enumerate(values):
-                there = T.ptx.mapa(by_turns.ptr_to([half, rank, number]), tid)
-                T.ptx.st(there, value, space="shared::cluster")
-        T.cuda.cluster_sync()
-        return [tuple(by_turns[half, cta, number] for number in range(len(values))) for cta in range(self.cluster)]
 
     def clear_outside(self, tile: Any, part: Any, columns: Any, value: Any = 0.0) -> None:
         """Give the elements this value that are beyond the end of their rows."""
@@ -218,6 +213,10 @@ class Rows:
         """A part of the rows that a warp or a CTA has at a time, in registers."""
         return self._tile((self.runs, self.threads, self.vector), kind)
 
+    def weights(self, line: Any, kind: str) -> Weights:
+        """An argument with one element for each column, for parts of a row: in registers from now on, if early."""
+        return Weights(self, line, kind)
+
     def line_tile(self, kind: str) -> Any:
         """A part of an argument with one element for each column: each thread has what belongs to its part of a row."""
         lane = laneid if self.by_warps else tx
@@ -229,6 +228,10 @@ class Rows:
     def own(self, kind: str = "float32") -> Any:
         """One element of each thread."""
         return self._tile((1, self.threads, 1), kind)
+
+    def lanes(self, kind: str = "float32") -> Any:
+        """One element of each thread, as a tile of its warp."""
+        return self.own(kind) if self.by_warps else T.alloc_buffer((32,), kind, scope="local", layout=TileLayout(S[32 : 1 @ laneid]))
 
     def each(self, kind: str = "float32") -> Any:
         """One element for each row, in the registers of all threads that share the row."""
@@ -244,6 +247,63 @@ class Rows:
         return T.alloc_buffer((self.at_once, runs * threads * vector), kind, scope="local", layout=TileLayout(layout))
 
 
+class Meeting:
+    """Where the warps that share a row tell each other a few numbers. `Any`: the language's expressions.
+
+    Each warp stores its numbers in the shared memory of each CTA of the cluster, where an m-barrier counts their bytes.
+    Every row has a place and an m-barrier of its own: nothing is used twice.
+    """
+
+    def __init__(self, rows: Rows, numbers: int) -> None:
+        self.rows, self.members = rows, rows.cluster * rows.warps
+        if rows.by_warps:
+            return
+        self.told = T.alloc_shared((rows.turns, numbers, self.members), "float32")
+        if rows.cluster > 1:
+            self.bars = T.alloc_shared((rows.turns,), "uint64")
+            with T.If(special("tid") == 0), T.Then():
+                for turn in range(rows.turns):
+                    T.ptx.mbarrier.init(self.bars.ptr_to([turn]), 1)
+                T.ptx.fence.mbarrier_init()
+                for turn in range(rows.turns):
+                    T.ptx.mbarrier.arrive.expect_tx(self.bars.ptr_to([turn]), self.members * numbers * 4)
+            T.ptx.barrier.cluster.arrive(sem="relaxed")  # nobody may store to a CTA before it has come so far
+            if rows.turns > 1:
+                T.ptx.barrier.cluster.wait()
+
+    def of(self, turn: Any, *values: Any) -> list[Any]:
+        """These float32 values of each warp that shares the row, as tiles of the calling warp. By all threads."""
+        rank, lane, warps = special("cluster_ctarank"), special("laneid"), self.rows.warps
+        warp = special("warpid")
+        if self.rows.cluster == 1:
+            with T.If(lane == 0), T.Then():
+                for number, value in enumerate(values):
+                    T.ptx.st(self.told.ptr_to([turn, number, warp]), value, space="shared")
+            T.cuda.cta_sync()
+        else:
+            self._send(turn, rank * warps + warp, lane, values)
+        return [self._tile(turn, number) for number in range(len(values))]
+
+    def _send(self, turn: Any, member: Any, lane: Any, values: tuple[Any, ...]) -> None:
+        if self.rows.turns == 1:
+            T.ptx.barrier.cluster.wait()
+        bar = self.bars.ptr_to([turn])
+        with T.If(lane < self.rows.cluster), T.Then():
+            for number, value in enumerate(values):
+                there = T.ptx.mapa(self.told.ptr_to([turn, number, member]), lane)
+                T.ptx.st_async(there, value, T.ptx.mapa(bar, lane))
+        T.ptx.mbarrier.try_wait(bar, 0)
+
+    def _tile(self, turn: Any, number: int) -> Any:
+        """The lanes of a warp share out the numbers; several have the same one where there are fewer."""
+        each, rest = min(self.members, 32), self.members // 32
+        again = R[32 // each : each @ laneid]
+        spec = S[(rest, 32) : (1, 1 @ laneid)] if rest else S[(each,) : (1 @ laneid,)] + again
+        found = T.alloc_buffer((self.members,), "float32", scope="local", layout=TileLayout(spec))
+        Tx.warp.copy(found, self.told[turn, number, :])
+        return found
+
+
 class Coming:
     """The rows of a matrix that a CTA takes in turns: those ahead are on their way to shared memory.
 
@@ -255,8 +315,6 @@ class Coming:
         self.stages = T.alloc_shared((rows.ahead, rows.part), str(matrix.dtype), align=128)
         for turn in range(rows.ahead):
             self.call(first + turn, turn)
-        if rows.cluster > 1:
-            T.ptx.barrier.cluster.wait()
 
     def call(self, row: Any, slot: Any) -> None:
         """Have the CTA's share of a row copied, if there is one."""
@@ -278,6 +336,20 @@ class Coming:
 def coming(rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> Any:
     """Where `Rows.take` finds the rows: on their way, if there are any ahead; else in the matrix."""
     return Coming(rows, matrix, first, extents) if rows.ahead else matrix
+
+
+class Weights:
+    """An argument with one element for each column. `Any`: the language's expressions."""
+
+    def __init__(self, rows: Rows, line: Any, kind: str) -> None:
+        self.rows, self.line = rows, line
+        if rows.early:
+            self.tile = rows.line_tile(kind)
+            rows.scope.copy(self.tile, line[rows.columns(0)], fill=0)
+
+    def part(self, part: Any) -> Any:
+        """What belongs to a part of the rows."""
+        return self.tile if self.rows.early else self.line[self.rows.columns(part)]
 
 
 def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: str = "plain") -> Rows:
@@ -342,5 +414,6 @@ def blocks(*arrays: Array) -> tuple[Rows, list[Array]]:
         return replace(found, whole=True, long=False, exact=True), [view.reshape(-1, found.part) for view in views]
     if all(info.is_contiguous for info in infos) and infos[0].size < 1 << 31:
         views = [view.reshape(1, -1) for view in views]
-    columns = views[0].shape[-1]
+    rows, columns = views[0].shape
+    found = replace(found, single=rows == 1)
     return replace(found, whole=columns % found.vector == 0, exact=columns % found.part == 0), views

@@ -34,7 +34,7 @@ def forward(rows: Rows, kind: str) -> tw.Executable:
         for turn in rows.following():
             row: T.let = first + turn
             if row < m:
-                exponents(rows, tiles, source, row, n)
+                exponents(rows, tiles, source, row, n, turn)
                 scale: T.let = tiles.scale()
                 for p in rows.parts(n):
                     powers(rows, tiles, source, row, p)
