@@ -10,25 +10,27 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
+from tilewright.kernels.meeting import Meeting, Weights, coming
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Meeting, Rows, coming, dealt
+from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
 __all__ = ["layer_norm"]
 
 
 @T.inline
-def meet(totals, squares, counts, mean, variance, n):
-    """The mean of a row and its variance, from the sums of the warps that share it and their squared deviations.
+def meet(counts, means, squares, mean, variance, n):
+    """The mean of a row and the sum of its squared deviations, from those of the warps that share it.
 
     A warp's deviations are from its own mean: how far that is from the mean of all is added.
     """
-    Tx.warp.sum(mean, totals)
+    sums = T.alloc_buffer(means.shape, "float32", scope="local", layout=means.layout)
+    Tx.warp.mul(sums, means, counts)
+    Tx.warp.sum(mean, sums)
     mean.local()[0] = mean.local()[0] / T.cast(n, "float32")
-    Tx.warp.fdiv(totals, totals, counts)
-    Tx.warp.sub(totals, totals, mean.local()[0])
-    Tx.warp.mul(totals, totals, totals)
-    Tx.warp.fma(squares, totals, counts, squares)
+    Tx.warp.sub(means, means, mean.local()[0])
+    Tx.warp.mul(means, means, means)
+    Tx.warp.fma(squares, means, counts, squares)
     Tx.warp.sum(variance, squares)
 
 
@@ -45,9 +47,9 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         W, B = rows.line(w, n, weight_kind), rows.line(b, n, weight_kind)
         first: T.let = rows.first(rows.ctas(m), n)
         source = T.meta_var(coming(rows, X, first, (m, n)))
-        weights, biases = T.meta_var((rows.weights(W, weight_kind), rows.weights(B, weight_kind)))
+        weights, biases = T.meta_var((Weights(rows, W, weight_kind), Weights(rows, B, weight_kind)))
         meeting = T.meta_var(Meeting(rows, 3))
-        read, tile = rows.tile(kind), rows.tile()
+        read, tile, apart = rows.tile(kind), rows.tile(), rows.tile()
         total, mean, variance, count = rows.lanes(), rows.each(), rows.each(), rows.each()
         for turn in rows.following():
             row: T.let = first + turn
@@ -55,30 +57,30 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                 total.local()[0], count.local()[0] = 0.0, 0.0
                 for p in rows.parts(n):
                     rows.take(read, source, row, p)
-                    Tx.sum(total.local(), read.local(), accum=True)
+                    scope.cast(tile, read)
+                    Tx.sum(total.local(), tile.local(), accum=True)
                     count.local()[0] = count.local()[0] + T.cast(rows.inside(p, n), "float32")
                 Tx.warp.sum(mean, total)
-                counted: T.let = T.max(count.local()[0], 1.0)
-                middle: T.let = mean.local()[0] / counted
+                mean.local()[0] = mean.local()[0] / T.max(count.local()[0], 1.0)
                 total.local()[0] = 0.0
                 for p in rows.parts(n):
                     if rows.long:
                         rows.take(read, source, row, p)
-                    scope.sub(tile, read, middle)
-                    rows.clear_outside(tile, p, n)
-                    scope.mul(tile, tile, tile)
-                    Tx.sum(total.local(), tile.local(), accum=True)
+                        scope.cast(tile, read)
+                    scope.sub(apart, tile, mean.local()[0])
+                    rows.clear_outside(apart, p, n)
+                    scope.mul(apart, apart, apart)
+                    Tx.sum(total.local(), apart.local(), accum=True)
                 Tx.warp.sum(variance, total)
                 if not rows.by_warps:
-                    meet(*meeting.of(turn, mean.local()[0], variance.local()[0], counted), mean, variance, n)
-                else:
-                    mean.local()[0] = middle
+                    meet(*meeting.of(turn, count.local()[0], mean.local()[0], variance.local()[0]), mean, variance, n)
                 scale: T.let = T.rsqrt(variance.local()[0] / T.cast(n, "float32") + eps)
+                shift: T.let = -mean.local()[0] * scale
                 for p in rows.parts(n):
                     if rows.long:
                         rows.take(read, source, row, p)
-                    scope.sub(tile, read, mean.local()[0])
-                    scope.mul(tile, tile, scale)
+                        scope.cast(tile, read)
+                    scope.fma(tile, tile, scale, shift)
                     scope.fma(Y[rows.at(row), rows.columns(p)], tile, weights.part(p), biases.part(p))
 
     return tw.compile(layer_norm, fast_math=True)
@@ -93,7 +95,7 @@ def outputs(x: Array, weight: Array, bias: Array, eps: float) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, y, weight, bias = matrix(args[0]), matrix(results[0]), contiguous(args[1]), contiguous(args[2])
-    forward(dealt(x, y, weight, bias, clusters=True, table="weighted"), kind_of(x), kind_of(weight))(
+    forward(dealt(x, y, weight, bias, clusters=True, table="biased"), kind_of(x), kind_of(weight))(
         x, weight, bias, y, args[3]
     )
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.kernels.rows import Meeting, Rows
+from tilewright.kernels.meeting import Meeting
+from tilewright.kernels.rows import Rows
 from tilewright.lang import T, Tx
 
 __all__ = ["Exponents", "exponents", "powers"]

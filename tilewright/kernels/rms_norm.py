@@ -10,8 +10,9 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
+from tilewright.kernels.meeting import Meeting, Weights, coming
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Meeting, Rows, coming, dealt
+from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
 __all__ = ["rms_norm"]
@@ -30,7 +31,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         W = rows.line(w, n, weight_kind)
         first: T.let = rows.first(rows.ctas(m), n)
         source = T.meta_var(coming(rows, X, first, (m, n)))
-        weights = T.meta_var(rows.weights(W, weight_kind))
+        weights = T.meta_var(Weights(rows, W, weight_kind))
         meeting = T.meta_var(Meeting(rows, 1))
         read, tile = rows.tile(kind), rows.tile()
         total, row_total = rows.lanes(), rows.each()

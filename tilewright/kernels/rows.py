@@ -5,8 +5,8 @@ once, by accesses of up to 16 bytes, several of them on their way at a time. A r
 through part by part, and read again where it is needed again. What is outside of a row is neither read nor written, so
 that one kernel serves all rows of nearly one length.
 
-The CTAs of a cluster have a share of a row each. Each computes with its share as if it were a row, and stores what came
-out, a few numbers, in the shared memory of the others; then all know the whole row.
+The CTAs of a cluster have a share of a row each. Each warp computes with its part as if it were a row, and tells the
+others what came out, a few numbers (`meeting`); then all know the whole row.
 """
 
 from __future__ import annotations
@@ -19,29 +19,38 @@ from typing import Any
 
 from tilewright.dtypes import dtype
 from tilewright.host import device_of
+from tilewright.ir import Buffer
 from tilewright.ir.special import special
 from tilewright.kernels.arrays import Array, info_of, kind_of, matrix
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid, tx
 
-__all__ = ["MOST_KEPT", "Meeting", "Rows", "blocks", "chosen", "coming", "dealt"]
+__all__ = ["MOST_KEPT", "Rows", "blocks", "chosen", "dealt"]
 
 ACCESS_BYTES = 16
 MOST_KEPT = 32768  # elements of a row that stays in registers
 # Elements of a row at most, and the threads that share it if an element has four bytes, or two: where a row is read and
 # written; with weights beside it; where it is only read. A multiprocessor is to have 64 KB of rows on their way.
-SHORT = ((32, 4, 4), (64, 8, 8), (256, 16, 16), (1024, 32, 32))
+SHORT = ((32, 4, 4), (64, 8, 8), (256, 16, 16), (512, 32, 32))
 LAST = (MOST_KEPT, 1024, 1024)
 TABLES = {
-    "plain": (*SHORT, (2048, 256, 128), (4096, 512, 256), (8192, 512, 512), (16384, 512, 512), LAST),
-    "weighted": (*SHORT, (2048, 256, 128), (4096, 512, 256), (8192, 512, 256), (16384, 512, 256), LAST),
-    "reduced": (*SHORT, (2048, 64, 64), (4096, 128, 128), (8192, 256, 256), (16384, 256, 256), LAST),
+    "plain": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 512), (16384, 512, 512), LAST),
+    "weighted": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 256), (16384, 512, 256), LAST),
+    "summed": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 512), (8192, 512, 256), (16384, 512, 256), LAST),
+    "reduced": (*SHORT, (1024, 32, 32), (2048, 64, 64), (4096, 128, 128), (8192, 256, 256), (16384, 256, 256), LAST),
 }
+TABLES["biased"] = TABLES["weighted"]
 RESIDENT = {
     (512, 32): 2,
     (1024, 32): 1,
-}  # CTAs that must fit, by threads and elements of each: else one register too many
-SHARE, SHARE_THREADS, MOST_CTAS = 16384, 256, 16  # elements that a CTA of a cluster has, its threads, CTAs of a cluster
+}  # CTAs that must fit, by threads and elements of each
+# Rows beyond the first of these elements, up to the second, are shared by the CTAs of a cluster, each with so many.
+MOST_ALONE, MOST_SHARED, SHARE, MOST_CTAS = 16384, 262144, 8192, 16
+SHARE_THREADS, SHARE_HELD = (
+    {2: 128, 4: 256},
+    64,
+)  # threads of such a CTA at least, by bytes of an element; and what each holds at most
+MANY, TURNS = 256, 4  # that many rows are taken in turns, where CTAs would be done too soon or read weights too often
 WARPS = 4  # of a CTA, where each has rows of its own
 PART = 16  # elements that a thread has of a part
 BLOCK_THREADS, BLOCK_RUNS = 256, 1  # of an elementwise kernel: threads of a CTA, and accesses of each to each array
@@ -53,7 +62,8 @@ class Rows:
     access. whole: are rows whole vectors? long: does a row have several parts? resident: CTAs that a multiprocessor
     must have room for, 0: any number. cluster: CTAs that share a row. exact: are rows whole parts, so that nothing is
     outside? turns: rows that a CTA takes one after the other. ahead: rows that are on their way meanwhile, to shared
-    memory. early: are weights read before the rows? single: is there one row?
+    memory. early: are weights read before the rows? flat: is there one row,
+    or are there rows of one part without gaps between them?
     """
 
     threads: int
@@ -66,7 +76,7 @@ class Rows:
     turns: int = 1
     ahead: int = 0
     early: bool = False
-    single: bool = False
+    flat: bool = False
     exact: bool = False
 
     @property
@@ -105,7 +115,7 @@ class Rows:
         """An argument whose rows are ``pitch`` elements apart."""
         align = min(ACCESS_BYTES, self.vector * dtype(kind).bits // 8)
         found = T.match_buffer(pointer, tuple(shape), kind, strides=(pitch, 1), align=align)
-        T.assume(pitch % self.vector == 0)
+        T.assume(pitch == self.part if self.flat and not self.long else pitch % self.vector == 0)
         return found
 
     def line(self, pointer: Any, columns: Any, kind: str) -> Any:
@@ -138,7 +148,8 @@ class Rows:
         if not self.long:
             return self.first(rows, columns), 0
         parts = T.ceildiv(columns, self.part)
-        if self.single:
+        if self.flat:
+            T.assume(rows == 1)
             return 0, self.first(parts, columns)
         cta = self.first(rows * parts, columns)
         return cta // parts, cta % parts
@@ -204,18 +215,14 @@ class Rows:
         """Bring a part of the rows at ``row`` to registers; ``fill`` stands for what is outside. source: a matrix, or
         `Coming` rows of one.
         """
-        if isinstance(source, Coming):
-            source.take(tile, row, fill)
-        else:
+        if isinstance(source, Buffer):
             self.scope.copy(tile, source[self.at(row), self.columns(part)], fill=fill)
+        else:
+            source.take(tile, row, fill)
 
     def tile(self, kind: str = "float32") -> Any:
         """A part of the rows that a warp or a CTA has at a time, in registers."""
         return self._tile((self.runs, self.threads, self.vector), kind)
-
-    def weights(self, line: Any, kind: str) -> Weights:
-        """An argument with one element for each column, for parts of a row: in registers from now on, if early."""
-        return Weights(self, line, kind)
 
     def line_tile(self, kind: str) -> Any:
         """A part of an argument with one element for each column: each thread has what belongs to its part of a row."""
@@ -231,7 +238,11 @@ class Rows:
 
     def lanes(self, kind: str = "float32") -> Any:
         """One element of each thread, as a tile of its warp."""
-        return self.own(kind) if self.by_warps else T.alloc_buffer((32,), kind, scope="local", layout=TileLayout(S[32 : 1 @ laneid]))
+        return (
+            self.own(kind)
+            if self.by_warps
+            else T.alloc_buffer((32,), kind, scope="local", layout=TileLayout(S[32 : 1 @ laneid]))
+        )
 
     def each(self, kind: str = "float32") -> Any:
         """One element for each row, in the registers of all threads that share the row."""
@@ -247,111 +258,6 @@ class Rows:
         return T.alloc_buffer((self.at_once, runs * threads * vector), kind, scope="local", layout=TileLayout(layout))
 
 
-class Meeting:
-    """Where the warps that share a row tell each other a few numbers. `Any`: the language's expressions.
-
-    Each warp stores its numbers in the shared memory of each CTA of the cluster, where an m-barrier counts their bytes.
-    Every row has a place and an m-barrier of its own: nothing is used twice.
-    """
-
-    def __init__(self, rows: Rows, numbers: int) -> None:
-        self.rows, self.members = rows, rows.cluster * rows.warps
-        if rows.by_warps:
-            return
-        self.told = T.alloc_shared((rows.turns, numbers, self.members), "float32")
-        if rows.cluster > 1:
-            self.bars = T.alloc_shared((rows.turns,), "uint64")
-            with T.If(special("tid") == 0), T.Then():
-                for turn in range(rows.turns):
-                    T.ptx.mbarrier.init(self.bars.ptr_to([turn]), 1)
-                T.ptx.fence.mbarrier_init()
-                for turn in range(rows.turns):
-                    T.ptx.mbarrier.arrive.expect_tx(self.bars.ptr_to([turn]), self.members * numbers * 4)
-            T.ptx.barrier.cluster.arrive(sem="relaxed")  # nobody may store to a CTA before it has come so far
-            if rows.turns > 1:
-                T.ptx.barrier.cluster.wait()
-
-    def of(self, turn: Any, *values: Any) -> list[Any]:
-        """These float32 values of each warp that shares the row, as tiles of the calling warp. By all threads."""
-        rank, lane, warps = special("cluster_ctarank"), special("laneid"), self.rows.warps
-        warp = special("warpid")
-        if self.rows.cluster == 1:
-            with T.If(lane == 0), T.Then():
-                for number, value in enumerate(values):
-                    T.ptx.st(self.told.ptr_to([turn, number, warp]), value, space="shared")
-            T.cuda.cta_sync()
-        else:
-            self._send(turn, rank * warps + warp, lane, values)
-        return [self._tile(turn, number) for number in range(len(values))]
-
-    def _send(self, turn: Any, member: Any, lane: Any, values: tuple[Any, ...]) -> None:
-        if self.rows.turns == 1:
-            T.ptx.barrier.cluster.wait()
-        bar = self.bars.ptr_to([turn])
-        with T.If(lane < self.rows.cluster), T.Then():
-            for number, value in enumerate(values):
-                there = T.ptx.mapa(self.told.ptr_to([turn, number, member]), lane)
-                T.ptx.st_async(there, value, T.ptx.mapa(bar, lane))
-        T.ptx.mbarrier.try_wait(bar, 0)
-
-    def _tile(self, turn: Any, number: int) -> Any:
-        """The lanes of a warp share out the numbers; several have the same one where there are fewer."""
-        each, rest = min(self.members, 32), self.members // 32
-        again = R[32 // each : each @ laneid]
-        spec = S[(rest, 32) : (1, 1 @ laneid)] if rest else S[(each,) : (1 @ laneid,)] + again
-        found = T.alloc_buffer((self.members,), "float32", scope="local", layout=TileLayout(spec))
-        Tx.warp.copy(found, self.told[turn, number, :])
-        return found
-
-
-class Coming:
-    """The rows of a matrix that a CTA takes in turns: those ahead are on their way to shared memory.
-
-    Each thread has its own elements copied, and waits for them alone. `Any`: the language's expressions.
-    """
-
-    def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:
-        self.rows, self.matrix, self.first, self.extents = rows, matrix, first, extents
-        self.stages = T.alloc_shared((rows.ahead, rows.part), str(matrix.dtype), align=128)
-        for turn in range(rows.ahead):
-            self.call(first + turn, turn)
-
-    def call(self, row: Any, slot: Any) -> None:
-        """Have the CTA's share of a row copied, if there is one."""
-        with T.If(row < T.min(self.first + self.rows.turns, self.extents[0])), T.Then():
-            share = self.matrix[row : row + 1, self.rows.columns(0)]
-            Tx.cta.copy_async(self.stages[slot : slot + 1, :], share, fill=0, dispatch="ldgsts")
-        T.ptx.cp_async.commit_group()
-
-    def take(self, tile: Any, row: Any, fill: Any) -> None:
-        """Wait for a row, bring it to registers, and have another one copied to its place."""
-        slot = (row - self.first) % self.rows.ahead
-        T.ptx.cp_async.wait_group(self.rows.ahead - 1)
-        Tx.cta.copy(tile, self.stages[slot : slot + 1, :], dispatch="reg")  # ldmatrix would read what others waited for
-        if fill != 0:
-            self.rows.clear_outside(tile, 0, self.extents[1], fill)
-        self.call(row + self.rows.ahead, slot)
-
-
-def coming(rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> Any:
-    """Where `Rows.take` finds the rows: on their way, if there are any ahead; else in the matrix."""
-    return Coming(rows, matrix, first, extents) if rows.ahead else matrix
-
-
-class Weights:
-    """An argument with one element for each column. `Any`: the language's expressions."""
-
-    def __init__(self, rows: Rows, line: Any, kind: str) -> None:
-        self.rows, self.line = rows, line
-        if rows.early:
-            self.tile = rows.line_tile(kind)
-            rows.scope.copy(self.tile, line[rows.columns(0)], fill=0)
-
-    def part(self, part: Any) -> Any:
-        """What belongs to a part of the rows."""
-        return self.tile if self.rows.early else self.line[self.rows.columns(part)]
-
-
 def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: str = "plain") -> Rows:
     """How the rows of these arrays are dealt out, in accesses that all of them allow. One dimension: for all rows.
 
@@ -359,8 +265,9 @@ def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: 
     table: of `TABLES`.
     """
     item_bytes = dtype(kind_of(arrays[0])).bits // 8
-    shared = clusters and has_clusters(arrays[0])
-    return chosen(arrays[0].shape[-1], common_vector(arrays), item_bytes, most, shared, table)
+    shares = clusters and has_clusters(arrays[0])
+    many = len(arrays[0].shape) > 1 and arrays[0].shape[0] >= MANY
+    return chosen(arrays[0].shape[-1], common_vector(arrays), item_bytes, most, shares, table, many)
 
 
 def has_clusters(array: Array) -> bool:
@@ -386,14 +293,15 @@ def common_vector(arrays: Sequence[Array]) -> int:
 
 @cache
 def chosen(
-    columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT, clusters: bool = False, table: str = "plain"
-) -> Rows:
-    """What the tables say of rows of so many elements."""
+    columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT, clusters: bool = False,
+    table: str = "plain", many: bool = False,
+) -> Rows:  # fmt: skip
+    """What the tables say of rows of so many elements. many: are there rows enough to take them in turns?"""
     whole = columns % vector == 0
-    if clusters and SHARE < columns <= SHARE * MOST_CTAS:
-        cluster = 1 << (-(-columns // SHARE) - 1).bit_length()
-        runs = -(-columns // (cluster * SHARE_THREADS * vector))
-        found = Rows(SHARE_THREADS, runs, vector, whole, cluster=cluster)
+    if clusters and MOST_ALONE < columns <= MOST_SHARED:
+        found = shared(columns, vector, item_bytes, table)
+        if many and in_turns(columns, item_bytes, table):
+            found = replace(found, turns=TURNS, ahead=1)
     elif columns > most:
         found = Rows(LAST[1], PART // vector, vector, whole, long=True)
     else:
@@ -403,6 +311,25 @@ def chosen(
     return replace(found, exact=columns % (found.part * found.cluster) == 0)
 
 
+def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:
+    """How a row is dealt out to the CTAs of a cluster."""
+    cluster = min(power_of_two(columns / SHARE), MOST_CTAS)
+    threads = max(SHARE_THREADS[max(item_bytes, 2)], power_of_two(columns / (cluster * SHARE_HELD)))
+    runs = -(-columns // (cluster * threads * vector))
+    return Rows(threads, runs, vector, columns % vector == 0, cluster=cluster, early=table in ("weighted", "biased"))
+
+
+def in_turns(columns: int, item_bytes: int, table: str) -> bool:
+    """Does a cluster take several rows? For weights that it reads once for them, or if it would be done too soon."""
+    wide = columns > SHARE * MOST_CTAS
+    return table == "biased" or (table == "weighted" and wide) or (table == "reduced" and item_bytes == 2)
+
+
+def power_of_two(least: float) -> int:
+    """The smallest one that is not below."""
+    return 1 << math.ceil(math.log2(least))
+
+
 def blocks(*arrays: Array) -> tuple[Rows, list[Array]]:
     """For elementwise kernels: how parts of rows are dealt out, and the arrays as matrices; where each is without gaps,
     with a part as a row, or as one row.
@@ -410,10 +337,11 @@ def blocks(*arrays: Array) -> tuple[Rows, list[Array]]:
     views = [matrix(array) for array in arrays]
     infos = [info_of(view) for view in views]
     found = Rows(BLOCK_THREADS, BLOCK_RUNS, common_vector(views), whole=False, long=True)
-    if all(info.is_contiguous for info in infos) and infos[0].size % found.part == 0:
-        return replace(found, whole=True, long=False, exact=True), [view.reshape(-1, found.part) for view in views]
-    if all(info.is_contiguous for info in infos) and infos[0].size < 1 << 31:
-        views = [view.reshape(1, -1) for view in views]
-    rows, columns = views[0].shape
-    found = replace(found, single=rows == 1)
+    size, contiguous = infos[0].size, all(info.is_contiguous for info in infos)
+    if contiguous and size % found.part == 0:
+        views = [view.reshape(-1, found.part) for view in views]
+        return replace(found, whole=True, long=False, exact=True, flat=True), views
+    if contiguous and size < 1 << 31:
+        views, found = [view.reshape(1, -1) for view in views], replace(found, flat=True)
+    columns = views[0].shape[-1]
     return replace(found, whole=columns % found.vector == 0, exact=columns % found.part == 0), views

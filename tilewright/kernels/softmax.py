@@ -10,9 +10,10 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
+from tilewright.kernels.meeting import coming
 from tilewright.kernels.online import Exponents, exponents, powers
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Rows, coming, dealt
+from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
 __all__ = ["softmax"]
