@@ -116,6 +116,19 @@ def _matched(holes: tuple[_Hole, ...], rest: Words) -> dict[str, Argument] | Non
     return None
 
 
+_SYNONYMS = tuple((re.compile(pattern), meant) for pattern, meant in (
+    (r"shared::cta", "shared"),
+    (r"shared", "shared::cta"),
+    (r"(mbarrier\.(?:init|inval|arrive\w*|test_wait|try_wait|\w+_tx)\b.*)\.b64", r"\1.shared.b64"),
+    (r"(barrier\.cluster\.arrive)(?!.*re(?:lease|laxed))", r"\1.release"),
+    (r"(barrier\.cluster\.wait)(?!.*acquire)", r"\1.acquire"),
+    (r"(bar|barrier)\.cta", r"\1"),
+    (r"membar\.proxy", "fence.proxy"),
+    (r"(fence\.(?:sc|acq_rel|acquire|release))", r"\1.gpu"),
+))  # fmt: skip
+"""Other ways to write one instruction: each is tried where no form has the spelling as it stands."""
+
+
 @public
 @cache
 def opcode(mnemonic: str) -> Opcode:
@@ -126,6 +139,15 @@ def opcode(mnemonic: str) -> Opcode:
 
     Raises InstructionError where no form has this spelling.
     """
+    tried = [mnemonic, *(pattern.sub(meant, mnemonic) for pattern, meant in _SYNONYMS if pattern.search(mnemonic))]
+    found = next(filter(None, map(_looked_up, dict.fromkeys(tried))), None)
+    if found is None:
+        raise InstructionError(f"no instruction is spelled {mnemonic}", given=mnemonic, allowed=_near(mnemonic))
+    return found
+
+
+def _looked_up(mnemonic: str) -> Opcode | None:
+    """The form with this spelling."""
     name, *written = mnemonic.split(".")
     for row, number in _by_opcode().get(name, ()):
         form = row.forms[number]
@@ -135,7 +157,7 @@ def opcode(mnemonic: str) -> Opcode:
         found = _matched(_template(row.name, number), words)
         if found is not None:
             return Opcode(row, form, {**free, **found}, _outs(row, form, {**free, **found}), hints)
-    raise InstructionError(f"no instruction is spelled {mnemonic}", given=mnemonic, allowed=_near(mnemonic))
+    return None
 
 
 def _is_hint(row: Instruction, word: str) -> bool:

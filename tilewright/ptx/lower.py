@@ -29,6 +29,9 @@ UNSUPPORTED = {
 }
 
 
+SPREAD = frozenset(("ld", "ldu", "st", "mov", "atom"))  # what takes registers of several parts by one name
+
+
 @dataclass(frozen=True)
 class Lowered:
     """A kernel of stage "lowered".
@@ -90,6 +93,8 @@ inlined.append(_body)
 
 def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: str | None) -> None:
     at = low.lines.of(ins)
+    if ins.opcode in SPREAD:
+        ins = replace(ins, operands=tuple(map(scope.spread, ins.operands)))
     try:
         _checked(low, ins, scope, returns, at)
     except TilewrightError as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewright.dtypes import HANDLE, dtype
+from tilewright.dtypes import BOOL, HANDLE, dtype
 from tilewright.errors import Span
 from tilewright.ir import (
     AddressOf,
@@ -66,7 +66,7 @@ class Lowering:
         self.running: list[str] = [entry.name]  # functions that stand in the place of their calls
         self.scopes = self.calls = self.labels = 0
         self.clock: Var | None = None
-        self.carry: dict[str, Var] = {}  # the carry flag of each function's instance
+        self.carries: dict[str, Var] = {}  # the carry flag of each function's instance
 
     @cached_property
     def has_local(self) -> bool:
@@ -115,6 +115,11 @@ class Lowering:
         """The address of what the CTAs of a grid count their barriers in, which the driver provides."""
         self.globals[WORKSPACE.name] = WORKSPACE
         return cast(AddressOf(self.global_bytes(WORKSPACE.name, nbytes(WORKSPACE), 256), (as_expr(0),)), UINT64)
+
+    def carry(self, scope: Scope) -> Var:
+        """The carry flag of the function that a scope belongs to."""
+        *_, function = scope.around()
+        return self.carries.setdefault(function.suffix, Var(f"carry{function.suffix}__n", BOOL))
 
     def now(self) -> Var:
         """The thread's clock: it goes on with each look, so that whoever waits for it comes to an end."""
