@@ -28,7 +28,7 @@ def test_ptx_by_hand(program: Program) -> None:
         ("st.v2.u32 [ao], {r0, r1, r2};", "has 2 registers"),
         ("mov.u32 r0, %foo;", "%foo is declared nowhere"),
         ("bra NOWHERE;", "there is no label NOWHERE"),
-        ("cp.async.ca.shared.global [r0], [ai];", "how many bytes"),
+        ("cp.async.ca.shared.global [r0], [ai];", "has other operands"),
     ],
 )
 def test_a_wrong_operand_is_an_error_with_its_line_before_anything_runs(body: str, said: str) -> None:

@@ -25,6 +25,7 @@ from tilewright.ir import (
     as_expr,
     const,
 )
+from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.types import TYPES
@@ -34,7 +35,8 @@ from tilewright.ptx.printer import operand_text
 from tilewright.ptx.spaces import convert_address, is_in_space
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
-from tilewright.ptx.values import assigned, exact, number_of, pointer, read
+from tilewright.ptx.values import assigned, exact, number_of, pointer, read, register
+from tilewright.ptx.written import RESULT, written
 
 __all__ = ["OWN", "instruction"]
 
@@ -84,8 +86,9 @@ def _wide_atomic(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     leaves: list[Operand] = [place]
     for value in (*values, target):
         leaves += value.parts if isinstance(value, Vector) and value is not target else [value]
-    given, after = _given(low, found.row, dict[str, object](found.mods), leaves, step)
-    return [Evaluate(isa.call(found.row.name, **given, **_modifiers(found.row, found.mods, given)), at=step.at), *after]
+    mods = dict[str, object](found.mods)
+    given, after = _given(low, found.row, found.form, mods, leaves, step)
+    return [Evaluate(isa.call(found.row.name, **given, **_keywords(found.row, mods)), at=step.at), *after]
 
 
 OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
@@ -108,16 +111,46 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
 
 def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
     found = isa.opcode(step.ins.mnemonic)
+    if found.row.written:
+        yield from _of_compilers(low, found, step)
+        return
+    one = written(step.ins.mnemonic, step.ins.operands, lambda operand: _is_predicate(operand, step))
+    given: dict[str, object] = {}
+    after: list[Stmt] = []
+    for kind in one.row.operands:
+        if kind.kind == "note":  # which no text has: what it says of the operand before it
+            given[kind.name] = next(reversed(given.values()))
+        elif kind.name in one.operands:
+            given[kind.name] = _argument(low, kind, one.operands[kind.name], one.form, one.mods, step, after)
+    value = isa.call(one.row.name, **given, **_keywords(one.row, one.mods))
+    if RESULT in one.operands:
+        yield from _results(low, one.operands[RESULT], value, step)
+    else:
+        yield Evaluate(value, at=step.at)
+    yield from after
+
+
+def _keywords(row: Row, mods: Mapping[str, object]) -> dict[str, object]:
+    """The modifiers that a call of a row names."""
+    return {
+        key: value
+        for key, value in mods.items()
+        if (key in row.keywords or key in row.params) and row.operand(key) is None
+    }
+
+
+def _of_compilers(low: Lowering, found: isa.Opcode, step: Step) -> Iterator[Stmt]:
+    """A call of a row as compilers write it: operands in the row's order, which may lack the last ones."""
     row, mods = found.row, dict[str, object](found.mods)
-    leaves = _constants(row, mods, list(_leaves(step.ins.operands)), step)
+    leaves = list(_leaves(step.ins.operands))
     targets: list[Operand] = []
     if found.form.result is not VOID:
         if not leaves:
             raise InstructionError(f"{step.ins.mnemonic} lacks its operands")
         first = _selected(mods, "d", leaves.pop(0))
         targets = [first.first, first.second] if isinstance(first, Pair) else [first]
-    given, after = _given(low, row, mods, leaves, step)
-    arguments = _modifiers(row, mods, given)
+    given, after = _given(low, found.row, found.form, mods, leaves, step)
+    arguments = _keywords(row, mods)
     if not targets:
         yield Evaluate(isa.call(row.name, **given, **arguments), at=step.at)
     if mods.get("cc"):
@@ -135,30 +168,10 @@ def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
     yield from after
 
 
-def _modifiers(row: Row, mods: Mapping[str, object], given: Mapping[str, object]) -> dict[str, object]:
-    """The modifiers of a call that are no operands."""
-    known = {key: value for key, value in mods.items() if key in row.keywords or key in row.params}
-    return {key: value for key, value in known.items() if key not in given and row.operand(key) is None}
-
-
 def _carried(low: Lowering, carry: Expr, step: Step) -> list[Stmt]:
     """The carry flag, which no register names, takes what an instruction leaves."""
     held = Var(low.fresh("carry"), BOOL)
     return [Bind(held, carry, mutable=False, at=step.at), Assign(low.carry(step.scope), held, at=step.at)]
-
-
-def _constants(row: Row, mods: dict[str, object], leaves: list[Operand], step: Step) -> list[Operand]:
-    """Operands that are modifiers of the row are taken out: how many bytes a cp.async copies, and a policy."""
-    if row.name != "ptx.cp_async":
-        return leaves
-    if "L2::cache_hint" in step.ins.modifiers:
-        leaves.pop()
-        mods["cache_hint"] = ""
-    size = leaves.pop(2) if len(leaves) > 2 else None
-    if not isinstance(size, Immediate):
-        raise InstructionError(f"{step.ins.mnemonic} says how many bytes it copies", allowed="4, 8 or 16")
-    mods |= {"n": size.value, "cache": "ca" if size.value == 16 and "ca" in step.ins.modifiers else None}
-    return leaves
 
 
 def _selected(mods: dict[str, object], name: str, operand: Operand) -> Operand:
@@ -196,15 +209,12 @@ def _leaves(operands: Sequence[Operand]) -> Iterator[Operand]:
 
 
 def _given(
-    low: Lowering, row: Row, mods: dict[str, object], leaves: list[Operand], step: Step
+    low: Lowering, row: Row, form: Form, mods: dict[str, object], leaves: list[Operand], step: Step
 ) -> tuple[dict[str, object], list[Stmt]]:
     """The arguments of a call by name, and what takes what it writes to registers."""
     given: dict[str, object] = {}
     after: list[Stmt] = []
     for kind in row.operands:
-        if kind.kind == "note":  # which no text has: what it says of the operand before it
-            given[kind.name] = next(reversed(given.values()))
-            continue
         if kind.name == "carry":
             given["carry"] = low.carry(step.scope)
             continue
@@ -214,15 +224,38 @@ def _given(
         if not leaves:
             raise InstructionError(f"{step.ins.mnemonic} lacks its operand {kind.name}")
         leaf = _selected(mods, kind.name, leaves.pop(0))
-        parts = leaf.parts if isinstance(leaf, Vector) else (leaf,)
-        if kind.written:
-            values: list[object] = list(_places(low, kind, parts, step, after))
-        else:
-            values = [_value(low, kind, part, mods, step) for part in parts]
-        given[kind.name] = tuple(values) if kind.many else values[0]
+        given[kind.name] = _argument(low, kind, leaf, form, mods, step, after)
     if leaves:
         raise InstructionError(f"{step.ins.mnemonic} has too many operands", given=f"{len(leaves)} more")
     return given, after
+
+
+def _argument(
+    low: Lowering, kind: Kind, leaf: Operand, form: Form, mods: Mapping[str, object], step: Step, after: list[Stmt]
+) -> object:
+    """One argument of a call. after: gets what takes what the call writes to registers."""
+    parts = leaf.parts if isinstance(leaf, Vector) else (leaf,)
+    if form.issue is not None and (kind.written or kind.name in form.issue.holds):
+        values: list[object] = list(_in_flight(low, parts, step))
+    elif kind.written:
+        values = list(_places(low, kind, parts, step, after))
+    else:
+        values = [_value(low, kind, part, mods, step) for part in parts]
+    return tuple(values) if kind.many else values[0]
+
+
+def _in_flight(low: Lowering, parts: Sequence[Operand], step: Step) -> Iterator[Load]:
+    """The storage of registers that an operation reads or writes while the thread goes on."""
+    own = [register(low, part, step) for part in parts]
+    new = [each for each in dict.fromkeys(own) if each is not None and each not in low.in_flight]
+    if new:
+        buffer = Buffer(low.fresh(new[0].name), new[0].dtype, (len(new),), "local", None)
+        low.allocated.append(AllocBuffer(buffer, at=step.at))
+        low.in_flight |= {each: Load(buffer, (as_expr(index),)) for index, each in enumerate(new)}
+    for each in own:
+        if each is None:
+            raise InstructionError(f"{step.ins.mnemonic} has other operands", given="_", allowed="registers")
+        yield low.in_flight[each]
 
 
 def _is_predicate(operand: Operand, step: Step) -> bool:

@@ -76,7 +76,7 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
         case Name():
             return _narrowed(_named(low, operand, step), kind, operand.text, step.at)
     allowed = "a register, a number, the address of a variable"
-    raise KernelError("this is no value", given=str(operand), allowed=allowed, at=step.at)
+    raise KernelError("this is no value", given=operand_text(operand), allowed=allowed, at=step.at)
 
 
 def _number(number: Immediate, kind: DType) -> Expr:
@@ -198,7 +198,9 @@ def register(low: Lowering, operand: Operand, step: Step) -> Var | None:
         found = step.scope.find(operand.text)
         if isinstance(found, Var):
             return found
-    raise KernelError("the destination is no register", given=str(operand), allowed="a declared register", at=step.at)
+    raise KernelError(
+        "the destination is no register", given=operand_text(operand), allowed="a declared register", at=step.at
+    )
 
 
 def assigned(low: Lowering, operand: Operand, value: Expr, step: Step) -> list[Assign]:
