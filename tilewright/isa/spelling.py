@@ -161,7 +161,7 @@ def opcode(mnemonic: str) -> Opcode:
 
 @cache
 def opcodes(mnemonic: str) -> Sequence[Opcode]:
-    """All forms that have a spelling, which their operands tell apart; one that compilers write stands alone."""
+    """All forms that have a spelling, which their operands tell apart; those that compilers write stand alone."""
     tried = [mnemonic, *(pattern.sub(meant, mnemonic) for pattern, meant in _SYNONYMS if pattern.search(mnemonic))]
     found = next(filter(None, (tuple(_opcodes(one)) for one in dict.fromkeys(tried))), ())
     if not found:
@@ -171,6 +171,7 @@ def opcodes(mnemonic: str) -> Sequence[Opcode]:
 
 def _opcodes(mnemonic: str) -> Iterator[Opcode]:
     name, *written = mnemonic.split(".")
+    compilers = False
     for row, number in _by_opcode().get(name, ()):
         form = row.forms[number]
         hints = tuple(word for word in written if _is_hint(row, word))
@@ -181,9 +182,9 @@ def _opcodes(mnemonic: str) -> Iterator[Opcode]:
         if found is None:
             found = _matched(holes, words, {**_SAME, **row.also})
         if found is not None:
-            yield Opcode(row, form, {**free, **found}, _outs(row, form, {**free, **found}), hints)
-            if row.written:
-                return
+            compilers |= row.written
+            if row.written or not compilers:
+                yield Opcode(row, form, {**free, **found}, _outs(row, form, {**free, **found}), hints)
 
 
 def _is_hint(row: Instruction, word: str) -> bool:

@@ -110,7 +110,7 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
 
 
 def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
-    found = isa.opcode(step.ins.mnemonic)
+    found = _fitting(step)
     if found.row.written:
         yield from _of_compilers(low, found, step)
         return
@@ -128,6 +128,13 @@ def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
     else:
         yield Evaluate(value, at=step.at)
     yield from after
+
+
+def _fitting(step: Step) -> isa.Opcode:
+    """Of the rows that share a spelling the one with so many operands; else the first."""
+    found = isa.opcodes(step.ins.mnemonic)
+    count = len(step.ins.operands) - 1
+    return next((one for one in found if one.row.written and len(one.row.operands) == count), found[0])
 
 
 def _keywords(row: Row, mods: Mapping[str, object]) -> dict[str, object]:
