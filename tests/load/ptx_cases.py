@@ -107,6 +107,17 @@ PROGRAMS = (
     Program("cp.async copies as many bytes as it says, and zeros behind them",
             ".shared .align 16 .b32 to[4]; cp.async.ca.shared.global [to], [ai], 16, 12; cp.async.wait_all;"
             "ld.shared.v4.u32 {r0, r1, r2, r3}, [to]; st.v4.u32 [ao], {r0, r1, r2, r3};", (1, 2, 3, 4), (1, 2, 3, 0)),
+    Program("lop3 tells whether a bit is set",
+            "setp.eq.u32 p1, 0, 1; lop3.or.b32 r0|p0, 5, 3, 0, 0xc0, p1; lop3.and.b32 _|p2, 4, 3, 0, 0xc0, !p1;"
+            "selp.u32 r1, 1, 0, p0; selp.u32 r2, 1, 0, p2; st.v2.u32 [ao], {r0, r1}; st.u32 [ao+8], r2;",
+            (0,), (1, 1, 0)),
+    Program("video instructions take parts of registers, and a second operation",
+            "ld.v2.u32 {r1, r2}, [ai]; vadd.u32.u32.s32.sat r3, r1.b1, r2.h0; vmin.u32.u32.u32 r4.b2, 5, 3, -1;"
+            "vmax.s32.s32.s32.max r5, -5, 3, 9; vmad.s32.s32.s32 r6, -r2, r2, 7; st.v4.u32 [ao], {r3, r4, r5, r6};",
+            (0xFE00, 0xFFFF), (0xFD, 0xFF03FFFF, 9, 0x20006), target="sm_30", version="6.5"),
+    Program("min takes three numbers, and the number of operands tells",
+            "ld.v2.f32 {f0, f1}, [ai]; min.f32 f2, f0, f1, 0fC1000000; max.f32 f3, f0, f1; st.v2.f32 [ao], {f2, f3};",
+            (0x3F800000, 0x40000000), (0xC1000000, 0x40000000), target="sm_100a", version="8.8"),
     Program("special registers that no value shows are numbers",
             "mov.u32 r0, %pm0; mov.u64 d0, %pm1_64; mov.b32 r1, %envreg0; mov.b32 r1, %reserved_smem_offset_1;"
             "mov.u32 r2, %lanemask_le; st.u32 [ao], r2;", (0,), (1,)),

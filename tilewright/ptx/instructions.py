@@ -183,12 +183,11 @@ def _carried(low: Lowering, carry: Expr, step: Step) -> list[Stmt]:
 
 def _selected(mods: dict[str, object], name: str, operand: Operand) -> Operand:
     """An operand of a video instruction without its sign and its selector of parts, which are modifiers of the row."""
-    if f"{name}_part" not in mods and f"{name}_sign" not in mods:
-        return operand
-    if isinstance(operand, Not) and operand.sign == "-":
-        mods[f"{name}_sign"] = True
+    sign = "a_sign" if name == "b" else f"{name}_sign"  # of a product
+    if isinstance(operand, Not) and operand.sign == "-" and sign in mods:
+        mods[sign] = not mods[sign]
         operand = operand.name
-    if isinstance(operand, Name) and "." in operand.text:
+    if f"{name}_part" in mods and isinstance(operand, Name) and "." in operand.text:
         stem, _, part = operand.text.rpartition(".")
         mods[f"{name}_part"] = part
         operand = Name(stem)

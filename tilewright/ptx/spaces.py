@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from tilewright.dtypes import BOOL
 from tilewright.ir import AddressOf, Expr, Stmt, as_expr, binary, cast, const, unary
 from tilewright.ptx.names import Memory
+from tilewright.ptx.parameters import generic_address
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.values import WINDOW_BITS, assigned, read, window
 
@@ -24,6 +25,8 @@ def convert_address(low: Lowering, step: Step) -> Sequence[Stmt]:
         offset = cast(cast(value, UINT32), UINT64)
         start = window(low, "shared")
         value = offset if "to" in step.ins.modifiers or start is None else binary("|", offset, start)
+    elif "param" in step.ins.modifiers:
+        value = generic_address(low, step.scope, value)
     return assigned(low, target, value, step)
 
 

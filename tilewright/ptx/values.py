@@ -25,6 +25,7 @@ from tilewright.ir import (
 from tilewright.ptx.bits import bits_of
 from tilewright.ptx.declare import module_symbol
 from tilewright.ptx.names import Memory, Scope, Symbol
+from tilewright.ptx.parameters import place_of
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
@@ -69,10 +70,12 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
             return _number(operand, kind)
         case Not(name, "!"):
             return unary("not", read(low, name, step, BOOL))
-        case Not(name):
-            return unary("-", read(low, name, step, kind))
+        case Not(name, sign):
+            raise KernelError(f"{step.ins.mnemonic} takes no {sign} before an operand", given=operand_text(operand))
         case Sum(name, offset):
             return cast(address_of(low, name, offset, step), kind)
+        case Name(text) if kind.bits == 32 and (place := place_of(low, text)) is not None:
+            return const(place, kind)
         case Name():
             return _narrowed(_named(low, operand, step), kind, operand.text, step.at)
     allowed = "a register, a number, the address of a variable"

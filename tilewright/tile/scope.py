@@ -257,7 +257,7 @@ class ControlFlow:
         return reach
 
     def after(self, reach: Reach, stmt: ir.Stmt) -> Reach:
-        """The reach of what follows a statement: an ``if`` with ``break`` or ``continue`` in it lets only some go on."""
+        """The reach of what follows a statement: an ``if`` with ``break`` or ``continue`` lets only some go on."""
         if not isinstance(stmt, ir.If):
             return reach
         for branch, taken in ((stmt.then, True), (stmt.orelse, False)):

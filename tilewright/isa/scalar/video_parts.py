@@ -32,7 +32,7 @@ def _masks(count: int) -> Spellings:
 
 
 def _average(a: Numbers, b: Numbers) -> Numbers:
-    """Rounded away from zero where that matters: up for what is positive."""
+    """The average, rounded up: away from zero where it is positive."""
     total = a + b
     return np.where(total >= 0, total + 1 >> 1, -(-total + 1 >> 1))
 
@@ -114,7 +114,7 @@ for _count in (2, 4):
             (_text, _types, _meaning, "sm_75", PATTERN),
             (f"{_text}.sat", _types | {"sat": {True: ""}}, _meaning, "sm_75", PATTERN),
             (f"{_text}.add", _types | {"add": {True: ""}}, _meaning, "sm_75", PATTERN),
-            doc=f"{_name} of the {_count} parts of a and b, beside parts of c where ``d_part`` lacks them; or their sum with c.",
+            doc=f"{_name} of the {_count} parts of a and b, those of c where ``d_part`` lacks one, or their sum with c",
             chapter=VIDEO,
             result="b32",
         )

@@ -26,7 +26,7 @@ __all__ = ["Bounds", "Dimension"]
 
 
 class Bounds(Check):
-    """Sites call `escapes` where lanes are outside."""
+    """The check of buffers' bounds: sites call `escapes` for lanes whose access is outside."""
 
     def escapes(self, site: Site, batch: Batch, outside: Bools, at: Address) -> None:
         """Raises SimulationError for the first warp with lanes outside."""
@@ -48,7 +48,7 @@ class Bounds(Check):
 
 
 def _span(program: Subject, site: Site, address: int) -> str:
-    """All elements that an access takes: the first may well be inside."""
+    """All elements that an access takes, in words: its first element may well be inside."""
     first = coordinate_text(program, site, address)
     buffer = program.authored.get(site.place.name) if site.place is not None else None
     if buffer is None or buffer.dtype.bits >= 8 * site.width:
@@ -88,7 +88,7 @@ class Dimension:
             f"element {number}{last} of storage" if dim == self.within.STORAGE else f"index {number} of dimension {dim}"
         )
         where = where_text(batch, cta, warp, outside[cta, warp])
-        if self.within.by and bool((outside == mask.full)[cta, warp].all()):  # the end of a region is no lane's own
+        if self.within.by and bool((outside == mask.full)[cta, warp].all()):  # the end of a region is no lane's
             where = where.rpartition(",")[0]
             index = f"{index}, where the region ends,"
         run = batch.wave.run

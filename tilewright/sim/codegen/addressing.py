@@ -54,7 +54,7 @@ def access_text(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[str,
 
 @contextmanager
 def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: bool, lanes: int = 32) -> Iterator[None]:
-    """Emits what looks at the indices of an access; the address is emitted within, and reads no memory again.
+    """Emit the check of an access's indices; inside of the block the address reuses the loads that the check made.
 
     width: bytes of the access, of each lane.
     """
@@ -186,7 +186,7 @@ def generic_address_text(e: Emitter, expr: Expr, mask: str) -> str:
     return address_text(e, terms)
 
 
-# Taking sums apart
+# Sums, taken apart into terms
 
 
 def _linear(e: Emitter, expr: Expr, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...] = ()) -> None:
