@@ -114,7 +114,7 @@ for _count in (2, 4):
             (_text, _types, _meaning, "sm_75", PATTERN),
             (f"{_text}.sat", _types | {"sat": {True: ""}}, _meaning, "sm_75", PATTERN),
             (f"{_text}.add", _types | {"add": {True: ""}}, _meaning, "sm_75", PATTERN),
-            doc=f"{_name} of the {_count} parts of a and b, those of c where ``d_part`` lacks one, or their sum with c",
+            doc=f"{_name} of the {_count} parts of a and b, those of c where ``d_part`` lacks one, or their sum.",
             chapter=VIDEO,
             result="b32",
         )
