@@ -71,7 +71,7 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
     for within in owed:
         terms = Terms()
         _linear(e, within.index, mask, terms, 1)
-        span = max(1, width * 8 // start.buffer.dtype.bits) if within.dim == within.STORAGE else 1
+        span = max(within.span, width * 8 // start.buffer.dtype.bits if within.dim == within.STORAGE else 1)
         check = Dimension(within, e.at, op, write, lanes, span)
         extent = e.sound(within.extent, mask, "an extent")
         e.out.line(f"{e.out.constant('X', check)}(b, {mask}, {address_text(e, terms)}, {extent})")
