@@ -118,6 +118,18 @@ PROGRAMS = (
     Program("min takes three numbers, and the number of operands tells",
             "ld.v2.f32 {f0, f1}, [ai]; min.f32 f2, f0, f1, 0fC1000000; max.f32 f3, f0, f1; st.v2.f32 [ao], {f2, f3};",
             (0x3F800000, 0x40000000), (0xC1000000, 0x40000000), target="sm_100a", version="8.8"),
+    Program("votes and shuffles had no mask before sm_70",
+            "mov.u32 r3, %tid.x; setp.lt.u32 p0, r3, 5; vote.ballot.b32 r1, p0; shfl.bfly.b32 r2|p1, r3, 1, 31;"
+            "add.u32 r1, r1, r2; mad.wide.u32 d0, r3, 4, ao; st.u32 [d0], r1;", (0,),
+            tuple(31 + (lane ^ 1) for lane in range(32)), "", "sm_30", "6.0", 32),
+    Program("a barrier counts, and tells whether all or any hold",
+            "mov.u32 r3, %tid.x; setp.lt.u32 p0, r3, 10; bar.red.popc.u32 r1, 0, p0; bar.red.and.pred p1, 0, p0;"
+            "barrier.cta.red.or.pred.aligned p2, 1, 64, !p0; selp.u32 r4, 100, 0, p1; selp.u32 r5, 1000, 0, p2;"
+            "add.u32 r1, r1, r4; add.u32 r1, r1, r5; mad.wide.u32 d0, r3, 4, ao; st.u32 [d0], r1;", (0,),
+            (1010,) * 64, block=64),
+    Program("accesses of 128 bits have an order",
+            ".reg .b128 q; ld.relaxed.gpu.global.b128 q, [ai]; st.release.gpu.global.b128 [ao], q;",
+            (1, 2, 3, 4), (1, 2, 3, 4)),
     Program("special registers that no value shows are numbers",
             "mov.u32 r0, %pm0; mov.u64 d0, %pm1_64; mov.b32 r1, %envreg0; mov.b32 r1, %reserved_smem_offset_1;"
             "mov.u32 r2, %lanemask_le; st.u32 [ao], r2;", (0,), (1,)),

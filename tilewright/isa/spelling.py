@@ -139,6 +139,8 @@ _SYNONYMS = tuple((re.compile(pattern), meant) for pattern, meant in (
     (r"(mbarrier\.(?:init|inval|arrive\w*|test_wait|try_wait|\w+_tx)\b.*)\.b64", r"\1.shared.b64"),
     (r"(barrier\.cluster\.arrive)(?!.*re(?:lease|laxed))", r"\1.release"),
     (r"(barrier\.cluster\.wait)(?!.*acquire)", r"\1.acquire"),
+    (r"^ldu\.(?!global)", "ldu.global."),
+    (r"getctarank\.u(?:32|64)", "getctarank.shared::cluster.u32"),
     (r"(bar|barrier)\.cta", r"\1"),
     (r"membar\.proxy", "fence.proxy"),
     (r"(fence\.(?:sc|acq_rel|acquire|release))", r"\1.gpu"),

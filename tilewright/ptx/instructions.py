@@ -36,23 +36,32 @@ from tilewright.ptx.spaces import convert_address, is_in_space
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
 from tilewright.ptx.values import assigned, exact, number_of, pointer, read, register
+from tilewright.ptx.warps import reduce_at_barrier, with_mask
 from tilewright.ptx.written import RESULT, written
 
 __all__ = ["OWN", "instruction"]
 
-Words = tuple[str, ...]
+MASKED = ("vote", "shfl")  # which had no mask before sm_70
 
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
     """The statements of an instruction that stays in its block."""
     own = OWN.get(step.ins.opcode)
     made = own(low, step) if own is not None else None
-    yield from _by_row(low, step) if made is None else made
+    if made is not None:
+        yield from made
+        return
+    if step.ins.opcode in MASKED:
+        before, step = with_mask(low, step)
+        yield from before
+    yield from _by_row(low, step)
 
 
 def _barrier(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     """``bar.sync`` and ``barrier.sync`` without a number of threads: all of the CTA."""
     words, operands = step.ins.modifiers, step.ins.operands
+    if "red" in words:
+        return reduce_at_barrier(low, step)
     if "sync" not in words or "warp" in words or len(operands) != 1:
         return None
     number = operands[0]
@@ -115,6 +124,7 @@ def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
         yield from _of_compilers(low, found, step)
         return
     one = written(step.ins.mnemonic, step.ins.operands, lambda operand: _is_predicate(operand, step))
+    low.check_target(step.ins.mnemonic, one.form.arch)
     given: dict[str, object] = {}
     after: list[Stmt] = []
     for kind in one.row.operands:
@@ -148,6 +158,7 @@ def _keywords(row: Row, mods: Mapping[str, object]) -> dict[str, object]:
 
 def _of_compilers(low: Lowering, found: isa.Opcode, step: Step) -> Iterator[Stmt]:
     """A call of a row as compilers write it: operands in the row's order, which may lack the last ones."""
+    low.check_target(step.ins.mnemonic, found.form.arch)
     row, mods = found.row, dict[str, object](found.mods)
     leaves = list(_leaves(step.ins.operands))
     targets: list[Operand] = []

@@ -135,7 +135,8 @@ inlined.append(_body)
 def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: str | None) -> None:
     at = low.lines.of(ins)
     if ins.opcode in SPREAD:
-        ins = replace(ins, operands=tuple(map(scope.spread, ins.operands)))
+        name = ins.mnemonic.replace(".b128", ".v2.b64") if ins.opcode in ("ld", "st") else ins.mnemonic
+        ins = replace(ins, mnemonic=name, operands=tuple(map(scope.spread, ins.operands)))
     try:
         _checked(low, ins, scope, returns, at)
     except TilewrightError as error:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tilewright.dtypes import BOOL, DType
 from tilewright.errors import InstructionError
 from tilewright.ir import Assign, Bind, Component, Expr, Stmt, Var, binary, cast, const
+from tilewright.isa.arch import since
 from tilewright.ptx.bits import number_dtype, unsigned
 from tilewright.ptx.names import Parameter
 from tilewright.ptx.state import UINT64, Lowering, Step
@@ -17,10 +18,11 @@ __all__ = ["alone", "load", "move", "store"]
 
 CLOCKS = ("%clock", "%globaltimer")
 CYCLES = 16  # between two looks at a clock
+WIDEST = 128  # bits of an access, before sm_100
 THREADS_OWN = ("local", "param", "const")  # where an order among threads means nothing
 
 
-def _plain(step: Step) -> tuple[str, DType, int] | None:
+def _plain(low: Lowering, step: Step) -> tuple[str, DType, int] | None:
     """Space, dtype and registers of a weak access; None for one of another kind."""
     space, lanes, strong = "", 1, False
     *words, kind = step.ins.modifiers
@@ -32,11 +34,13 @@ def _plain(step: Step) -> tuple[str, DType, int] | None:
             space = word
     if (strong and space not in THREADS_OWN) or space == "shared::cluster":
         return None
-    return (space, UINT64, 2) if kind == "b128" else (space, number_dtype(kind), lanes)
+    if lanes * number_dtype(kind).bits > WIDEST:
+        low.check_target(step.ins.mnemonic, since("sm_100"))
+    return space, number_dtype(kind), lanes
 
 
 def load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
-    plain = _plain(step)
+    plain = _plain(low, step)
     if plain is None:
         return None
     space, kind, lanes = plain
@@ -83,7 +87,7 @@ def _as(value: Expr, kind: DType) -> Expr:
 
 
 def store(low: Lowering, step: Step) -> Sequence[Stmt] | None:
-    plain = _plain(step)
+    plain = _plain(low, step)
     if plain is None:
         return None
     space, kind, lanes = plain

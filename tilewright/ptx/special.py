@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright.dtypes import dtype
 from tilewright.ir import Const, Expr, Launch, as_expr, binary, cast, const, const_value, special
 
-__all__ = ["Machine", "special_register"]
+__all__ = ["Machine", "cta_number", "special_register"]
 
 UINT32, UINT64 = dtype("uint32"), dtype("uint64")
 MULTIPROCESSORS = 132  # that a launch is spread over: nothing depends on how many there are
@@ -87,7 +87,7 @@ _PLAIN: Mapping[str, Callable[[Machine], Expr]] = {
     "laneid": lambda _: _register("laneid"),
     "warpid": lambda _: _register("warpid"),
     "nwarpid": lambda machine: _number(machine.launch.warps),
-    "smid": lambda machine: _cta(machine) % MULTIPROCESSORS,
+    "smid": lambda machine: cta_number(machine) % MULTIPROCESSORS,
     "nsmid": lambda _: _number(MULTIPROCESSORS),
     "gridid": lambda _: _number(1, UINT64),
     "cluster_ctarank": lambda _: _register("cluster_ctarank"),
@@ -109,7 +109,8 @@ _PLAIN: Mapping[str, Callable[[Machine], Expr]] = {
 }  # fmt: skip
 
 
-def _cta(machine: Machine) -> Expr:
+def cta_number(machine: Machine) -> Expr:
+    """The number of the CTA in the grid."""
     x, y, _ = machine.grid
     return _register("ctaid.x") + _register("ctaid.y") * x + _register("ctaid.z") * (x * y)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.dtypes import BOOL, HANDLE, dtype
-from tilewright.errors import Span
+from tilewright.errors import Span, TargetError
 from tilewright.ir import (
     AddressOf,
     AllocBuffer,
@@ -23,6 +23,7 @@ from tilewright.ir import (
     as_expr,
     cast,
 )
+from tilewright.isa.arch import Requirement, nearest
 from tilewright.ptx.lines import Lines
 from tilewright.ptx.names import Scope, all_statements, identifier, nbytes
 from tilewright.ptx.special import Machine
@@ -77,6 +78,17 @@ class Lowering:
         return any(
             isinstance(each, Variable) and each.space == "local" for body in bodies for each in all_statements(body)
         )
+
+    @cached_property
+    def target_number(self) -> int:
+        """Of the architecture that the text is for."""
+        return int("".join(filter(str.isdigit, "".join(self.module.target[:1]))) or "0")
+
+    def check_target(self, mnemonic: str, needs: Requirement) -> None:
+        """Raises TargetError where the architecture of the text lacks an instruction."""
+        target = self.module.target[0] if self.module.target else ""
+        if not needs.admits(nearest(target)):
+            raise TargetError(f"{mnemonic} is not there on {target}", given=f".target {target}", allowed=str(needs))
 
     # Blocks
 
