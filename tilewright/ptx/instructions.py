@@ -37,6 +37,7 @@ from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
 from tilewright.ptx.values import assigned, exact, number_of, pointer, read, register
 from tilewright.ptx.warps import reduce_at_barrier, with_mask
+from tilewright.ptx.wmma import matrix
 from tilewright.ptx.written import RESULT, written
 
 __all__ = ["OWN", "instruction"]
@@ -77,7 +78,7 @@ def _trap(low: Lowering, step: Step) -> Sequence[Stmt]:
 
 
 def _nothing(low: Lowering, step: Step) -> Sequence[Stmt]:
-    """What no value shows."""
+    """Do nothing: no value shows what the instruction does."""
     return ()
 
 
@@ -111,11 +112,12 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
     "trap": _trap,
     "atom": _wide_atomic,
     "createpolicy": _policy,
+    "wmma": matrix,
     **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
 }
 
 
-# Everything else is a row
+# Every other instruction is a row of the table
 
 
 def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:

@@ -17,7 +17,7 @@ from tilewright.ptx.values import assigned, element, exact, lookup, pointer, rea
 __all__ = ["alone", "load", "move", "store"]
 
 CLOCKS = ("%clock", "%globaltimer")
-CYCLES = 16  # between two looks at a clock
+CYCLES = 16  # ticks between two looks at a clock
 WIDEST = 128  # bits of an access, before sm_100
 THREADS_OWN = ("local", "param", "const")  # where an order among threads means nothing
 
