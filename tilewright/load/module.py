@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,29 +24,40 @@ from tilewright.ir import Kernel, Launch, Var
 from tilewright.load.arguments import Given, given
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
-from tilewright.ptx.names import nbytes
 from tilewright.ptx.tree import Function, Module
+from tilewright.public import Public, instances
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.sim import Program, Run
 
-__all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx"]
+__all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "text_of"]
+
+public = Public(ArgumentError, {"Path": instances("a path", Path)})
 
 MOST_THREADS = 1024
 Dimensions = "int | Sequence[int]"
 
 
+@public
 def load_ptx(text: str | Path) -> LoadedModule:
     """A module of a PTX text, or of the file with that name.
 
-    Raises KernelError, at the line and column, for what is no PTX.
+    Raises KernelError, at the line and column, for what is no PTX; ArgumentError for a file that cannot be read.
     """
     path = Path(text) if isinstance(text, Path) or ("\n" not in text and text.endswith(".ptx")) else None
     if path is None:
         return LoadedModule(parse(str(text)))
-    return LoadedModule(parse(path.read_text(encoding="utf-8"), str(path)))
+    return LoadedModule(parse(text_of(path), str(path)))
+
+
+def text_of(path: Path) -> str:
+    """What a file says; ArgumentError where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"cannot read {path}", given=str(error), allowed="a file of text") from None
 
 
 class LoadedModule:
@@ -198,7 +209,7 @@ class LoadedKernel:
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
         kinds = {bound.names[param]: kind for param, kind in bound.kinds.items()}
         with host.lent({bound.names[param]: array for param, array in bound.arrays.items()}, kinds) as lent:
-            arrays = lent | self._memory(lowered, program, bound)
+            arrays = lent | self._memory(lowered, program, bound, lent)
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
             return program.run(handles, bound.numbers, progress=progress, limits=limits)
@@ -220,21 +231,24 @@ class LoadedKernel:
             self._programs[key] = made, Program(made.kernel, checks)
         return self._programs[key]
 
-    def _memory(self, lowered: Lowered, program: Program, bound: Given) -> dict[str, NDArray[Any]]:
+    def _memory(
+        self, lowered: Lowered, program: Program, bound: Given, lent: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
         """The arrays of what is in memory besides arguments: variables of the module, parameters by their bytes."""
-        base = program.base_of
+        base = partial(program.base_of, arrays=lent)
         found: dict[str, NDArray[Any]] = {}
         raw = self.module.globals.raw  # type: ignore[attr-defined]  # a _Globals
         for name, declared in lowered.globals.items():
-            own = name in self.module.module.variable_of  # else what the driver provides, anew for each launch
-            found[name] = array = raw(name) if own else np.zeros(nbytes(declared), np.uint8)
+            own = name in self.module.module.variable_of  # else a variable of a body, or what the driver provides
+            found[name] = array = raw(name) if own else np.frombuffer(initial_bytes(declared)[0], np.uint8)
             for pointer in initial_bytes(declared)[1]:
                 number = lowered.functions.get(pointer.of)
-                address = base(pointer.of) + pointer.offset if number is None else number
-                array[pointer.place : pointer.place + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
+                pointer.put(array, base(pointer.of) if number is None else number)
         for name in lowered.in_bytes:
             data, where = bound.data.get(name), name
-            if name in bound.arrays:
+            if name in bound.maps:
+                data, where = bound.maps[name].at(base(bound.names[name])).encode(), f"{name} (parameter)"
+            elif name in bound.arrays:
                 data, where = base(bound.names[name]).to_bytes(8, "little"), f"{name} (parameter)"
             elif data is None:
                 kind = number_dtype(lowered.in_bytes[name].type)

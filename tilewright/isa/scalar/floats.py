@@ -28,6 +28,7 @@ __all__ = [
     "extreme",
     "flushed",
     "magnitude",
+    "mixed",
     "opposite",
     "tested",
 ]
@@ -75,13 +76,13 @@ def canonical(x: Numbers) -> Numbers:
 
 
 def flushed(x: Numbers) -> Numbers:
-    """Subnormals made zeros of the same sign."""
+    """The numbers, with subnormals made zeros of their sign."""
     bits = bits_of(x)
     return np.where(bits & _EXPONENT[x.dtype] == 0, bits & _SIGN[x.dtype], bits).view(x.dtype)
 
 
 def saturated(x: Numbers) -> Numbers:
-    """Clamped to [0, 1]; NaN and -0 are +0."""
+    """The numbers clamped to [0, 1]; NaN and -0 become +0."""
     one = x.dtype.type(1)
     return np.where(x > 0, np.where(x < one, x, one), x.dtype.type(0)).astype(x.dtype)
 
@@ -125,6 +126,16 @@ def arithmetic(op: str) -> Callable[..., Callable[..., Numbers]]:
     return meaning
 
 
+def mixed(op: str) -> Callable[..., Callable[..., Numbers]]:
+    """The meaning of an operation on narrow numbers and one of 32 bits."""
+
+    def meaning(*, atype: str, rnd: str | None = None, sat: bool = False, **_: object) -> Callable[..., Numbers]:
+        run = arithmetic(op)(type="f32", rnd=rnd, sat=sat)
+        return lambda *values: run(*(value.astype(np.float32) for value in values))
+
+    return meaning
+
+
 # Of operands that are all NaN in float64 an H200 keeps the last one of these.
 _FAINTEST_FIRST = {"div": (1, 0), "fma": (0, 2, 1)}
 
@@ -136,7 +147,7 @@ _WIDE: dict[str, Callable[..., Any]] = {
 
 
 def _settled(op: str) -> Callable[..., Numbers]:
-    """Flushed is what is too small before it is rounded: the smallest normal number may have been less."""
+    """The result, rounded; flushed is what the exact one was too small for, though it may round to a normal number."""
 
     def settle(found: Numbers, *values: Numbers) -> Numbers:
         found = flushed(found)
@@ -164,7 +175,7 @@ def carried(found: Numbers, *values: Numbers) -> Numbers:
 
 
 def _half_fma(kind: np.dtype[Any]) -> Callable[..., Numbers]:
-    """Through float64, where the product is exact and the sum is rounded to odd."""
+    """a * b + c by way of float64, where the product is exact and the sum is rounded to odd."""
     return lambda a, b, c: fma_narrow(a, b, c).astype(kind)
 
 
@@ -173,7 +184,7 @@ def _same(x: Numbers) -> Numbers:
 
 
 def _positive(x: Numbers) -> Numbers:
-    """Negative numbers made +0; NaN stays."""
+    """The numbers, with negative ones made +0; NaN stays."""
     return np.where(x < 0, x.dtype.type(0), np.where(x == 0, np.abs(x), x)).astype(x.dtype)
 
 
@@ -182,7 +193,7 @@ def _after(clamp: Callable[[Numbers], Numbers]) -> Callable[[Numbers], Numbers]:
 
 
 def opposite(*, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
-    """The other sign."""
+    """The number with the other sign."""
     flush = flushed if ftz else _same
     return lambda a: _kept((bits_of(flush(a)) ^ _SIGN[a.dtype]).view(a.dtype), a)
 
@@ -193,7 +204,7 @@ def _kept(found: Numbers, a: Numbers) -> Numbers:
 
 
 def magnitude(*, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
-    """Without the sign."""
+    """The number without its sign."""
     flush = flushed if ftz else _same
     return lambda a: _kept((bits_of(flush(a)) & ~_SIGN[a.dtype]).view(a.dtype), a)
 
@@ -214,7 +225,7 @@ def extreme(op: str) -> Callable[..., Callable[..., Numbers]]:
 
         def two(a: Numbers, b: Numbers) -> Numbers:
             sign = (bits_of(a) ^ bits_of(b)) & _SIGN[a.dtype]
-            x, y = (np.abs(v) for v in (a, b)) if magnitudes else (a, b)
+            x, y = (np.abs(v) for v in (a, b)) if magnitudes == "xorsign" else (a, b)
             found = choose(x, y).astype(a.dtype)
             if nan:
                 found = np.where((a != a) | (b != b), np.array(np.nan, a.dtype), found)
@@ -223,7 +234,7 @@ def extreme(op: str) -> Callable[..., Callable[..., Numbers]]:
             return carried(found, a, b) if a.dtype.itemsize == 8 else canonical(found)
 
         def execute(*values: Numbers) -> Numbers:
-            first, *others = (flush(value) for value in values)
+            first, *others = (flush(np.abs(value) if magnitudes == "abs" else value) for value in values)
             for other in others:
                 first = two(first, other)
             return first
