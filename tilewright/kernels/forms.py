@@ -13,7 +13,7 @@ from tilewright.lang import T, Tx
 
 __all__ = ["ACTIVATIONS", "ROW_BYTES", "Form", "Operand", "Place", "Tiles"]
 
-ROW_BYTES = 128  # of a stage along K, and of a slab: the width of the swizzle
+ROW_BYTES = 128  # bytes of a stage along K, and of a slab's row: the width of the swizzle
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"": lambda x: x, "relu": T.relu, "gelu": T.gelu, "silu": T.silu}
 
 
@@ -236,7 +236,7 @@ class Place:
         self.row, self.column = T.local_scalar("int32"), T.local_scalar("int32")
 
     def begin(self, cluster: Any, rank: Any, below: Any = 0, right: Any = 0) -> None:
-        """With the first tile of a cluster; below, right: where in the tile begins what somebody has of it."""
+        """Begin with the first tile of the cluster; below, right: where in the tile a warpgroup's part of it begins."""
         self.shift, self.right = rank * self.tiles.m + below, right
         self.walk.init(cluster)
         self._settle()

@@ -29,7 +29,7 @@ ALIGNED = 16  # bytes: where rows begin
 # What is chosen from: upright, for C with many rows.
 LARGE = (Tiles(), Tiles(cluster=1), Tiles(n=128, stages=6), Tiles(n=128, stages=6, cluster=1),
          Tiles(n=64, stages=8, cluster=1))  # fmt: skip
-FEW_ROWS = 128  # that are multiplied turned; so is what has few tiles, whose K several CTAs share
+FEW_ROWS = 128  # rows that are multiplied turned; so is a product of few tiles, whose K several CTAs share
 # Clusters of so many CTAs that run at once, of a CTA for each multiprocessor: on an H200 66, 30 and 15 of 132.
 AT_ONCE = {1: 1.0, 2: 1 / 2, 4: 30 / 132, 8: 15 / 132}
 RING_BYTES, MOST_STAGES = 160 << 10, 16  # of a turned product
@@ -231,7 +231,7 @@ def _launch(tiles: Tiles, c: Array, sides: tuple[tuple[Array, bool], ...], turne
 
 
 def _bytes(array: Array) -> int:
-    """Of an element."""
+    """Bytes of an element."""
     return dtype(kind_of(array)).bits // 8
 
 
