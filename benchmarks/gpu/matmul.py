@@ -226,7 +226,9 @@ class Line:
 
     def cells(self) -> tuple[str, ...]:
         found = [getattr(self.times.get(name), how, 0) for name in (OURS, *PEERS) for how in ("warm", "cold")]
-        rates = [f"{self.operations / time:.0f}" if time else "-" for time in found]
+        rates = [
+            f"{self.operations / time:.{0 if self.operations > 100 * time else 1}f}" if time else "-" for time in found
+        ]
         ratios = [f"{self.ratios[name]:.3f}" if name in self.ratios else "-" for name in ("NT", *PEERS)]
         return (self.kind, self.size, *rates, *ratios)
 
