@@ -21,7 +21,7 @@ import numpy as np
 
 from tilewright.isa.arch import only
 from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
-from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.machine import Addresses, Lanes, Unit, first_of
 from tilewright.isa.table import (
     REQUIRED,
     WARPGROUP,
@@ -106,11 +106,11 @@ def _matrix(unit: Unit, name: str, desc: Lanes, count: int, *, trans: bool) -> A
     differs = (desc != desc[:, :1]).any(1)
     if differs.any():
         unit.fault(f"{name} is the same in all threads of the warpgroup", differs)
-    bits = desc[:, 0].astype(np.uint64)
+    bits = first_of(desc[:, 0].astype(np.uint64))
     shape = (16, 2 * count, "MN") if trans else (count, OPERAND_BYTES, "K")
     for one in np.unique(bits):
         if trouble := descriptor_trouble(int(one), *shape, "sm_90"):
-            unit.fault(f"{name}: {trouble}", bits == one)
+            unit.fault(f"{name}: {trouble}", desc[:, 0].astype(np.uint64) == one)
     return Addresses(descriptor_addresses(bits, *shape, "sm_90"))
 
 

@@ -135,9 +135,9 @@ class Device:
         """Counts what an asynchronous operation is going to read and write."""
         at, op = operation.instruction.at, operation.instruction.bound.instruction.name
         for one in operation.touched:
-            if isinstance(one.effect, Access) and one.effect.computed and one.at.size:  # others are at their site
-                where = (self.places.holding(one.space, int(one.at.flat[0])).name, one.space, one.writes)
+            if isinstance(one.effect, Access) and one.effect.computed and one.places.size:  # others are at their site
+                where = (self.places.holding(one.space, int(one.places.flat[0])).name, one.space, one.writes)
                 line = self.lines.setdefault((at, op, *where), Line(at, op, *where))
-                line.accesses += int(one.touches.sum())
+                line.accesses += one.count
                 line.nbytes += one.bytes_moved
                 line.warps += operation.mask.warps

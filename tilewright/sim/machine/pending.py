@@ -174,9 +174,9 @@ class Operation:
     def read(self) -> None:
         """Its sources are read now, and may change; what they are combined with is read as it is written."""
         if self._read is None:
-            self._read = [None if one.combines else one.load(self.batch.wave, flags=False) for one in self.reads]
-            self._flags = [None if one.combines else one.load(self.batch.wave, flags=True)
-                           for one in self.reads if self._marks]  # fmt: skip
+            wave = self.batch.wave
+            self._read = [None if one.combines else one.load(wave) for one in self.reads]
+            self._flags = [None if one.combines else one.load_flags(wave) for one in self.reads if self._marks]
 
     @property
     def _marks(self) -> bool:
@@ -205,11 +205,15 @@ class Operation:
         found = self.form.joined([operation._read for operation in everyone], **self.instruction.keywords)
         if found is None:
             return
-        if self._marks:
-            self._flags = [*(self.form.joined([one._flags for one in everyone], **self.instruction.keywords) or [])]
+        if self._marks and any(flags is not None for one in everyone for flags in one._flags):
+            every = [one._known_flags() for one in everyone]
+            self._flags = [*(self.form.joined(every, **self.instruction.keywords) or [])]
         self._read = [*found]
         for operation in later:
             operation.is_joined = True
+
+    def _known_flags(self) -> list[Array]:
+        return [one.all_initialised if had is None else had for one, had in zip(self.reads, self._flags, strict=True)]
 
     def complete(self) -> None:
         """What the operation does, done; operations that combine go one after the other."""
@@ -226,24 +230,31 @@ class Operation:
         wave, run = self.batch.wave, self.instruction
         shape = self.batch.shape
         reads, writes = ([one for one in touched if one.writes == write] for write in (False, True))
-        found, flags = (list(self._found(kept, reads, which, flags=kept is self._flags)) for kept in
-                        (self._read or [], self._flags))  # fmt: skip
+        found = list(self._found(reads, which))
         kept = [register.load(self.batch, self.mask, at, checked=True) for register, at in self._kept]
         values = [self.arguments[name][which] for name in self.form.takes]
         registers = [self.issuers.taken(value, shape)[which] for value in kept]
         results = self._results(self.form.execute, [*found, *values, *registers])
         for one, data in zip(writes, results, strict=False):
-            one.store(wave, data, flags=False)
+            one.store(wave, data)
         for register, at, data in zip(run.sinks, self.sinks, results[len(writes) :], strict=True):
             register.store(self.batch, self.mask, at, self.issuers.spread(data, shape), checked=True)
         if self._marks:
-            self._mark(flags, which, writes)
+            self._mark(list(self._found_flags(reads, which)), which, writes)
 
-    def _found(self, kept: list[Array | None], reads: list[Touched], which: slice, *, flags: bool) -> Iterator[Array]:
+    def _found(self, reads: list[Touched], which: slice) -> Iterator[Array]:
         """What the sources of these issuers had; what they are combined with, as it is now."""
-        for had, now, all_ in zip(kept, reads, self.reads, strict=False):
+        for had, now, all_ in zip(self._read or [], reads, self.reads, strict=False):
             own = had if had is None or which == slice(None) else had[all_.issuer == which.start]
-            yield now.load(self.batch.wave, flags=flags) if own is None else own
+            yield now.load(self.batch.wave) if own is None else own
+
+    def _found_flags(self, reads: list[Touched], which: slice) -> Iterator[Array | None]:
+        """Their flags, None for all initialised."""
+        for had, now, all_ in zip(self._flags, reads, self.reads, strict=True):
+            if all_.combines:
+                yield now.load_flags(self.batch.wave)
+            else:
+                yield had if had is None or which == slice(None) else had[all_.issuer == which.start]
 
     @property
     def _kept(self) -> list[tuple[Any, Any]]:
@@ -261,31 +272,48 @@ class Operation:
 
     # What is initialised
 
-    def _mark(self, flags: list[Array], which: slice, writes: list[Touched]) -> None:
+    def _mark(self, flags: list[Array | None], which: slice, writes: list[Touched]) -> None:
         """The flags go where the bits went; what is computed needs initialised bits, and is initialised."""
-        wave, form, shape = self.batch.wave, self.form, self.batch.shape
+        form = self.form
         given = [self.flags[name][which] for name in form.takes if name in self.flags]
-        kept = [register.flags(self.batch, self.mask, at) for register, at in self._kept]
-        registers = [self.issuers.taken(value, shape)[which] for value in kept]
-        if form.moves:
-            results = self._results(form.validity or form.execute, [*flags, *given, *registers])
-        else:
-            for value in (*flags, *given, *(registers if self._reads_registers(which) else ())):
+        results: Given = (None,) * (len(writes) + len(self.sinks))
+        if not form.moves:
+            registers = self._kept_flags(which) if self._reads_registers(which) else []
+            for value in (*flags, *given, *registers):
                 self._require(value, f"an operand of {self.name}")
-            results = tuple(one.all_initialised for one in writes) + (None,) * len(self.sinks)
+        elif self.sinks or any(value is not None for value in flags) or not self._goes_on_set(given):
+            known = [one.all_initialised if had is None else had for had, one in zip(flags, self.reads, strict=True)]
+            results = self._results(form.validity or form.execute, [*known, *given, *self._kept_flags(which)])
         for one, data in zip(writes, results, strict=False):
             if one.space not in ("shared", "tmem"):
                 self._require(data, f"a store of {self.name}")
-            one.store(wave, data, flags=True)
+            one.store_flags(self.batch.wave, data)
         for register, at, data in zip(self.instruction.sinks, self.sinks, results[len(writes) :], strict=True):
-            register.store_flags(self.batch, self.mask, at, None if data is None else self.issuers.spread(data, shape))
+            if data is not None or not register.is_initialised(self.batch, at):
+                spread = None if data is None else self.issuers.spread(data, self.batch.shape)
+                register.store_flags(self.batch, self.mask, at, spread)
+
+    def _goes_on_set(self, given: list[Array]) -> bool:
+        """Do initialised sources and operands make all that it writes initialised? For one issuer as for all."""
+        one = [np.ones((1, *one.shape[1:], one.width), np.uint8) for one in self.reads]
+        results = self._results(self.form.validity or self.form.execute, [*one, *(value[:1] for value in given)])
+        return all(map(_are_set, (*given, *results)))
+
+    def _kept_flags(self, which: slice) -> list[Array]:
+        """Those of registers that are read and written."""
+        kept = [register.flags(self.batch, self.mask, at) for register, at in self._kept]
+        return [self.issuers.taken(value, self.batch.shape)[which] for value in kept]
 
     def _reads_registers(self, which: slice) -> bool:
-        """Does any issuer read the registers that the form updates?"""
+        """Does any issuer read the registers that the form updates, and are they not surely initialised?"""
         condition = self.form.issue.accumulates if self.form.issue else ""
-        return not condition or bool(self.arguments[condition][which].any())
+        if condition and not self.arguments[condition][which].any():
+            return False
+        return not all(register.is_initialised(self.batch, at) for register, at in self._kept)
 
-    def _require(self, flags: Array, use: str) -> None:
+    def _require(self, flags: Array | None, use: str) -> None:
+        if flags is None:
+            return
         octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
         if not octets.all():
             wrong = ~octets.reshape(len(octets), -1).all(1)
@@ -295,6 +323,11 @@ class Operation:
                 allowed="sources that have been written before",
                 at=self.instruction.at,
             )
+
+
+def _are_set(flags: Array) -> bool:
+    """Are these all flags of initialised bytes?"""
+    return bool(np.ascontiguousarray(flags)[..., None].view(np.uint8).all())
 
 
 def _join(operations: list[Operation]) -> None:
@@ -351,8 +384,6 @@ class Pending:
         effect = bound.form.issue or bound.form.commit
         assert effect is not None
         serial = self.commits_of(effect.group)[issuers.each()]
-        if instruction.with_shadows:
-            self.wave.shadows.expand()
         self.last += 1
         return Operation(self.last, instruction, batch, mask, issuers, taken, sinks, held, given, serial)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["FENCED", "HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Known", "Ledger", "Times", "joined", "told"]
+__all__ = ["FENCED", "HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Flags", "Known", "Ledger", "Times", "joined", "told"]
 
 SEEN, OFFERED, HEARD, ORDERED, FENCED = 1, 2, 4, 8, 16
 NUMBERS = 256  # of operations' parts, to begin with
@@ -207,6 +207,10 @@ class Clocks:
         """(n, numbers): what threads know of the parts of operations."""
         return np.asarray(self.parts[self.at(rows), self.knower[threads]])
 
+    def flags_of_knowers(self, rows: Ints, knowers: Ints) -> Flags:
+        """The same of knowers."""
+        return np.asarray(self.parts[self.at(rows), knowers])
+
     # Handing on
 
     def published(self, who: Actors) -> Known:
@@ -299,10 +303,12 @@ class Clocks:
             self.parts[row, own] |= (self.parts[row, own] & flags) << 1
         self._changed()
 
-    def complete(self, rows: Ints | Bools, warp: int, number: int) -> None:
-        """All lanes of a warp have seen that a part of theirs is complete."""
-        for knower in (warp, *(one for thread, one in self.alone.items() if thread >> 5 == warp)):
-            self.parts[rows, knower, number] |= SEEN | ORDERED
+    def complete(self, rows: Ints, warps: Ints, numbers: Ints) -> None:
+        """All lanes of warps have seen that a part of theirs is complete."""
+        self.parts[rows, warps, numbers] |= SEEN | ORDERED
+        for thread, knower in self.alone.items():
+            own = warps == thread >> 5
+            self.parts[rows[own], knower, numbers[own]] |= SEEN | ORDERED
 
     # Meetings
 

@@ -185,15 +185,18 @@ class Protocol:
 
     def _knows(self, row: int, thread: int, home: int, made: Made) -> bool:
         """Does a thread come after mbarrier.init in the CTA ``home``?"""
-        if made.shown or (row, thread) == (home, made.thread):
-            return True
-        rows, knowers = np.array([row]), self.clocks.knower[[thread]]
-        ctas = np.array([home + self.wave.first])
-        return bool(
-            self.clocks.knows(
-                rows, knowers, ctas, np.array([made.thread]), np.array([made.time]), also=self.clocks.of_shared
-            )[0]
+        return bool(self._know(row, np.array([thread]), home, made)[0])
+
+    def _know(self, row: int, threads: Ints, home: int, made: Made) -> Bools:
+        """The same of threads of the CTA ``row``."""
+        if made.shown:
+            return np.ones(len(threads), np.bool_)
+        rows, ctas, maker, time = (
+            np.full(len(threads), value) for value in (row, home + self.wave.first, made.thread, made.time)
         )
+        knowers = self.clocks.knower[threads]
+        found = self.clocks.knows(rows, knowers, ctas, maker, time, also=self.clocks.of_shared)
+        return np.asarray(found | ((threads == made.thread) & (row == home)))
 
     # Other CTAs' memory
 
@@ -230,15 +233,16 @@ class Protocol:
             key = (int(who.warps[k]), who.lanes[k].tobytes())
             if made is None or key in made.known:
                 continue
-            for _, row, thread in who[np.array([k])].each():
-                if not self._knows(row, thread, home, made):
-                    raise SimulationError(
-                        f"a wait at {self._name(offset)}, which may not have been initialised",
-                        given=self._who(row, thread),
-                        allowed="a wait after a meeting with the thread of mbarrier.init",
-                        hint="T.cuda.cta_sync() by all warps between mbarrier.init and the wait",
-                        at=at,
-                    )
+            row, lanes = int(who.rows[k]), np.flatnonzero(who.lanes[k])
+            threads = 32 * int(who.warps[k]) + lanes
+            for thread in threads[~self._know(row, threads, home, made)].tolist():
+                raise SimulationError(
+                    f"a wait at {self._name(offset)}, which may not have been initialised",
+                    given=self._who(row, thread),
+                    allowed="a wait after a meeting with the thread of mbarrier.init",
+                    hint="T.cuda.cta_sync() by all warps between mbarrier.init and the wait",
+                    at=at,
+                )
             made.known.add(key)
 
     def closed(self) -> None:
