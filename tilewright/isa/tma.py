@@ -128,6 +128,7 @@ instruction(
     doc="A thread has a box of an array brought to shared memory, of each CTA of ``cta_mask`` where there is one; "
     "``bar`` counts its bytes.",
     forms=tuple(_loads()),
+    also={"tile": "", "shared::cluster": "shared::cta"},
 )
 
 
@@ -177,6 +178,7 @@ instruction(
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has a box in shared memory stored to an array; what lies outside of the array is left out.",
     forms=tuple(_stores()),
+    also={"tile": ""},
 )
 
 INTEGERS = ("uint32", "int32", "uint64", "int64")
@@ -257,6 +259,7 @@ instruction(
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has a box in shared memory combined with what an array holds, element by element of its type.",
     forms=tuple(_reductions()),
+    also={"tile": ""},
 )
 instruction(
     "ptx.cp_async.bulk.tensor.g2c_prefetch",
@@ -277,6 +280,7 @@ instruction(
         )
         for hint in HINTS
     ),
+    also={"tile": ""},
 )
 instruction(
     "ptx.prefetch_tensormap",

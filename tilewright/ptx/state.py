@@ -17,6 +17,7 @@ from tilewright.ir import (
     Exit,
     Expr,
     Jump,
+    Load,
     Stmt,
     Var,
     as_expr,
@@ -65,6 +66,7 @@ class Lowering:
         self.functions: dict[str, int] = {}
         self.running: list[str] = [entry.name]  # functions that stand in the place of their calls
         self.scopes = self.calls = self.labels = 0
+        self.in_flight: dict[Var, Load] = {}  # registers that operations read and write while threads go on
         self.clock: Var | None = None
         self.carry: dict[str, Var] = {}  # the carry flag of each function's instance
 

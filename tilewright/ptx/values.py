@@ -25,6 +25,7 @@ from tilewright.ir import (
 from tilewright.ptx.bits import bits_of
 from tilewright.ptx.declare import module_symbol
 from tilewright.ptx.names import Memory, Scope, Symbol
+from tilewright.ptx.printer import operand_text
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Function, Immediate, Name, Not, Operand, Sum
@@ -72,7 +73,7 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
         case Name():
             return _narrowed(_named(low, operand, step), kind, operand.text, step.at)
     allowed = "a register, a number, the address of a variable"
-    raise KernelError("this is no value", given=str(operand), allowed=allowed, at=step.at)
+    raise KernelError("this is no value", given=operand_text(operand), allowed=allowed, at=step.at)
 
 
 def _number(number: Immediate, kind: DType) -> Expr:
@@ -173,7 +174,9 @@ def register(low: Lowering, operand: Operand, step: Step) -> Var | None:
         found = step.scope.find(operand.text)
         if isinstance(found, Var):
             return found
-    raise KernelError("the destination is no register", given=str(operand), allowed="a declared register", at=step.at)
+    raise KernelError(
+        "the destination is no register", given=operand_text(operand), allowed="a declared register", at=step.at
+    )
 
 
 def assigned(low: Lowering, operand: Operand, value: Expr, step: Step) -> list[Assign]:
