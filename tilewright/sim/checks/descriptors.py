@@ -14,7 +14,7 @@ from tilewright.sim.checks.base import Check, register
 if TYPE_CHECKING:
     from tilewright.ir import Buffer
     from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.units import Touched
 

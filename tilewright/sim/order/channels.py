@@ -12,7 +12,7 @@ from tilewright.isa import phase_state
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.remote import split
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.clocks import Clocks, Known, Ledger, Times
+from tilewright.sim.order.clocks import Clocks, Known, Ledger, Times, gather_at
 
 if TYPE_CHECKING:
     from tilewright.isa import Lanes
@@ -169,7 +169,7 @@ class Phases:
             early.append(those[state.unseen[home]])
             if state.waited[home].any():
                 reach = np.zeros_like(state.waited)
-                np.maximum.at(reach, home, after[those])
+                gather_at(np.maximum, reach, home, after[those])
                 state.waited[reach >= state.waited] = 0
                 of_warps = reach.reshape(*state.met.shape, 32).max(-1)
                 state.waited.reshape(*of_warps.shape, 32)[(state.met > 0) & (of_warps >= state.met)] = 0

@@ -29,7 +29,21 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["FENCED", "HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Flags", "Known", "Ledger", "Times", "joined", "told"]
+__all__ = [
+    "FENCED",
+    "HEARD",
+    "ORDERED",
+    "SEEN",
+    "Clocks",
+    "Far",
+    "Flags",
+    "Known",
+    "Ledger",
+    "Times",
+    "gather_at",
+    "joined",
+    "told",
+]
 
 SEEN, OFFERED, HEARD, ORDERED, FENCED = 1, 2, 4, 8, 16
 NUMBERS = 256  # of operations' parts, to begin with
@@ -71,6 +85,15 @@ class Known:
         return Known(np.zeros_like(self.threads), np.asarray(self.parts & HEARD, np.uint8), self.cluster)
 
 
+def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values: NDArray[np.integer]) -> None:
+    """``combine.at(table, rows, values)`` for whole rows, of which some may come several times."""
+    if len(rows):
+        order = np.argsort(rows, kind="stable")
+        (first,) = np.nonzero(np.diff(rows[order], prepend=-1))
+        once = rows[order[first]]
+        table[once] = combine(table[once], combine.reduceat(values[order], first, axis=0))
+
+
 class Ledger:
     """What was published and is not yet forgotten, a row for each CTA of the wave."""
 
@@ -84,8 +107,8 @@ class Ledger:
 
     def add(self, rows: Ints, known: Known) -> None:
         """More is published, each row of it where ``rows`` says."""
-        np.maximum.at(self.threads, rows, known.threads)
-        np.bitwise_or.at(self.parts, rows, known.parts)
+        gather_at(np.maximum, self.threads, rows, known.threads)
+        gather_at(np.bitwise_or, self.parts, rows, known.parts)
         for row, far in zip(rows.tolist(), known.far, strict=bool(known.far)):
             self.far[row] = joined(self.far.get(row, {}), far)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.units import Touched
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.instructions import Instruction
-    from tilewright.sim.machine.pending import Operation, Waiting
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.clocks import Flags
 
