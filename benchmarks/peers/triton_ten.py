@@ -126,7 +126,9 @@ def atomics(x, total, most, lock, count, BLOCK: tl.constexpr):
     while tl.atomic_cas(lock, 0, 1) == 1:
         pass
     tl.debug_barrier()
-    tl.store(count, tl.load(count) + 1)
+    found = tl.load(count)
+    tl.debug_barrier()  # all threads load, one stores
+    tl.store(count, found + 1)
     tl.debug_barrier()
     tl.atomic_xchg(lock, 0)
 

@@ -27,7 +27,7 @@ __all__ = ["Boxes", "boxes_of", "shared_alignment", "swizzled"]
 Ints: TypeAlias = "NDArray[np.int64]"
 Bools: TypeAlias = "NDArray[np.bool_]"
 
-TILE_ALIGNMENT = 128  # bytes, of a box in shared memory
+TILE_ALIGNMENT = 128  # bytes; a box in shared memory begins at a multiple
 PATTERN = 1024  # bytes after which every swizzle begins anew
 QUIET_NAN = {2: {"float16": 0x7FFF, "bfloat16": 0x7FFF}, 4: {"float32": 0x7FFFFFFF}, 8: {"float64": (1 << 63) - 1}}
 
@@ -73,7 +73,7 @@ class Boxes:
 
     @property
     def in_array(self) -> Addresses:
-        """The places in global memory."""
+        """The places of the boxes' elements in global memory."""
         nbytes = None if self.inside is None else np.where(self.inside, self.width, 0)
         return Addresses(self.array, nbytes=nbytes, fill=self.fill, width=self.width)
 

@@ -83,7 +83,7 @@ def loaded(
 
 
 def nothing(machine: Machine, *operands: Lanes) -> None:
-    """Caches are nothing that values show."""
+    """Do nothing: values do not show what is in a cache."""
 
 
 def units_of(pieces: Lanes, **mods: object) -> Lanes:

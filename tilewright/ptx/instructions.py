@@ -34,6 +34,7 @@ from tilewright.isa import Operand as Kind
 from tilewright.isa.types import TYPES
 from tilewright.ptx.bits import number_dtype, unsigned
 from tilewright.ptx.names import Parameter
+from tilewright.ptx.parameters import generic_address
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
 from tilewright.ptx.values import WINDOW_BITS, assigned, element, lookup, pointer, read, register, stored, window
@@ -42,7 +43,7 @@ from tilewright.ptx.written import RESULT, written
 __all__ = ["OWN", "instruction"]
 
 CLOCKS = ("%clock", "%globaltimer")
-CYCLES = 16  # between two looks at a clock
+CYCLES = 16  # ticks between two looks at a clock
 
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
@@ -155,6 +156,8 @@ def _convert_address(low: Lowering, step: Step) -> Sequence[Stmt]:
         offset = cast(cast(value, UINT32), UINT64)
         start = window(low, "shared")
         value = offset if "to" in step.ins.modifiers or start is None else binary("|", offset, start)
+    elif "param" in step.ins.modifiers:
+        value = generic_address(low, step.scope, value)
     return assigned(low, target, value, step)
 
 
@@ -189,7 +192,7 @@ def _trap(low: Lowering, step: Step) -> Sequence[Stmt]:
 
 
 def _nothing(low: Lowering, step: Step) -> Sequence[Stmt]:
-    """What no value shows."""
+    """Do nothing: no value shows what the instruction does."""
     return ()
 
 
@@ -206,7 +209,7 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
 }
 
 
-# Everything else is a row
+# Every other instruction is a row of the table
 
 
 def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:

@@ -25,6 +25,7 @@ from tilewright.ir import (
 from tilewright.ptx.bits import bits_of
 from tilewright.ptx.declare import module_symbol
 from tilewright.ptx.names import Memory, Scope, Symbol
+from tilewright.ptx.parameters import place_of
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
@@ -70,6 +71,8 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
             return unary("-", read(low, name, step, kind))
         case Sum(name, offset):
             return cast(address_of(low, name, offset, step), kind)
+        case Name(text) if kind.bits == 32 and (place := place_of(low, text)) is not None:
+            return const(place, kind)
         case Name():
             return _narrowed(_named(low, operand, step), kind, operand.text, step.at)
     allowed = "a register, a number, the address of a variable"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["asks", "changed_names", "is_closed", "is_long", "is_strong", "leaves", "parts_from", "polls", "shows_order"]
 
-FEW_TURNS = 4096  # that nobody need watch
+FEW_TURNS = 4096  # loops of so many turns need no watch
 
 
 def polls(loop: Stmt) -> bool:

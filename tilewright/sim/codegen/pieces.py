@@ -78,7 +78,7 @@ def _expand(made: list[Piece | None], number: int, body: Body, end: End) -> None
 
 
 def _own(stmt: Stmt) -> Stmt:
-    """The statement as an object of its own."""
+    """A copy of the statement: pieces are told apart by the identity of their statements."""
     if isinstance(stmt, If):
         return replace(stmt, then=tuple(map(_own, stmt.then)), orelse=tuple(map(_own, stmt.orelse)))
     return replace(stmt)

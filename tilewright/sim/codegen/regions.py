@@ -36,12 +36,12 @@ class Region:
     segments: Mapping[int, int]
 
     def leaves(self, to: int) -> bool:
-        """Is a piece that lanes go on with outside, or where the region is entered? Loops turn inside."""
+        """Do lanes that go on with this piece leave the region? It is outside, or the region's entry."""
         return to not in self.pieces or to == self.items[0]
 
     @property
     def first(self) -> int:
-        """Whose lanes are those that enter the region."""
+        """The pieces whose lanes are exactly those that enter the region."""
         item = self.items[0]
         return ~item.head if isinstance(item, Loop) else item
 
@@ -56,7 +56,7 @@ def regions(pieces: Sequence[Piece], flow: Flow, outer: frozenset[int]) -> tuple
 
 
 class _Homes:
-    """By piece: the head of its region."""
+    """Finds the region of each piece, named by the region's first piece."""
 
     def __init__(self, pieces: Sequence[Piece], flow: Flow, outer: frozenset[int]) -> None:
         self.pieces = pieces

@@ -50,7 +50,7 @@ class _Writer:
                 self.find(item.items)
 
     def region(self) -> None:
-        """All of it."""
+        """Write the whole region."""
         r = self.r
         names = [f"go{n}" for n in r.pieces if r.masks[n] == n != r.first or n in self.heads]
         names += sorted({leaving(r.segments[k]) for n, p in r.pieces.items() if n != r.tail
@@ -69,7 +69,7 @@ class _Writer:
         return f"now{root}" if root in self.heads else f"go{root}"
 
     def guarded(self, mask: str) -> AbstractContextManager[None]:
-        """A block that is left out while nobody is there."""
+        """Open a block that is skipped while its mask has no lane."""
         return nullcontext() if mask == "m0" else self.out.block(f"if {mask} is not None:")
 
     def items(self, items: Order) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Issuers", "issuers_of"]
 
-LANES = {ANY_LANES: 1, WARPGROUP: 128}  # of each issuer; all others are warps
+LANES = {ANY_LANES: 1, WARPGROUP: 128}  # lanes of each issuer; all other issuers are warps
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Issuers:
         return np.broadcast_to(self.rows[:, None], threads.shape), threads
 
     def taken(self, value: Array, shape: tuple[int, ...]) -> Array:
-        """Their part of values (CTAs, warps, 32), or (CTAs, warps, registers, 32): an axis of issuers, lanes last."""
+        """The issuers' part of values (CTAs, warps, 32) or (CTAs, warps, registers, 32), an axis of issuers first."""
         vector = value.shape[2:-1] if value.ndim > 3 else ()
         full = np.moveaxis(np.broadcast_to(value, (*shape[:2], *vector, 32)), -1, 2)  # registers last
         found = np.ascontiguousarray(full[self.places])  # (n, registers), or (n, warps, 32, registers)
@@ -102,7 +102,7 @@ class Issuers:
         return np.ascontiguousarray(np.moveaxis(found, 1, -1))
 
     def spread(self, value: Array, shape: tuple[int, ...]) -> Array:
-        """The other way: (n, registers, lanes) as (CTAs, warps, registers, 32)."""
+        """The inverse of `taken`: (n, registers, lanes) as (CTAs, warps, registers, 32)."""
         vector = value.shape[1:] if self.lanes == 1 else value.shape[1:-1]
         full = np.zeros((*shape, *vector), value.dtype)
         if self.lanes > 1:
@@ -112,7 +112,7 @@ class Issuers:
 
 
 def issuers_of(batch: Batch, mask: Mask, lanes: str, at: Span | None) -> Issuers:
-    """Those of a batch. lanes: of the row, see `tilewright.isa.Instruction`."""
+    """The issuers of a batch. lanes: how many issue together, of the row, see `tilewright.isa.Instruction`."""
     count = LANES.get(lanes, 32)
     ctas, warps, *lane = np.nonzero(mask.full if count == 1 else mask.full.any(-1))
     rows, number = np.array(numbers(batch.ctas))[ctas], np.array(numbers(batch.warps))[warps]

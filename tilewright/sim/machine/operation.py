@@ -77,7 +77,7 @@ class Operation:
 
     @property
     def form(self) -> Form:
-        """Its row."""
+        """The form that is executed."""
         return self.instruction.bound.form
 
     @property
@@ -98,12 +98,12 @@ class Operation:
 
     @property
     def reads(self) -> tuple[Touched, ...]:
-        """Its sources."""
+        """What the operation reads, with sites."""
         return tuple(one for one in self.touched if not one.writes)
 
     @property
     def writes(self) -> tuple[Touched, ...]:
-        """Its destinations."""
+        """What the operation writes, with sites."""
         return tuple(one for one in self.touched if one.writes)
 
     @property
@@ -145,7 +145,7 @@ class Operation:
         return self.instruction.bound.mods
 
     def read(self) -> None:
-        """Its sources are read now, and may change; what they are combined with is read as it is written."""
+        """Read the sources now, since they may change later; what they are combined with is read when it is written."""
         if self._read is None:
             wave = self.batch.wave
             once = self.form.accumulator is not None
@@ -171,7 +171,7 @@ class Operation:
         )
 
     def join(self, later: list[Operation]) -> None:
-        """Do what the later ones do too, as one operation."""
+        """Take over what the later operations do, so that one operation does all of it."""
         everyone = [self, *later]
         for operation in everyone:
             operation.read()
@@ -190,7 +190,7 @@ class Operation:
         return [one.all_initialised if had is None else had for one, had in zip(self.reads, self._flags, strict=True)]
 
     def complete(self) -> None:
-        """What the operation does, done; operations that combine go one after the other."""
+        """Let the operation take place; operations that combine values go one after the other."""
         if not self.is_commit and not self.is_joined:
             self.read()
             if any(one.combines for one in self.touched):
@@ -233,7 +233,7 @@ class Operation:
             register.store(self.batch, self.mask, at, self.issuers.spread(data, shape), checked=True)
 
     def _found(self, reads: list[Touched], which: slice) -> Iterator[Array]:
-        """What the sources of these issuers had; what they are combined with, as it is now."""
+        """The bytes that were read from these issuers' sources, and what they are combined with as it is now."""
         for had, now, all_ in zip(self._read or [], reads, self.reads, strict=False):
             own = had if had is None or which == slice(None) else had[all_.issuer == which.start]
             if own is not None and len(own) < len(now.issuer):
@@ -250,7 +250,7 @@ class Operation:
 
     @property
     def _kept(self) -> list[tuple[Any, Any]]:
-        """The registers that are read and written, as they are now."""
+        """The registers that are both read and written, as they are now."""
         written = [operand for operand in self.instruction.bound.given if operand.written]
         sinks = zip(written, self.instruction.sinks, self.sinks, strict=True)
         return [(register, at) for operand, register, at in sinks if operand.read]
@@ -262,10 +262,10 @@ class Operation:
     def _results(self, meaning: Any, values: list[Any]) -> Given:
         return self._of(meaning(*values, **self.instruction.keywords)) if meaning else tuple(values[:1])
 
-    # What is initialised
+    # Flags of initialised bytes
 
     def _mark(self, flags: list[Array | None], which: slice, writes: list[Touched]) -> None:
-        """The flags go where the bits went; what is computed needs initialised bits, and is initialised."""
+        """Move the flags where the bits went; operands of arithmetic must be initialised, and its result then is."""
         form = self.form
         given = [self.flags[name][which] for name in form.takes if name in self.flags]
         results: Given = (None,) * (len(writes) + len(self.sinks))

@@ -54,7 +54,7 @@ class RegisterFile:
     kind: str
 
     def check(self, batch: Batch, mask: Mask, at: Any) -> None:
-        """Look at the registers before they are accessed."""
+        """Check the registers' addresses before they are accessed."""
         pending = batch.wave.pending
         if self.run and not at.parts and self.is_inside(at.start) and not (pending.loading or pending.watched):
             return
@@ -79,7 +79,7 @@ class RegisterFile:
         return bits.view(FLOATS[self.kind]) if self.kind in FLOATS else bits
 
     def flags(self, batch: Batch, mask: Mask, at: Any) -> Any:
-        """The flags of what `load` reads."""
+        """The flags of the bits that `load` reads."""
         shadows = batch.wave.shadows
         look, _ = shadows.view(batch, mask, *self._each(at))
         return self._read(look, at, shadows.registers)
@@ -128,7 +128,7 @@ class RegisterFile:
         return held.matrix
 
     def is_initialised(self, batch: Batch, at: Any) -> bool:
-        """Surely so? Looked at only where that costs little."""
+        """Is the register certainly initialised? False where the answer would take a look at many flags."""
         shadows = batch.wave.shadows
         if not (self.run and self.many and self.width == 4 and shadows.is_collapsed) or at.parts:
             return False

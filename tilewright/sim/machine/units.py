@@ -118,7 +118,7 @@ class Touched:
 
     @property
     def touches(self) -> Bools:
-        """(m, ...): the places of which any byte counts."""
+        """(m, ...) bools: the places of which at least one byte counts."""
         return np.broadcast_to(np.True_, self.shape) if self.nbytes is None else self.nbytes > 0
 
     @property
@@ -128,11 +128,11 @@ class Touched:
 
     @property
     def bytes_moved(self) -> int:
-        """All of them."""
+        """Bytes of all places together."""
         return prod(self.shape) * self.width if self.nbytes is None else int(self.nbytes.sum())
 
     def on_behalf(self, issuer: int) -> Touched:
-        """The places of one issuer."""
+        """The places that one issuer touches."""
         own = self.issuer == issuer
         column, nbytes = (None if part is None else part[own] for part in (self.column, self.nbytes))
         issuers, rows, places = self.issuer[own], self.rows[own], self.at[own]
@@ -168,7 +168,7 @@ class Touched:
         return high - (window << WINDOW_BITS) <= wave.run.blocks[wave.run.places.at(window, 0).name].nbytes
 
     def _memories(self, wave: Wave) -> Iterator[tuple[Bools, Ints, int, str]]:
-        """Which places are in each memory, where they are there, its bytes and its name."""
+        """For each memory: which places are in it, their addresses there, its bytes and its name."""
         if self.space == "shared":
             yield np.ones(self.at.shape, np.bool_), self.at, wave.run.shared_bytes, "shared memory"
         else:
@@ -190,7 +190,7 @@ class Touched:
 
     @property
     def all_initialised(self) -> Array:
-        """The flags of places that all are."""
+        """Flags that say that all places are initialised."""
         if self.space == "tmem":
             return np.full(self.shape, 0x01010101, np.uint32)
         return np.ones((*self.shape, self.width), np.uint8)
