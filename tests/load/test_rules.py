@@ -96,3 +96,24 @@ def test_a_plain_read_that_a_compare_and_swap_checks_is_a_warning(rules: LoadedM
 def test_a_plain_read_beside_other_atomics_races(rules: LoadedModule) -> None:
     with pytest.raises(SimulationError, match="race"):
         rules["peeks"].simulate(zeros(1), zeros(1), grid=2, block=32)
+
+
+def test_groups_of_a_warp_with_masks_of_their_own_talk_among_themselves(rules: LoadedModule) -> None:
+    values = np.arange(32, dtype=np.int32)
+    sums, votes = zeros(32), zeros(32, np.uint32)
+
+    assert clean(rules["halves"].simulate(values, sums, votes, block=32))
+
+    assert sums.tolist() == [120] * 16 + [376] * 16
+    bits = sum(1 << k for k in range(0, 32, 3))
+    assert votes.tolist() == [bits & 0xFFFF] * 16 + [bits & 0xFFFF0000] * 16
+
+
+def test_lanes_need_no_value_that_nobody_shuffles_from(rules: LoadedModule) -> None:
+    out = zeros(32)
+
+    assert clean(rules["told_by_one_lane"].simulate(np.full(1, 7, np.int32), out, block=32))
+
+    assert (out == 7 + np.arange(32)).all()
+    with pytest.raises(SimulationError, match="uninitialised"):
+        rules["asks_another_lane"].simulate(out, block=32)

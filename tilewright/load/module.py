@@ -22,7 +22,7 @@ from tilewright import host
 from tilewright.errors import ArgumentError, SimulationError, choices
 from tilewright.ir import Kernel, Launch, Var
 from tilewright.load.arguments import Given, given
-from tilewright.load.words import CUDA, PTX, reworded, said
+from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
 from tilewright.ptx.tree import Function, Module
@@ -65,7 +65,7 @@ class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
     parameters: the names of a kernel's parameters as its author wrote them, by the kernel's plain name. types: the
-    dtypes of variables that the text has as bytes, by their plain names.
+    dtypes of variables that the text has as bytes, by their plain names. words: what reports call things.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class LoadedModule:
         names: Mapping[str, str] = {},
         parameters: Mapping[str, Sequence[str]] = {},
         types: Mapping[str, str] = {},
+        words: Words = PTX,
     ) -> None:
-        self.module, self.types = module, types
-        self.words = CUDA if names or parameters else PTX
+        self.module, self.types, self.words = module, types, words
         self.names = dict(names)
         self.parameters = dict(parameters)
         self._loaded: dict[str, LoadedKernel] = {}

@@ -7,13 +7,17 @@ from collections.abc import Callable, Sequence
 
 from tilewright.errors import SimulationError
 
-__all__ = ["CUDA", "PTX", "reworded", "said"]
+__all__ = ["CUDA", "NUMBA", "PTX", "Words", "reworded", "said"]
 
 Words = Sequence[tuple[str, str]]
 
 _FLAG = "; or tell of it by a flag, with {0} before it is set and after it is seen"
 _STRONG = r"""T\.ptx\.(st|ld)\((?:\.\.\.|ptr, value), sem=['"]\w+['"](?:, scope=['"]\w+['"])?\)(, or stronger,)?"""
 
+_ONE_LINE = (
+    r"(\S+) between line (\d+) and line \2$",
+    "an atomic at line {1}; or {0} before it comes there again, where a loop does",
+)
 CUDA: Words = (
     (r"T\.cuda\.cta_sync\(\)|T\.cuda\.cta_sync\(\.\.\.\)", "__syncthreads()"),
     (r"T\.cuda\.warp_sync\(\)", "__syncwarp()"),
@@ -27,6 +31,7 @@ CUDA: Words = (
     (_STRONG, "an atomic or volatile access"),
     (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("__threadfence()")),
     (r"T\.cuda\.trap\(\)", "__trap()"),
+    _ONE_LINE,
     (r"if T\.thread_id\(\) == 0: \.\.\.", "if (threadIdx.x == 0) ..."),
 )  # fmt: skip
 """Patterns of the simulator's words, and what a .cu file says for them."""
@@ -38,8 +43,17 @@ PTX: Words = (
     (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("fence.acq_rel.gpu")),
     (r"(?:T\.)?cuda\.trap(?:\(\))?", "trap"),
     (r"(?:T\.)?ptx\.(?=[a-z])", ""),
+    _ONE_LINE,
 )
 """The same for PTX."""
+NUMBA: Words = (
+    (r"(?:T\.)?cuda\.cta_sync(?:\((?:\.\.\.)?\))?|__syncthreads(?:\(\))?", "cuda.syncthreads()"),
+    (r"T\.cuda\.warp_sync\(\)", "cuda.syncwarp()"),
+    (r"if T\.thread_id\(\) == 0: \.\.\.", "if cuda.threadIdx.x == 0: ..."),
+    (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("cuda.threadfence()")),
+    *PTX[4:],
+)
+"""The same for kernels of Numba."""
 
 
 def said(text: str, words: Words) -> str:

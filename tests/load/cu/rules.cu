@@ -83,3 +83,21 @@ __global__ void peeks(int* count, int* out) {
     atomicAdd(count, 1);
     if (seen == 3) *out = 1;
 }
+
+__global__ void halves(const int* in, int* sums, unsigned* votes) {
+    unsigned mask = threadIdx.x < 16 ? 0xffffu : 0xffff0000u;
+    sums[threadIdx.x] = __reduce_add_sync(mask, in[threadIdx.x]);
+    votes[threadIdx.x] = __ballot_sync(mask, in[threadIdx.x] % 3 == 0);
+}
+
+__global__ void told_by_one_lane(int* count, int* out) {
+    int base;
+    if (threadIdx.x == 3) base = atomicAdd(count, 5);
+    out[threadIdx.x] = __shfl_sync(0xffffffffu, base, 3) + threadIdx.x;
+}
+
+__global__ void asks_another_lane(int* out) {
+    int base;
+    if (threadIdx.x == 3) base = out[0];
+    out[threadIdx.x] = __shfl_sync(0xffffffffu, base, 4);
+}

@@ -203,6 +203,8 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
             operand = e.value(expr, mask)
             texts.append(_typed(e, row, expr, operand.text))
             shadows.append(e.flags(expr.dtype, operand.shadow))
+        elif row.name == bound.form.blind:
+            texts.append(_typed(e, row, expr, e.value(expr, mask).text))
         else:
             texts.append(_typed(e, row, expr, e.sound(expr, mask, f"an operand of {bound.instruction.name}")))
     if row.many and row.kind == "value":

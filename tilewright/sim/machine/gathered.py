@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["check_lanes"]
+__all__ = ["check_lanes", "parted_by_mask"]
 
 LANE = np.arange(32)
 
@@ -39,6 +39,19 @@ def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...
         for wrong, what in _troubles(bound, mask, np.broadcast_to(given, mask.shape), values):
             if wrong.any():
                 Facet(batch, mask, at, batch.wave.run.plain).fault(f"{bound.instruction.name}: {what}", wrong)
+
+
+def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[Mask]:
+    """The lanes that execute a row together: where masks name several groups of a warp, each for itself."""
+    names = [row.name for row in bound.read]
+    if bound.form.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
+        return [mask]
+    given = values[names.index("mask")]
+    if given.shape[-1] == 1 or (given == given[..., :1]).all():
+        return [mask]
+    given = np.broadcast_to(given, mask.shape)
+    parts = (mask.narrowed(given == one) for one in np.unique(given[mask.full]))
+    return [part for part in parts if part is not None]
 
 
 def _bits(given: NDArray[np.int64]) -> Bools:
