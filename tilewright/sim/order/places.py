@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
+    Floats: TypeAlias = "NDArray[np.float32]"
 
-__all__ = ["CTA", "CTA_BITS", "MANY", "THREAD", "Access", "Places", "bound_of"]
+__all__ = ["CTA", "CTA_BITS", "EQUAL", "MANY", "ROUNDED", "THREAD", "Access", "Places", "bound_of"]
 
 THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; the bit of "several threads"; bits below the CTA
 CTA_BITS = 23
 MOST_LATE = 64  # reads that no tag shows yet
+EQUAL, ROUNDED = "with equal values", "with values that differ by rounding alone"
+NEAR = 2.0**-10  # of the smaller: how far apart they are at most
 NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
@@ -132,10 +135,10 @@ class Access:
         """That address as a kernel counts, from the first byte of the CTA whose memory it is."""
         return self.address(lane) % self.places.pitch
 
-    def wrote_alike(self) -> bool:
-        """Do lanes that write one place in this statement write the same there?"""
+    def wrote_alike(self) -> str:
+        """Do lanes that write one place in this statement write the same there, or nearly so? `EQUAL`, `ROUNDED`, or ""."""
         if self.site.pending is None:
-            return False
+            return ""
         row = 0 if self.places.is_global else self.batch.rows(1 << 40)
         active = spread(self.mask.full, self.batch.shape)
         place = np.broadcast_to(self.where.full() + row, self.batch.shape)[active]
@@ -143,7 +146,10 @@ class Access:
         bits = np.ascontiguousarray(given)[:, None].view(np.uint8)
         order = np.argsort(place, kind="stable")
         meets = np.diff(place[order]) == 0
-        return bool((bits[order][1:] == bits[order][:-1]).all(-1)[meets].all())
+        one, other = bits[order][1:][meets], bits[order][:-1][meets]
+        if (one == other).all():
+            return EQUAL
+        return ROUNDED if bits.shape[1] % 4 == 0 and _are_near(one.view("<f4"), other.view("<f4")) else ""
 
     def finds_equal(self, racing: Bools) -> bool:
         """Does memory hold already what the racing lanes are about to write?"""
@@ -152,6 +158,14 @@ class Access:
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
         same = np.broadcast_to(old == self.site.pending, self.batch.shape)
         return bool(same[np.broadcast_to(racing, self.batch.shape)].all())
+
+
+def _are_near(one: Floats, other: Floats) -> bool:
+    """Are all pairs equal, or numbers that sums of the same in another order may be? Small integers are none."""
+    least = np.finfo(np.float32).tiny
+    near = np.abs(one - other) <= NEAR * np.minimum(np.abs(one), np.abs(other))
+    normal = (np.abs(one) >= least) & (np.abs(other) >= least)
+    return bool(((one.view(np.uint32) == other.view(np.uint32)) | near & normal).all())
 
 
 class Places:

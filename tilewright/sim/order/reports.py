@@ -9,6 +9,8 @@ from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.order.advice import advice, handover, lock_advice
 from tilewright.sim.order.handover import SCOPES
 
+from tilewright.sim.order.places import EQUAL, ROUNDED
+
 if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
@@ -51,7 +53,7 @@ def warning(program: Subject, clash: Clash) -> str:
     other = clash.other
     return (
         f"{clash.site.at}: {place} is written by {_other(clash)} and by "
-        f"{_who(clash, clash.cta, clash.thread)}, unordered, with equal values"
+        f"{_who(clash, clash.cta, clash.thread)}, unordered, {ROUNDED if clash.rounded else EQUAL}"
         f"{ONE_IS_ENOUGH if other is not None and other.site.at == clash.site.at else ''}"
     )
 
