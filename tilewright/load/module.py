@@ -26,27 +26,39 @@ from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
 from tilewright.ptx.names import nbytes
 from tilewright.ptx.tree import Function, Module
+from tilewright.public import Public, instances
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.sim import Program, Run
 
-__all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx"]
+__all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "text_of"]
+
+public = Public(ArgumentError, {"Path": instances("a path", Path)})
 
 MOST_THREADS = 1024
 Dimensions = "int | Sequence[int]"
 
 
+@public
 def load_ptx(text: str | Path) -> LoadedModule:
     """A module of a PTX text, or of the file with that name.
 
-    Raises KernelError, at the line and column, for what is no PTX.
+    Raises KernelError, at the line and column, for what is no PTX; ArgumentError for a file that cannot be read.
     """
     path = Path(text) if isinstance(text, Path) or ("\n" not in text and text.endswith(".ptx")) else None
     if path is None:
         return LoadedModule(parse(str(text)))
-    return LoadedModule(parse(path.read_text(encoding="utf-8"), str(path)))
+    return LoadedModule(parse(text_of(path), str(path)))
+
+
+def text_of(path: Path) -> str:
+    """What a file says; ArgumentError where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"cannot read {path}", given=str(error), allowed="a file of text") from None
 
 
 class LoadedModule:

@@ -43,7 +43,7 @@ from tilewright.ptx.written import RESULT, written
 __all__ = ["OWN", "instruction"]
 
 CLOCKS = ("%clock", "%globaltimer")
-CYCLES = 16  # between two looks at a clock
+CYCLES = 16  # ticks between two looks at a clock
 
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
@@ -192,7 +192,7 @@ def _trap(low: Lowering, step: Step) -> Sequence[Stmt]:
 
 
 def _nothing(low: Lowering, step: Step) -> Sequence[Stmt]:
-    """What no value shows."""
+    """Do nothing: no value shows what the instruction does."""
     return ()
 
 
@@ -209,7 +209,7 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
 }
 
 
-# Everything else is a row
+# Every other instruction is a row of the table
 
 
 def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:

@@ -32,7 +32,7 @@ __all__ = ["UINT8", "UINT32", "UINT64", "Lowering", "Step"]
 
 UINT8, UINT32, UINT64 = dtype("uint8"), dtype("uint32"), dtype("uint64")
 WORKSPACE = Variable("global", "b8", "grid barrier", (64,))
-FUNCTION_ADDRESSES = 0x7E0000000000  # where no memory is
+FUNCTION_ADDRESSES = 0x7E0000000000  # an address where no memory is
 
 
 @dataclass(frozen=True, slots=True)
