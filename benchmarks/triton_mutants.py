@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import machine
 from tilewright.errors import SimulationError
 from tilewright.load.triton import load_triton
 
@@ -122,7 +123,8 @@ def main(wanted: list[str]) -> None:
     print(f"{len(told)} of {len(alone)} are reported; silent and wrong: "
           f"{sum(one.outcome == 'wrong and silent' for one in alone)}")  # fmt: skip
     if not wanted:
-        RESULT.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
+        result = {**machine(), "reported": len(told), "of": len(alone), "mutants": [asdict(one) for one in found]}
+        RESULT.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ from tilewright.isa.arith import larger, smaller
 from tilewright.isa.convert import CONVERSIONS
 from tilewright.sim.machine.arrays import Array
 
-__all__ = ["float_max", "float_min", "quotient", "to_float"]
+__all__ = ["are_near", "float_max", "float_min", "quotient", "to_float"]
 
 F32 = np.float32
+NEAR = 2.0**-10  # of the smaller: how far apart sums of the same numbers are at most
 float_min, float_max = smaller, larger
 
 
@@ -74,3 +75,10 @@ def _float64_to_odd(value: Array) -> Array:
     cut = (size & ~np.uint64(0x7FF)) | (((size & np.uint64(0x7FF)) != 0).astype(np.uint64) << np.uint64(11))
     magnitude = np.where(size >> np.uint64(53), cut, size).astype(np.float64)
     return np.where(value < 0, -magnitude, magnitude)
+
+
+def are_near(one: Array, other: Array) -> bool:
+    """Are all pairs of float32 equal, or what sums of the same in another order may be? Small integers are none."""
+    normal = np.minimum(np.abs(one), np.abs(other)) >= np.finfo(F32).tiny
+    near = normal & (np.abs(one - other) <= NEAR * np.minimum(np.abs(one), np.abs(other)))
+    return bool((near | (one.view(np.uint32) == other.view(np.uint32))).all())

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.floats import are_near
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.memory import UNITS, WIDEST, Block
 from tilewright.sim.machine.sites import harmless
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
-    Floats: TypeAlias = "NDArray[np.float32]"
 
 __all__ = ["CTA", "CTA_BITS", "EQUAL", "MANY", "ROUNDED", "THREAD", "Access", "Places", "bound_of"]
 
@@ -40,7 +40,6 @@ THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; the bit of
 CTA_BITS = 23
 MOST_LATE = 64  # reads that no tag shows yet
 EQUAL, ROUNDED = "with equal values", "with values that differ by rounding alone"
-NEAR = 2.0**-10  # of the smaller: how far apart they are at most
 NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
@@ -136,7 +135,7 @@ class Access:
         return self.address(lane) % self.places.pitch
 
     def wrote_alike(self) -> str:
-        """Do lanes that write one place in this statement write the same there, or nearly so? `EQUAL`, `ROUNDED`, or ""."""
+        """Do lanes that write one place in this statement write the same: `EQUAL`, nearly so: `ROUNDED`, or not: ""?"""
         if self.site.pending is None:
             return ""
         row = 0 if self.places.is_global else self.batch.rows(1 << 40)
@@ -149,7 +148,7 @@ class Access:
         one, other = bits[order][1:][meets], bits[order][:-1][meets]
         if (one == other).all():
             return EQUAL
-        return ROUNDED if bits.shape[1] % 4 == 0 and _are_near(one.view("<f4"), other.view("<f4")) else ""
+        return ROUNDED if bits.shape[1] % 4 == 0 and are_near(one.view("<f4"), other.view("<f4")) else ""
 
     def finds_equal(self, racing: Bools) -> bool:
         """Does memory hold already what the racing lanes are about to write?"""
@@ -158,14 +157,6 @@ class Access:
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
         same = np.broadcast_to(old == self.site.pending, self.batch.shape)
         return bool(same[np.broadcast_to(racing, self.batch.shape)].all())
-
-
-def _are_near(one: Floats, other: Floats) -> bool:
-    """Are all pairs equal, or numbers that sums of the same in another order may be? Small integers are none."""
-    least = np.finfo(np.float32).tiny
-    near = np.abs(one - other) <= NEAR * np.minimum(np.abs(one), np.abs(other))
-    normal = (np.abs(one) >= least) & (np.abs(other) >= least)
-    return bool(((one.view(np.uint32) == other.view(np.uint32)) | near & normal).all())
 
 
 class Places:
