@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.floats import are_near
+from tilewright.sim.machine.floats import likeness
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.memory import UNITS, WIDEST, Block
 from tilewright.sim.machine.sites import harmless
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
 
-__all__ = ["CTA", "CTA_BITS", "EQUAL", "MANY", "ROUNDED", "THREAD", "Access", "Places", "bound_of"]
+__all__ = ["CTA", "CTA_BITS", "MANY", "THREAD", "Access", "Places", "bound_of"]
 
 THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; the bit of "several threads"; bits below the CTA
 CTA_BITS = 23
 MOST_LATE = 64  # reads that no tag shows yet
-EQUAL, ROUNDED = "with equal values", "with values that differ by rounding alone"
 NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
@@ -145,10 +144,7 @@ class Access:
         bits = np.ascontiguousarray(given)[:, None].view(np.uint8)
         order = np.argsort(place, kind="stable")
         meets = np.diff(place[order]) == 0
-        one, other = bits[order][1:][meets], bits[order][:-1][meets]
-        if (one == other).all():
-            return EQUAL
-        return ROUNDED if bits.shape[1] % 4 == 0 and are_near(one.view("<f4"), other.view("<f4")) else ""
+        return likeness(bits[order][1:][meets], bits[order][:-1][meets])
 
     def finds_equal(self, racing: Bools) -> bool:
         """Does memory hold already what the racing lanes are about to write?"""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.floats import EQUAL, ROUNDED
 from tilewright.sim.order.locations import holds
-from tilewright.sim.order.places import CTA, CTA_BITS, EQUAL, MANY, ROUNDED, THREAD, Access, bound_of
+from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, bound_of
 from tilewright.sim.order.records import Candidates, Record
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.coordinates import coordinate_text
+from tilewright.sim.machine.floats import EQUAL, ROUNDED
 from tilewright.sim.order.advice import advice, handover, lock_advice
 from tilewright.sim.order.handover import SCOPES
-from tilewright.sim.order.places import EQUAL, ROUNDED
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
