@@ -100,7 +100,8 @@ PROGRAMS = [
     Case("pairs", "pairs", lambda: [f32(100, 4), zeros((100, 4)), struct.pack("<if d3h2x", 100, 2.0, 0.5, 1, 2, 3)],
          1, 128, 1, pairs, ("outside of", "Pair p = in[i]")),
     Case("vote", "compact", lambda: [i32(100), zeros(100, np.int32), zeros(1, np.int32), 100], 1, 128, 2,
-         lambda a: [(a[0] > 0).sum()], ("__shfl_sync: lanes that read from one that has ended", "if (keep) base = __shfl_sync(")),
+         lambda a: [(a[0] > 0).sum()],
+         ("__shfl_sync: lanes that read from one that has ended", "if (keep) base = __shfl_sync(")),
     Case("warp_sync", "warp_sum", lambda: [f32(64), zeros(1)], 1, 32, 1, lambda a: [a[0].sum()], ("race", "s[t")),
     Case("divergent", "divergent", lambda: [f32(40), zeros(40), 40], 1, 64, 1, lambda a: a[0][::-1],
          ("divergence: a warp cannot meet, its lanes are apart", "        __syncthreads();")),
@@ -123,5 +124,6 @@ PROGRAMS = [
          1, 128, 1, lambda a: 2 * a[0] + f32(100, 2, seed=5).astype(np.float16),
          ("outside of", "y[i] ="), headers=True),
     Case("cluster", "exchanged", lambda: [i32(64), zeros(64, np.int32)], 2, 32, 1,
-         lambda a: a[0].reshape(2, 32)[::-1, ::-1].reshape(-1), ("race: volatile load reads shared memory", "ld.shared::cluster")),
+         lambda a: a[0].reshape(2, 32)[::-1, ::-1].reshape(-1),
+         ("race: volatile load reads shared memory", "ld.shared::cluster")),
 ]  # fmt: skip

@@ -285,7 +285,7 @@ class Instruction:
         found: Any = None
         for some in parted_by_mask(self.bound, mask, arguments):
             given = Facet(batch, some, self.at, storage).given(form.on)
-            one = execute(*given, *arguments, **self.keywords)
+            one: Any = execute(*given, *arguments, **self.keywords)
             found = one if some is mask else np.where(some.full, one, one if found is None else found)
         return found
 

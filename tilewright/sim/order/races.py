@@ -333,7 +333,7 @@ def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
     tag = int(now[lane][0])
     row = numbers(access.look.ctas)[lane[0]] + access.batch.wave.first
     other_cta = tag >> CTA & (1 << CTA_BITS) - 1 if places.is_global else row
-    alike = access.wrote_alike() if weak else 0
+    alike = access.wrote_alike() if weak else ""
     own_warp = numbers(access.look.warps)[lane[1]]
     if alike == EQUAL and (other_cta, (tag & THREAD) >> 5) == (row, own_warp):
         return None
