@@ -117,3 +117,13 @@ def test_lanes_need_no_value_that_nobody_shuffles_from(rules: LoadedModule) -> N
     assert (out == 7 + np.arange(32)).all()
     with pytest.raises(SimulationError, match="uninitialised"):
         rules["asks_another_lane"].simulate(out, block=32)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_an_index_below_0_is_told_by_the_name_of_its_array(rules: LoadedModule, name: str) -> None:
+    steps = {"a": (-1, 0), "b": (0, -3)}[name]
+
+    with pytest.raises(SimulationError, match=f"outside of {name}") as raised:
+        rules["shifted"].simulate(zeros(64), zeros(64), *steps, block=64)
+
+    assert f"{-4 * min(steps)} bytes before {name}, in CTA (0, 0, 0), warp 0, lane" in str(raised.value.given)

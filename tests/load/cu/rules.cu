@@ -101,3 +101,8 @@ __global__ void asks_another_lane(int* out) {
     if (threadIdx.x == 3) base = out[0];
     out[threadIdx.x] = __shfl_sync(0xffffffffu, base, 4);
 }
+
+__global__ void shifted(const int* a, int* b, int from, int to) {
+    int i = threadIdx.x;
+    b[i + to] = a[i + from];
+}
