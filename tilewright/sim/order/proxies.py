@@ -135,7 +135,7 @@ class Stores:
         self.clocks = clocks
         units = -(-max(wave.run.shared_bytes, 1) // UNIT)
         self.since = np.zeros((wave.ctas, wave.run.cluster_ctas * wave.run.warps, units), np.int32)
-        self.loaded = np.zeros_like(self.since) if overwrite else None
+        self.loaded = np.zeros(self.since.shape, np.int32) if overwrite else None  # zeros_like would touch all of it
         self.made = np.zeros((wave.ctas, 2 * units), np.bool_)
         self.halves: list[_Half] = []
         touched = [one for bound in wave.run.program.operations for one in bound.form.touched]
