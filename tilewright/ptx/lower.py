@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError, Span, TilewrightError
-from tilewright.ir import Assign, Buffer, Exit, Expr, Graph, If, Jump, Kernel, const, unary
+from tilewright.ir import Assign, Buffer, Exit, Expr, If, Jump, Kernel, const, unary
 from tilewright.ptx.declare import parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
 from tilewright.ptx.instructions import instruction
@@ -53,29 +53,29 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
     for param in entry.params:
         parameter(low, param, scope)
     _body(low, entry.body or (), scope, None)
-    low.end(Exit(low.lines.current))
+    low.end(Exit(at=low.lines.current))
     launch = replace(machine.launch, shared_bytes=place_dynamic(low))
     if low.clock is not None:
-        first = low.blocks[0]
-        low.blocks[0] = replace(first, body=(Assign(low.clock, const(0, UINT64)), *first.body))
+        first = low.ended[0]
+        low.ended[0] = replace(first, body=(Assign(low.clock, const(0, UINT64)), *first.body))
     kernel = Kernel(
         entry.name, tuple(low.params), tuple(low.buffers.values()), tuple(low.allocated), stage="lowered",
-        launch=launch, graph=Graph(tuple(low.blocks)), at=module.span(entry.line),
+        launch=launch, graph=low.graph(), at=module.span(entry.line),
     )  # fmt: skip
     numbers = {name: low.function_address(module.function_of[name]) for name in low.functions}
     return Lowered(kernel, low.globals, low.in_bytes, numbers)
 
 
-def _body(low: Lowering, body: Body, scope: Scope, returns: str | None) -> None:
+def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:
     """The statements of a scope. returns: the block after the call, in a function that stands in its place."""
-    scope.hold_labels(body, f"{scope.suffix}:" if scope.suffix else "", low.lines.current)
+    scope.hold_labels(body, low.new, low.lines.current)
     for statement in body:
         if isinstance(statement, Instruction):
             _instruction(low, statement, scope, returns)
         elif isinstance(statement, Loc):
             low.lines.move(statement)
         elif isinstance(statement, Label):
-            low.end(Jump(scope.labels[statement.name], low.lines.current), scope.labels[statement.name])
+            low.end(Jump(scope.labels[statement.name], at=low.lines.current), scope.labels[statement.name])
         elif isinstance(statement, Registers):
             scope.declare(statement)
         elif isinstance(statement, Variable):
@@ -88,7 +88,7 @@ def _body(low: Lowering, body: Body, scope: Scope, returns: str | None) -> None:
 inlined.append(_body)
 
 
-def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: str | None) -> None:
+def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: int | None) -> None:
     at = low.lines.of(ins)
     try:
         _checked(low, ins, scope, returns, at)
@@ -96,7 +96,7 @@ def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: str | N
         raise error.located(at) from None
 
 
-def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: str | None, at: Span) -> None:
+def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None, at: Span) -> None:
     if ins.opcode in UNSUPPORTED:
         raise KernelError(f"{ins.mnemonic} is not supported", given=UNSUPPORTED[ins.opcode])
     guard = _guard(low, ins, scope, at)
