@@ -63,10 +63,11 @@ class Structured:
         self.axes = axes
         self.orders = orders
         self.cut: set[int] = set()
+        self.loops: set[int] = set()  # of those, the loops
         self.lanes_part = False
-        before = -1
-        while before != len(self.cut):
-            before = len(self.cut)
+        before: tuple[bool, int] | None = None
+        while before != (now := (self.lanes_part, len(self.loops))):  # more is cut by these
+            before = now
             self._mark(kernel.body, ())
 
     def __contains__(self, stmt: object) -> bool:
@@ -77,6 +78,7 @@ class Structured:
         for stmt in body:
             if self._is_cut(stmt, around):
                 self.cut |= {id(stmt), *map(id, around)}
+                self.loops |= {id(loop) for loop in (*around, stmt) if isinstance(loop, (For, While))}
                 self.lanes_part |= any(self._parts(outer) & LANE for outer in (*around, stmt))
             for inner in bodies(stmt):
                 self._mark(inner, (*around, stmt))
