@@ -47,7 +47,10 @@ __all__ = ["Analysed"]
 
 
 class Analysed(Subject):
-    """A kernel that is cut into segments. Emitters add sites and instructions that are counted."""
+    """A kernel that is cut into segments. Emitters add sites and instructions that are counted.
+
+    raw: is it code that others compiled? Its registers hold raw bits, and it computes its addresses itself.
+    """
 
     def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
         arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
@@ -57,6 +60,7 @@ class Analysed(Subject):
         self.parameters = frozenset(
             [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
         )
+        self.raw = kernel.graph is not None
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
         self._reads: dict[int, frozenset[str]] = {}
@@ -64,7 +68,7 @@ class Analysed(Subject):
         self.axes, self.cut = made.axes, made.segments
         self.shadowed = self._shadowed()
         self.live_in = [self._with_flags(names) for names in made.live_in]
-        self.tells_ends = self.kernel.graph is not None and any(
+        self.tells_ends = self.raw and any(
             is_collective(call) for stmt in code_of(self.kernel) for call in calls_of(stmt)
         )
         self.spans = {segment.index: segment.end.at for segment in self.cut}
@@ -165,7 +169,7 @@ class Analysed(Subject):
         """Could this value hold bits that nobody wrote? A computed one cannot: computing with such bits is an error."""
         if not self.with_shadows:
             return False
-        if isinstance(expr, Load) and self.kernel.graph is not None and not self.places.stored:
+        if isinstance(expr, Load) and self.raw and not self.places.stored:
             return False
         if isinstance(expr, Load):
             return not (expr.buffer.space == "global" and self.places.of(expr.buffer) is not None)
@@ -175,7 +179,7 @@ class Analysed(Subject):
             return self.may_be_poison(expr.a) or self.may_be_poison(expr.b)
         if isinstance(expr, Reinterpret):
             return self.may_be_poison(expr.a)
-        if self.kernel.graph is not None and (parts := parts_of(expr)):
+        if self.raw and (parts := parts_of(expr)):
             return any(map(self.may_be_poison, parts))
         return isinstance(expr, Call) and bind(expr).form.moves and expr.dtype.bits > 0
 

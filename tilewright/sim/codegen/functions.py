@@ -50,7 +50,7 @@ from tilewright.sim.codegen.fusing import Fusing
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from
 from tilewright.sim.codegen.pure import is_pure
 from tilewright.sim.codegen.regions import Leave, Segment
-from tilewright.sim.codegen.rounds import leaving, written
+from tilewright.sim.codegen.rounds import ENDLESS, leaving, written
 from tilewright.sim.codegen.source import Source
 from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.fast.loads import is_loop_of_loads, load_all
@@ -66,9 +66,6 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.analysis import Analysed
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
-
-ENDLESS = "for _ in run.watch.endless():"  # `while True`, watched
-
 
 NAMESPACE: dict[str, object] = {
     "np": np,

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.functions import SegmentEmitter
     from tilewright.sim.codegen.regions import Region
 
-__all__ = ["leaving", "written"]
+__all__ = ["ENDLESS", "leaving", "written"]
+
+ENDLESS = "for _ in run.watch.endless():"  # `while True`, watched
 
 
 def leaving(segment: int) -> str:
@@ -89,7 +91,7 @@ class _Writer:
             self.out.line(f"{go} = {self.mask(key)}")
         with self.guarded(self.mask(key)):
             self.out.at = self.r.blocks[loop.head].end.at
-            with self.out.block("for _ in run.watch.endless():"):
+            with self.out.block(ENDLESS):
                 self.out.line(f"now{loop.head} = {go}; {go} = None")
                 self.block(loop.head, f"now{loop.head}")
                 self.items(loop.items[1:])
