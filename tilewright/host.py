@@ -74,6 +74,13 @@ class TensorMap:
         self.array = array
         self.fields = _fields_of(info, box, swizzle, steps, oob, dtype)
 
+    @classmethod
+    def of(cls, array: Any, fields: MapFields) -> TensorMap:
+        """A map of an array with these fields, whoever made them."""
+        made = cls.__new__(cls)
+        made.array, made.fields = array, fields
+        return made
+
     def __repr__(self) -> str:
         return f"TensorMap: {self.fields}"
 

@@ -10,7 +10,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import T, Tx
-from tilewright.errors import SimulationError
+from tilewright.errors import KernelError, SimulationError
 from tilewright.layout import S, TileLayout, laneid
 
 FLOATS = np.float32
@@ -161,6 +161,58 @@ def a_chosen_side(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")
     B[0, x % 8] = T.if_then_else(x > 0, A[x // 8, x % 8 + x // 24], T.float32(0))
 
 
+@T.prim_func
+def a_vector_into_the_next_row(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 6), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([4])
+    B.vstore([x, 3 + x], A.vload([x, 0], dtype="float32x2"))
+
+
+@T.prim_func
+def rounds_into_the_next_row(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 6), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([4])
+    for j in T.vectorized(4):
+        B[x, 4 + j] = A[x, j]
+
+
+@T.prim_func
+def past_the_buffer_of_a_chosen_pointer(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    short = T.alloc_shared((16,), "float32")
+    other = T.alloc_shared((32,), "float32")
+    v = T.decl_buffer((32,), data=T.select(A[0, 0] == 0.0, short.ptr_to([0]), other.ptr_to([0])), scope="shared")
+    v[x] = A[0, 0]
+
+
+@T.prim_func
+def past_the_buffer_of_a_lanes_pointer(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    pool = T.SMEMPool()
+    first, second = pool.alloc((16,), "float32"), pool.alloc((16,), "float32")
+    rest = pool.alloc((32,), "float32")
+    pool.commit()
+    rest[x] = A[0, 0]
+    v = T.decl_buffer((2, 16), data=T.select(x < 4, first.ptr_to([0]), second.ptr_to([0])), scope="shared")
+    v.view(32)[x] = A[0, 0]
+
+
+@T.prim_func
+def past_the_buffer_of_a_changing_pointer(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    first = T.alloc_shared((32,), "float32")
+    second = T.alloc_shared((32,), "float32")
+    p = first.ptr_to([0])
+    for i in range(2):
+        now: T.let = p
+        v = T.decl_buffer((32,), data=now, scope="shared")
+        v[x] = A[0, 0]
+        p = second.ptr_to([1 + i])
+
+
 @pytest.mark.parametrize(
     ("kernel", "shape", "buffer", "index"),
     [
@@ -177,8 +229,13 @@ def a_chosen_side(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")
         (past_a_dimension_atomically, (8, 8), "outside of B", "index 8 of dimension 1"),
         (a_vector_past_a_dimension, (8, 8), "reads outside of A", "index 8 of dimension 1"),
         (a_vector_stored_past_a_dimension, (8, 8), "writes outside of B", "index 8 of dimension 1"),
-        (a_wide_access_past_the_end_of_a_view, (64,), "writes outside of a", "element 30..33 of storage"),
+        (a_wide_access_past_the_end_of_a_view, (64,), "writes outside of a", "element 32 of storage, of 30..33,"),
         (past_the_storage_by_access_ptr, (64,), "writes outside of a", "element 32 of storage"),
+        (a_vector_into_the_next_row, (8, 6), "writes outside of B", "index 6 of dimension 1, of 5..6, .*lanes 2..3"),
+        (rounds_into_the_next_row, (8, 6), "writes outside of B", "index 6 of dimension 1, of 6..7, .*lanes 0..3"),
+        (past_the_buffer_of_a_chosen_pointer, (8, 8), "writes outside of short", "element 16 of storage"),
+        (past_the_buffer_of_a_lanes_pointer, (8, 8), "writes outside of second", "element 16 .*lanes 16..31"),
+        (past_the_buffer_of_a_changing_pointer, (8, 8), "writes outside of second", "element 32 .*lane 31"),
         (a_chosen_side, (8, 8), "reads outside of A", "index 8 of dimension 1"),
     ],
     ids=lambda value: getattr(value, "name", None),
@@ -187,10 +244,11 @@ def test_an_index_outside_of_its_dimension_is_an_error(
     kernel: Any, shape: tuple[int, ...], buffer: str, index: str
 ) -> None:
     made = tw.compile(kernel)
+    first = array(*(int(extent) for extent in kernel.buffers[0].shape))
     runs: list[Callable[[], object]] = [
-        lambda: made(array(*shape), array(*shape)),
-        lambda: made.simulate(array(*shape), array(*shape), check="bounds"),
-        lambda: made.simulate(array(*shape), array(*shape), check="all"),
+        lambda: made(first, array(*shape)),
+        lambda: made.simulate(first, array(*shape), check="bounds"),
+        lambda: made.simulate(first, array(*shape), check="all"),
     ]
     for run in runs if kernel is not past_the_own_part else runs[:2]:
         with pytest.raises(SimulationError, match=f"(?s){buffer}.*{index}.*allowed: +0\\.\\.") as raised:
@@ -302,3 +360,63 @@ def test_what_the_ranges_prove_is_not_looked_at() -> None:
         lowered = tw.compile(kernel).lowered
         nodes = [node for stmt in statements(lowered.body) for node in expressions(stmt)]
         assert not [node.owed for node in nodes if isinstance(node, (Load, AddressOf)) and node.owed]
+
+
+@T.prim_func
+def pointers_chosen_well(A: T.Buffer((2, 32), "float32"), B: T.Buffer((2, 32), "float32")):
+    T.cta_id([1])
+    x = T.thread_id([32])
+    pool = T.SMEMPool()
+    first, second = pool.alloc((32,), "float32"), pool.alloc((64,), "float32")
+    pool.commit()
+    p = first.ptr_to([0])
+    for i in range(2):
+        now: T.let = p
+        v = T.decl_buffer((32,), data=now, scope="shared")
+        v[x] = A[i, x]
+        p = second.ptr_to([32])
+    own = T.decl_buffer((32,), data=T.select(x % 2 == 0, first.ptr_to([0]), second.ptr_to([32])), scope="shared")
+    B[0, x] = own[x]
+    B[1, x] = second[32 + x]
+
+
+def test_a_view_of_a_chosen_pointer_lies_in_the_buffer_that_was_chosen() -> None:
+    a, b = np.arange(64, dtype=FLOATS).reshape(2, 32), array(2, 32)
+
+    tw.simulate(pointers_chosen_well, a, b, check="all")
+
+    assert b[0].tolist() == np.where(np.arange(32) % 2 == 0, a[0], a[1]).tolist()
+    assert b[1].tolist() == a[1].tolist()
+
+
+def test_a_view_of_a_pointer_from_nowhere_is_refused() -> None:
+    @T.prim_func
+    def strange(A: T.Buffer((2,), "uint64")):
+        T.thread_id([32])
+        v = T.decl_buffer((8,), "float32", data=T.reinterpret("handle", A[0]), scope="shared")
+        v[0] = 1.0
+
+    with pytest.raises(KernelError, match="nothing says which buffer the view v lies in"):
+        tw.compile(strange)
+
+
+def test_a_vector_at_the_end_of_its_row_is_refused_with_the_element_that_is_outside() -> None:
+    with pytest.raises(KernelError, match="runs over the end of its row of A") as raised:
+
+        @T.prim_func
+        def past(A: T.Buffer((4, 6), "float32")):
+            A.vstore([T.thread_id([4]), 4], T.float32x4(0))
+
+    assert raised.value.given == "6 is outside, of 4..7"
+
+
+def test_an_index_that_a_uniform_condition_chooses_is_an_array_on_both_sides() -> None:
+    @T.prim_func
+    def chosen(A: T.Buffer((32,), "float32"), n: T.int32):
+        x = T.thread_id([32])
+        A[T.select(n > 0, 31 - x, 0)] = 1.0 * n
+
+    for n in (0, 1):
+        a = array(32)
+        tw.simulate(chosen, a, n, check="bounds")
+        assert a.sum() == 32 * n

@@ -28,7 +28,7 @@ def test_an_element_of_another_lane_is_said_to_be_there_and_how_it_is_read() -> 
 def test_an_access_that_overruns_names_all_of_its_elements_and_the_value_of_the_symbol() -> None:
     error = refused("overruns")
 
-    assert error.given == "A[28] to A[31], 16 bytes, in CTA (0, 0, 0), warp 0, lane 7"
+    assert error.given == "A[28] to A[31], 16 bytes, of which A[30] is outside, in CTA (0, 0, 0), warp 0, lane 7"
     assert "n = 30" in str(error.allowed)
 
 
@@ -61,7 +61,9 @@ def test_the_report_of_a_tile_copy_names_the_thread_and_the_element() -> None:
     with pytest.raises(SimulationError, match=r"Tx\.cta\.copy reads outside of A") as raised:
         tw.simulate(blocks, np.zeros(1001, np.float32), np.zeros(1024, np.float32))
 
-    assert raised.value.given == "A[1000] to A[1003], 16 bytes, in CTA (3, 0, 0), warp 1, lanes 26..31"
+    assert raised.value.given == (
+        "A[1000] to A[1003], 16 bytes, of which A[1001] is outside, in CTA (3, 0, 0), warp 1, lanes 26..31"
+    )
     assert str(raised.value.hint).startswith("fill=0")
 
 

@@ -100,7 +100,7 @@ def _disassembler() -> Finding:
 
 
 def _gpu() -> Finding:
-    """The simulator needs none, so that there is nothing to install here."""
+    """What is known of the GPU; without one nothing is missing, as the simulator needs none."""
     from tilewright.cuda import driver
 
     try:

@@ -12,7 +12,7 @@ from tilewright.dtypes import HANDLE, INT64, DType, dtype
 from tilewright.errors import KernelError, LayoutError, choices
 from tilewright.ir.build import as_expr
 from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Var, Within, const_value
-from tilewright.ir.indices import as_index, spread, step_of, whole_indices
+from tilewright.ir.indices import as_index, owed_of_row, spread, step_of, whole_indices
 from tilewright.ir.sums import collected, distance
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.ir.tiles import Tiled
@@ -201,6 +201,7 @@ class Buffer(_Remembered, Tiled):
         start = self.ptr_to(place)
         if kind == self.dtype:
             return self[place]  # type: ignore[return-value]  # the ranks agree
+        start = replace(start, owed=tuple(owed_of_row(self, place[-1], kind.lanes // self.dtype.lanes)))
         view = replace(self, name=f"{self.name}_{kind}", dtype=kind, shape=(1,), layout=row_major((1,)), data=start,
                        elem_offset=0, align=0)  # fmt: skip
         return view[0]  # type: ignore[return-value]  # one dimension

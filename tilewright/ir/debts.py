@@ -30,9 +30,16 @@ WIDEST_BITS = 128  # of the accesses of one lane that are most common
 def owed(node: Load | AddressOf, facts: RangeFacts) -> tuple[Within, ...]:
     """What is not proven of the indices of an access."""
     if node.buffer.layout is None or not node.indices:
-        return tuple(debt for debt in node.owed if not _is_inside(debt.index, debt.extent, facts))
-    debts = (*_behind(node.buffer, facts), *_debts(node.buffer, enumerate(node.indices), facts))
+        return tuple(_open(node.owed, facts))
+    vectors = [debt for debt in node.owed if debt.span > 1]  # which say more of their dimension than the index does
+    alone = [(dim, index) for dim, index in enumerate(node.indices) if dim not in {debt.dim for debt in vectors}]
+    debts = (*_behind(node.buffer, facts), *_debts(node.buffer, alone, facts), *_open(vectors, facts))
     return debts if isinstance(node, Load) else (*debts, *_end(node, facts))
+
+
+def _open(debts: Iterable[Within], facts: RangeFacts) -> Iterator[Within]:
+    """Those that the facts do not prove."""
+    return (debt for debt in debts if not _is_inside(debt.index, debt.extent, facts, debt.span))
 
 
 def _behind(buffer: Buffer, facts: RangeFacts) -> tuple[Within, ...]:
@@ -113,8 +120,8 @@ def _end(node: AddressOf, facts: RangeFacts) -> Iterator[Within]:
         yield Within(offset, end, buffer.name, Within.STORAGE)
 
 
-def _is_inside(index: Expr, extent: Expr, facts: RangeFacts) -> bool:
-    return facts.interval(index).low >= 0 and facts.less(index, extent)
+def _is_inside(index: Expr, extent: Expr, facts: RangeFacts, span: int = 1) -> bool:
+    return facts.interval(index).low >= 0 and facts.less(index if span == 1 else index + (span - 1), extent)
 
 
 def _is_whole(buffer: Buffer, facts: RangeFacts) -> bool:

@@ -304,7 +304,7 @@ class Reinterpret(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """``0 <= index < extent`` in a dimension of the buffer ``name``: what an access of the lowered stage owes.
+    """``0 <= index < extent`` in a dimension of the buffer ``name``: what an access owes, also for a vector's ``span``.
 
     dim: `STORAGE` of an offset in elements. by, hint: whose region ends there, what lets it leave. implied: by storage?
     """
@@ -316,7 +316,7 @@ class Within:
     by: str = field(default="", compare=False)
     hint: str | None = field(default=None, compare=False)
     implied: bool = field(default=False, compare=False)
-
+    span: int = 1
     STORAGE: ClassVar[int] = -1
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tilewright.dtypes import INT32
+from tilewright.dtypes import INT32, INT64
 from tilewright.errors import KernelError
-from tilewright.ir.build import cast
-from tilewright.ir.expr import Expr, Value, const_value
+from tilewright.ir.build import as_expr, cast
+from tilewright.ir.expr import Expr, Value, Within, const_value
 from tilewright.ir.sums import distance
 from tilewright.layout import TileLayout
 
 if TYPE_CHECKING:
     from tilewright.ir.buffer import Buffer
 
-__all__ = ["as_index", "spread", "step_of", "whole_indices"]
+__all__ = ["as_index", "owed_of_row", "spread", "step_of", "whole_indices"]
 
 
 def whole_indices(indices: tuple[object, ...], rank: int) -> tuple[object, ...]:
@@ -83,3 +84,20 @@ def as_index(value: object) -> Value:
     if isinstance(value, Expr) and value.dtype.is_integer and value.dtype.bits < 32:
         return cast(value, INT32)
     return value  # type: ignore[return-value]  # as_expr refuses what is no value
+
+
+def owed_of_row(buffer: Buffer, first: Value, count: int) -> Iterator[Within]:
+    """That the elements of a vector do not run into the next row, where they are neighbours of one row."""
+    extent, known, dim = const_value(buffer.shape[-1]), const_value(first), len(buffer.shape) - 1
+    if extent != 1 and buffer.layout is not None:
+        second = buffer.layout.place(*(0 for _ in range(dim)), 1, shape=buffer.shape)
+        if const_value(second.get("m", 0)) != 1:
+            return
+    if extent is not None and known is not None and known + count > extent:
+        raise KernelError(
+            f"a vector of {count} elements runs over the end of its row of {buffer.name}",
+            given=f"{max(int(known), int(extent))} is outside, of {known}..{known + count - 1}",
+            allowed=f"0 to {extent - 1} in dimension {dim}",
+            hint=f"{buffer.name}.view(...) of longer rows, where the next one is meant",
+        )
+    yield Within(as_expr(as_index(first)), as_expr(buffer.shape[-1], INT64), buffer.name, dim, span=count)

@@ -15,6 +15,7 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import AddressOf, Call, Expr, Load, Var
 from tilewright.ir.launch import launch_of
+from tilewright.ir.origins import check_origins, chosen, pointers
 from tilewright.ir.placement import check_written
 from tilewright.ir.stmt import (
     AllocBuffer,
@@ -223,6 +224,9 @@ class _Verifier:
                 hint=f"fixed: T.let = {moving.name}, and the view of that",
                 at=stmt.at,
             )
+        pointer = chosen(buffer)
+        if pointer is not None and self.kernel.stage != "lowered":
+            check_origins(buffer, pointer, pointers(self.kernel.body), stmt.at)
         return scope.with_buffer(buffer)
 
     def bind(self, stmt: Bind, scope: _Scope) -> _Scope:

@@ -69,12 +69,15 @@ def half_bits(values: Lanes, element: np.dtype[np.generic]) -> Lanes:
 
 
 def smaller(a: Lanes, b: Lanes) -> Lanes:
-    """The number where one is NaN; -0 is smaller than +0. NumPy's ``fmin`` leaves zeros open, and signalling NaNs."""
+    """The smaller number, or the one that is no NaN; -0 is smaller than +0.
+
+    NumPy's ``fmin`` leaves zeros open, and signalling NaNs.
+    """
     return np.where((a < b) | np.isnan(b) | ((a == b) & np.signbit(a)), a, b)
 
 
 def larger(a: Lanes, b: Lanes) -> Lanes:
-    """The number where one is NaN; +0 is larger than -0."""
+    """The larger number, or the one that is no NaN; +0 is larger than -0."""
     return np.where((a > b) | np.isnan(b) | ((a == b) & np.signbit(b)), a, b)
 
 

@@ -36,12 +36,12 @@ SHORTS: Spellings = dict.fromkeys(("int16", "uint16"), ".b16")
 
 
 def incremented(old: Lanes, bound: Lanes) -> Lanes:
-    """One more, or 0 from ``bound`` on."""
+    """``old + 1``, or 0 where ``old`` is ``bound`` or more."""
     return np.where(old >= bound, np.zeros_like(old), old + np.ones_like(old))
 
 
 def decremented(old: Lanes, bound: Lanes) -> Lanes:
-    """One less; ``bound`` from 0, and from beyond ``bound``."""
+    """``old - 1``, or ``bound`` where ``old`` is 0 or more than ``bound``."""
     return np.where((old == 0) | (old > bound), bound, old - np.ones_like(old))
 
 

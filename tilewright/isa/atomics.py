@@ -53,12 +53,12 @@ PLACE = read_and_written("ptr", "generic", _nbytes)
 
 
 def exchanged(old: Lanes, value: Lanes) -> Lanes:
-    """The value, whatever stood there."""
+    """The new value, whatever stood there: an exchange."""
     return value
 
 
 def compared(old: Lanes, expected: Lanes, value: Lanes) -> Lanes:
-    """The value where the expected one stood."""
+    """The new value where the expected one stood, else what stood there: compare and swap."""
     return np.where(old == expected, value, old)
 
 

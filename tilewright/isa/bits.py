@@ -20,7 +20,7 @@ _REVERSED = np.packbits(np.unpackbits(_BYTES[:, None], axis=1), axis=1, bitorder
 
 
 def _bytes(x: Lanes) -> Lanes:
-    """(..., bytes of an element), the lowest first."""
+    """The bytes of each element along a new last axis, the lowest first."""
     bytes_of: Lanes = np.ascontiguousarray(x)[..., None].view(np.uint8)
     return bytes_of
 

@@ -23,7 +23,7 @@ from tilewright.isa.machine import Addresses, Lanes, Unit
 
 __all__ = ["Boxes", "boxes_of", "shared_alignment", "swizzled"]
 
-TILE_ALIGNMENT = 128  # bytes, of a box in shared memory
+TILE_ALIGNMENT = 128  # bytes; a box in shared memory begins at a multiple
 QUIET_NAN = {2: {"float16": 0x7FFF, "bfloat16": 0x7FFF}, 4: {"float32": 0x7FFFFFFF}, 8: {"float64": (1 << 63) - 1}}
 
 
@@ -65,7 +65,7 @@ class Boxes:
 
     @property
     def in_array(self) -> Addresses:
-        """The places in global memory."""
+        """The places of the boxes' elements in global memory."""
         return Addresses(self.array, nbytes=np.where(self.inside, self.width, 0), fill=self.fill, width=self.width)
 
     def in_tile(self, address: Lanes) -> NDArray[np.int64]:
@@ -105,7 +105,7 @@ def boxes_of(unit: Unit, address: Lanes, coords: Lanes, dim: int) -> Boxes:
     inside = np.zeros(array.shape, np.bool_)
     for k, (at, there) in enumerate(found):
         shared[k, : len(at)] = UNIT * np.arange(len(at))
-        shared[k, len(at) :] = -1  # of a smaller box than others': nothing
+        shared[k, len(at) :] = -1  # a box smaller than the largest has no more units
         array[k, : len(at)], inside[k, : len(at)] = at, there
     fill = np.stack([_fill(one, width) for one in maps])
     return Boxes(maps, starts, shared, array, inside, width, fill)

@@ -72,7 +72,7 @@ def _saturated(name: str) -> Callable[[Lanes, Lanes], Lanes]:
 
 
 def _width(name: str) -> np.uint16:
-    """Bits from one value of a pair to the other."""
+    """The distance of a pair's two values, in bits."""
     return np.uint16(dtype(name).bits)
 
 

@@ -105,10 +105,10 @@ HINTS = (
 
 
 def counted(guard: Guard) -> Callable[..., Mapping[str, Addresses]] | None:
-    """Of a form, how many bytes count in each lane."""
+    """How many bytes count in each lane, as the form's guard says."""
 
     def addresses(unit: Unit, dst: Lanes, src: Lanes, given: Lanes, *policy: Lanes, n: int) -> Mapping[str, Addresses]:
-        """``src_size`` says so itself; a condition means all or none."""
+        """Addresses with the bytes that count: ``src_size`` of them, or by a condition all or none."""
         if guard.operand == "src_size":
             nbytes = given.astype(np.int64)
             if (wrong := nbytes > n).any():

@@ -46,7 +46,7 @@ class Field(NamedTuple):
     allowed: str
 
     def admits(self, value: Lanes | np.int64) -> Lanes:
-        """Can the field hold it?"""
+        """Can the field hold this number?"""
         ok: Lanes = (value >= 0) & (value <= MOST * self.step) & (value % self.step == 0)
         return ok
 

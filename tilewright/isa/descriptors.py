@@ -34,7 +34,7 @@ from tilewright.layout import SwizzleMode
 
 __all__ = ["GENERATIONS", "MatrixDescriptor", "descriptor_addresses", "descriptor_trouble", "swizzle_codes"]
 
-UNIT = 16  # bytes that every swizzle but one moves together, and that start, leading and stride count
+UNIT = 16  # bytes: the unit of start, leading and stride, and what every swizzle but one moves together
 
 
 class Bits(NamedTuple):

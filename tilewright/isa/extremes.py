@@ -35,7 +35,7 @@ __device__ __forceinline__ double tw_{name}(double a, double b) {{
 _QUIET: dict[int, Lanes] = {
     4: np.array(0x7FFFFFFF, np.uint32),
     8: np.array(0x7FFFFFFFFFFFFFFF, np.uint64),
-}  # the NaN that these make
+}  # the NaN that these instructions give
 
 
 def _with_nan(extreme: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lanes], Lanes]:

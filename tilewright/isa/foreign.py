@@ -15,7 +15,7 @@ RETURNED = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uin
 
 
 def unknown(machine: Machine, name: str, args: tuple[Lanes, ...], source_code: str) -> Lanes:
-    """Stops the kernel."""
+    """Stop the kernel: the simulator cannot run foreign code."""
     machine.fault(f"`{name}` is CUDA C++, which the simulator cannot run", machine.active)
     raise AssertionError("a fault stops the kernel")
 

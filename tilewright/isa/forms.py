@@ -54,7 +54,7 @@ GIVEN: Spellings = {"given": ""}
 _E = TypeVar("_E")
 
 
-@dataclass(frozen=True)  # without slots: what is asked of the effects is kept
+@dataclass(frozen=True)  # no slots: the cached properties need a dict
 class Form:
     """One form of an instruction. Its meaning is one of: `execute`, a plain copy of bytes, or effects alone.
 
@@ -130,17 +130,17 @@ class Form:
 
     @cached_property
     def touched(self) -> tuple[Access, ...]:
-        """The memory that it touches."""
+        """The accesses that the form declares."""
         return self._all(Access)
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
-        """What it touches at addresses that are operands."""
+        """The accesses whose addresses are operands."""
         return tuple(access for access in self.touched if not access.computed)
 
     @cached_property
     def sync(self) -> Sync | None:
-        """Where threads meet."""
+        """The meeting of threads that the form declares, if any."""
         return self._only(Sync)
 
     @cached_property
@@ -155,37 +155,37 @@ class Form:
 
     @cached_property
     def signals(self) -> tuple[Signal, ...]:
-        """What it does to m-barriers."""
+        """The signals that the form sends to m-barriers."""
         return self._all(Signal)
 
     @cached_property
     def signal(self) -> Signal | None:
-        """The last thing that it does to an m-barrier."""
+        """The last signal that the form sends to an m-barrier."""
         return self.signals[-1] if self.signals else None
 
     @cached_property
     def issue(self) -> Issue | None:
-        """It begins an operation."""
+        """The declaration that the form begins an operation, if it does."""
         return self._only(Issue)
 
     @cached_property
     def commit(self) -> Commit | None:
-        """It closes what was issued to a group, or tells when that is complete."""
+        """The commit that the form declares: it closes what was issued to a group, or tells when that is complete."""
         return self._only(Commit)
 
     @cached_property
     def wait(self) -> Wait | None:
-        """It waits for operations."""
+        """The wait for operations that the form declares, if any."""
         return self._only(Wait)
 
     @cached_property
     def goes_on(self) -> bool:
-        """Does any of it take place after it was issued?"""
+        """Does the form begin, commit or signal something that takes place after it was issued?"""
         return self.issue is not None or (self.commit is not None and bool(self.signals))
 
     @cached_property
     def asynchronous(self) -> bool:
-        """Has it to do with operations?"""
+        """Does the form issue, commit or wait for operations?"""
         return bool(self.issue or self.commit or self.wait)
 
     @cached_property
@@ -197,7 +197,7 @@ class Form:
         """True where every modifier has a spelling here."""
         try:
             return all(name in mods and mods[name] in table for name, table in self.modifiers.items())
-        except TypeError:  # a list or an array, which is no modifier
+        except TypeError:  # unhashable, so no modifier
             return False
 
     def spellings(self, mods: Mods) -> dict[str, str]:

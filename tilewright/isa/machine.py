@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Addresses", "Lanes", "Machine", "Memory", "Tensor", "Unit"]
 
-Lanes = NDArray[Any]  # (..., 32): one value per lane; Any because each instruction knows the dtype of its own
+Lanes = NDArray[Any]  # (..., 32): one value per lane; Any, since each instruction knows its dtypes
 
 
 class Memory(Protocol):

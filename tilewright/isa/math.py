@@ -23,8 +23,8 @@ from tilewright.isa.table import Form, instruction, reads
 __all__ = ["APPROXIMATIONS", "ULP", "in_float64"]
 
 SOURCE = 'CUDA C++ Programming Guide, "Mathematical Functions"'
-ULP: dict[str, tuple[int, int]] = {}  # of CUDA's functions: in float32, in float64
-APPROXIMATIONS = {"expf": "__expf", "exp10f": "__exp10f"}  # under fast math; relative errors of 1.2e-7 (2 + 1.2 abs(x))
+ULP: dict[str, tuple[int, int]] = {}  # errors of CUDA's functions in ulp: in float32, in float64
+APPROXIMATIONS = {"expf": "__expf", "exp10f": "__exp10f"}  # under fast math: relative errors of 1.2e-7 (2 + 1.2 abs(x))
 
 
 def in_float64(function: Callable[..., Lanes]) -> Callable[..., Lanes]:

@@ -167,14 +167,14 @@ def state_is_over_in(machine: Machine, address: Lanes, state: Lanes, ns: Lanes) 
 
 OWN: Spellings = {"shared": ".shared", "shared::cta": ".shared::cta"}
 REMOTE: Spellings = {"shared::cluster": ".shared::cluster"}
-OWN_SCOPE: Spellings = {None: "", "cta": ""}  # what an instruction has that says nothing of its order
+OWN_SCOPE: Spellings = {None: "", "cta": ""}  # the order of an instruction whose spelling has none
 ANY_SCOPE: Spellings = {None: ".cta", "cta": ".cta", "cluster": ".cluster"}
 CLUSTER: Spellings = {"cluster": ".cluster"}
 REMOTE_SCOPE: Spellings = {None: ".cluster", "cluster": ".cluster"}
 
 
 def scope_of(mods: Mods) -> str:
-    """Of a call's access to an m-barrier."""
+    """The scope of a call's access to an m-barrier."""
     return str(mods["scope"] or ("cluster" if mods.get("space") in REMOTE else "cta"))
 
 

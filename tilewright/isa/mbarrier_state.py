@@ -38,7 +38,7 @@ __all__ = [
     "trouble",
 ]
 
-MBARRIER_LIMIT = (1 << 20) - 1  # of arrivals, and of bytes either way
+MBARRIER_LIMIT = (1 << 20) - 1  # the most arrivals, and the most bytes either way
 
 _ALIVE = np.uint64(1 << 63)
 INVALIDATED, _OVERRUN, _TX_OUT_OF_RANGE = (np.uint64(0x4D62_0000_0000_0000 + code) for code in (1, 2, 3))

@@ -58,7 +58,7 @@ def _along_k(registers: Lanes, rows: int, element: str) -> Floats:
 
 def _accumulated(product: Floats, c: Lanes, element: str) -> NDArray[Any]:
     """A product, 16 x 8, added to the registers of C in their own order."""
-    if element == "f16":  # a register holds the two neighbours of a row
+    if element == "f16":  # a register holds two neighbours of a row
         halves = np.ascontiguousarray(c).view(np.float16)
         return (product.reshape(halves.shape) + halves.astype(np.float32)).astype(np.float16)
     pairs = product.reshape(*product.shape[:-2], 2, 32, 2).swapaxes(-1, -2)  # half of the rows, column, lane

@@ -102,7 +102,7 @@ class Operand:
         return self.kind in CONSTRAINTS or self.kind in ("pred", "typed", "bits")
 
     def resolved(self, mods: Mapping[str, Argument]) -> Operand:
-        """With a kind that no longer depends on modifiers: that of its memory, or of its register."""
+        """The operand with a kind that no longer depends on modifiers: that of its memory, or of its register."""
         if self.kind == "place":
             return replace(self, kind=SPACE_KINDS.get(mods["space"], "shared"))
         if self.kind == "bits":

@@ -36,7 +36,7 @@ class MatrixProduct:
 
 
 def float_product(shape: str, left_kind: str, right_kind: str) -> MatrixProduct:
-    """That of ``mma.sync`` with sums in float32."""
+    """The product that ``mma.sync`` computes with sums in float32."""
     m, n, k = mma_shape(shape)
     return MatrixProduct(
         _spots(mma_fragment(shape, "A", left_kind), (m, k), left_kind),

@@ -18,7 +18,7 @@ from tilewright.isa.table import Form, instruction, reads
 __all__ = ["OPERATIONS", "SINGLE", "rounded"]
 
 SOURCE = 'CUDA Math API, "Single Precision Intrinsics"'
-MODES = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}  # PTX's word, CUDA's
+MODES = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}  # PTX's word -> CUDA's
 
 
 def rounded(exact: Lanes, mode: str) -> Lanes:

@@ -72,7 +72,7 @@ def vprintf(machine: Machine, fmt: Lanes, args: Lanes) -> None:
 
 
 def assert_fail(machine: Machine, message: Lanes, file: Lanes, line: Lanes, function: Lanes) -> None:
-    """Whoever gets here stops the kernel, with the condition that failed."""
+    """Stop the kernel, naming the condition that failed and its function."""
     lane = tuple(np.argwhere(machine.active)[0])
     number = int(np.broadcast_to(message, machine.active.shape)[lane])
     condition = _string(machine, number, lane)

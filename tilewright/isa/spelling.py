@@ -6,8 +6,9 @@ The words of a mnemonic are matched with the holes of a form's text. Order means
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from string import Formatter
@@ -16,9 +17,11 @@ from tilewright.errors import InstructionError, choices
 from tilewright.ir import Argument
 from tilewright.isa.table import INSTRUCTIONS, Form, Instruction, Mods, Spellings, public
 
-__all__ = ["Opcode", "mnemonics", "opcode", "spelled"]
+__all__ = ["Opcode", "mnemonics", "opcode", "opcodes", "spelled"]
 
 _ORDERED = re.compile(r"(b|s|u|f|bf|tf|e|ue)\d\w*|row|col|pred")
+
+_SAME = {"shared": "shared::cta", "shared::cta": "shared"}  # what else a word may be written as
 
 Words = tuple[str, ...]
 
@@ -64,10 +67,16 @@ def _rank(row: Instruction) -> tuple[bool, bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Hole:
-    """A place in a form's text: the words of each value of its modifier."""
+    """A place in a form's text: the words of each value of its modifiers, several of which may make one word."""
 
-    modifier: str
-    spellings: tuple[tuple[Argument, Words], ...]
+    modifiers: Words
+    spellings: tuple[tuple[tuple[Argument, ...], Words], ...]
+
+    def before(self, other: _Hole) -> _Hole:
+        """This word with what the other one adds to it, ``m64n8k16``."""
+        both = itertools.product(self.spellings, other.spellings)
+        joined = tuple(((*a, *b), (*first[:-1], f"{first[-1]}{second[0]}")) for (a, first), (b, second) in both)
+        return _Hole(self.modifiers + other.modifiers, joined)
 
 
 @cache
@@ -78,41 +87,51 @@ def _template(name: str, number: int) -> tuple[_Hole, ...]:
     """
     row = INSTRUCTIONS[name]
     form = row.forms[number]
-    holes = []
+    holes: list[_Hole] = []
     may_lack = ("sem", "scope") if any(operand.kind == "place" for operand in row.operands) else ()
     for fixed, modifier, _, _ in Formatter().parse(form.text):
-        holes += [_Hole("", ((None, (word,)),)) for word in fixed.split(".")[1 if fixed[:1] != "." else 0 :] if word]
+        holes += [_Hole((), (((), (word,)),)) for word in fixed.split(".")[1 if fixed[:1] != "." else 0 :] if word]
         if modifier:
             table = form.modifiers[modifier]
             default = row.keywords.get(modifier)
             silent: Spellings = {default: ""} if modifier in may_lack and default in table else {}
             spellings = [*table.items(), *silent.items()]
-            holes.append(_Hole(modifier, tuple((value, tuple(text.split(".")[1:])) for value, text in spellings)))
+            hole = _Hole((modifier,), tuple(((value,), _words(text)) for value, text in spellings))
+            goes_on = not fixed and all(text[:1] not in ("", ".") for text in table.values())
+            holes.append(holes.pop().before(hole) if goes_on else hole)
     return tuple(holes)
 
 
-def _taken(words: Words, rest: Words) -> Words | None:
+def _words(text: str) -> Words:
+    return tuple(text.removeprefix(".").split(".")) if text else ()
+
+
+def _taken(words: Words, rest: Words, also: Mapping[str, str]) -> Words | None:
     """``rest`` without ``words``; None where it lacks one, or one of order is not the first of those that are left."""
     left = list(rest)
-    for word in words:
+    for one in words:
+        other = also.get(one)
+        if one not in left and other == "":
+            continue
+        word = one if one in left or other is None else other
         if word not in left:
             return None
-        if _ORDERED.fullmatch(word) and next(one for one in left if _ORDERED.fullmatch(one)) != word:
+        if _ORDERED.fullmatch(word) and next(each for each in left if _ORDERED.fullmatch(each)) != word:
             return None
         left.remove(word)
     return tuple(left)
 
 
-def _matched(holes: tuple[_Hole, ...], rest: Words) -> dict[str, Argument] | None:
+def _matched(holes: tuple[_Hole, ...], rest: Words, also: Mapping[str, str]) -> dict[str, Argument] | None:
     """The modifiers that use up all words."""
     if not holes:
         return None if rest else {}
     hole, *others = holes
-    for value, words in hole.spellings:
-        left = _taken(words, rest)
-        found = _matched(tuple(others), left) if left is not None else None
+    for values, words in hole.spellings:
+        left = _taken(words, rest, also)
+        found = _matched(tuple(others), left, also) if left is not None else None
         if found is not None:
-            return {hole.modifier: value, **found} if hole.modifier else found
+            return {**dict(zip(hole.modifiers, values, strict=True)), **found}
     return None
 
 
@@ -126,16 +145,33 @@ def opcode(mnemonic: str) -> Opcode:
 
     Raises InstructionError where no form has this spelling.
     """
+    return opcodes(mnemonic)[0]
+
+
+@cache
+def opcodes(mnemonic: str) -> Sequence[Opcode]:
+    """All forms that have a spelling, which their operands tell apart; one that compilers write stands alone."""
+    found = tuple(_opcodes(mnemonic))
+    if not found:
+        raise InstructionError(f"no instruction is spelled {mnemonic}", given=mnemonic, allowed=_near(mnemonic))
+    return found
+
+
+def _opcodes(mnemonic: str) -> Iterator[Opcode]:
     name, *written = mnemonic.split(".")
     for row, number in _by_opcode().get(name, ()):
         form = row.forms[number]
         hints = tuple(word for word in written if _is_hint(row, word))
         words = tuple(word for word in written if word not in hints)
         free = {key: value for key, table in form.modifiers.items() for value in list(table)[:1]}
-        found = _matched(_template(row.name, number), words)
+        holes = _template(row.name, number)
+        found = _matched(holes, words, row.also)
+        if found is None:
+            found = _matched(holes, words, {**_SAME, **row.also})
         if found is not None:
-            return Opcode(row, form, {**free, **found}, _outs(row, form, {**free, **found}), hints)
-    raise InstructionError(f"no instruction is spelled {mnemonic}", given=mnemonic, allowed=_near(mnemonic))
+            yield Opcode(row, form, {**free, **found}, _outs(row, form, {**free, **found}), hints)
+            if row.written:
+                return
 
 
 def _is_hint(row: Instruction, word: str) -> bool:

@@ -109,7 +109,8 @@ class Instruction:
     folds: keywords that are added to an operand, so many bits up, when the call is made: ``{"row": ("taddr", 16)}``.
     widens: narrow floats are computed in float32 and rounded once at the end. check: raises InstructionError for what
     modifiers and register counts do not tell. agrees: a modifier that all such rows of a kernel must have in common.
-    hints: patterns of words of PTX that its mnemonic may hold and that mean nothing to what it does. written: is it an
+    hints: patterns of words of PTX that its mnemonic may hold and that mean nothing to what it does. also: what may
+    stand in its mnemonic in the place of a word, "" for nothing. written: is it an
     opcode as compilers write it? Such a row is what a spelling means that others share.
     """
 
@@ -126,6 +127,7 @@ class Instruction:
     agrees: str = ""
     doc: str = ""
     hints: tuple[str, ...] = ()
+    also: Mapping[str, str] = field(default_factory=dict)
     written: bool = False
 
     def operand(self, name: str) -> Operand | None:
@@ -264,6 +266,7 @@ def instruction(
     agrees: str = "",
     doc: str = "",
     hints: tuple[str, ...] = (),
+    also: Mapping[str, str] | None = None,
     written: bool = False,
 ) -> Instruction:
     """Register a row; called by the modules of this room as they are imported. See `Instruction`."""
@@ -283,6 +286,7 @@ def instruction(
         agrees,
         doc,
         hints,
+        also or {},
         written,
     )
     return made

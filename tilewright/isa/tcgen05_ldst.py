@@ -133,7 +133,7 @@ def store(registers: Lanes, *, unpack: bool, **shape: object) -> Lanes:
 
 
 def tmem_registers(mods: Mods) -> int:
-    """Registers of each lane."""
+    """The registers that each lane loads or stores."""
     return TMEM_SHAPES[str(mods["shape"])].registers * int(mods["num"])  # type: ignore[arg-type]  # a key of _num
 
 

@@ -85,7 +85,7 @@ def loaded(
 
 
 def nothing(machine: Machine, *operands: Lanes) -> None:
-    """Caches are nothing that values show."""
+    """Do nothing: values do not show what is in a cache."""
 
 
 def units_of(pieces: Lanes, **mods: object) -> Lanes:
@@ -130,6 +130,7 @@ instruction(
     doc="A thread has a box of an array brought to shared memory, of each CTA of ``cta_mask`` where there is one; "
     "``bar`` counts its bytes.",
     forms=tuple(_loads()),
+    also={"tile": "", "shared::cluster": "shared::cta"},
 )
 
 
@@ -180,6 +181,7 @@ instruction(
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has a box in shared memory stored to an array; what lies outside of the array is left out.",
     forms=tuple(_stores()),
+    also={"tile": ""},
 )
 
 INTEGERS = ("uint32", "int32", "uint64", "int64")
@@ -260,6 +262,7 @@ instruction(
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has a box in shared memory combined with what an array holds, element by element of its type.",
     forms=tuple(_reductions()),
+    also={"tile": ""},
 )
 instruction(
     "ptx.cp_async.bulk.tensor.g2c_prefetch",
@@ -280,6 +283,7 @@ instruction(
         )
         for hint in HINTS
     ),
+    also={"tile": ""},
 )
 instruction(
     "ptx.prefetch_tensormap",

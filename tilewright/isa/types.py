@@ -19,7 +19,7 @@ __all__ = ["TYPES", "Numbers", "PtxType", "value_dtype"]
 Numbers: TypeAlias = Any  # an array, or a number of NumPy: each meaning knows its dtype
 
 
-@dataclass(frozen=True)  # without slots: what is asked of it is kept
+@dataclass(frozen=True)  # no slots: the cached properties need a dict
 class PtxType:
     """A type. name: of the dtype that a value of it has. element: of each number in it. lanes: how many there are."""
 
@@ -29,22 +29,22 @@ class PtxType:
 
     @cached_property
     def dtype(self) -> DType:
-        """Of a value."""
+        """The dtype of a value of this type."""
         return dtype(self.name)
 
     @cached_property
     def bits(self) -> int:
-        """Of a register."""
+        """Bits of a register of this type."""
         return self.dtype.bits
 
     @cached_property
     def numpy(self) -> np.dtype[np.generic]:
-        """Of one number."""
+        """The NumPy dtype of one number."""
         return dtype(self.element).numpy
 
     @cached_property
     def unsigned(self) -> np.dtype[np.generic]:
-        """Of the register's bits."""
+        """The unsigned NumPy dtype of the register's bits."""
         return np.dtype(f"u{self.bits // 8}")
 
     @property

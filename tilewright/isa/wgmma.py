@@ -46,7 +46,7 @@ __all__ = ["WGMMA_TYPES", "WgmmaType", "wgmma_widths"]
 SOURCE = 'PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: {}"'
 ARCH = only("sm_90a")
 ROWS = 64
-OPERAND_BYTES = 32  # of each row of A and each column of B
+OPERAND_BYTES = 32  # bytes of each row of A and each column of B
 
 
 class WgmmaType(NamedTuple):
@@ -97,7 +97,7 @@ def addresses(unit: Unit, dA: Lanes, dB: Lanes, scaleD: Lanes, **mods: int) -> M
 
 
 def addresses_of_b(unit: Unit, dB: Lanes, *others: Lanes, **mods: int) -> Mapping[str, Addresses]:
-    """Those of B alone, where A is in registers."""
+    """The 16-byte units of B alone, where A is in registers."""
     return {"dB": _matrix(unit, "dB", dB, mods["N"], trans=bool(mods["transB"]))}
 
 

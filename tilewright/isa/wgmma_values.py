@@ -49,7 +49,7 @@ def gathered(registers: Array, result: str) -> Array:
 
 
 def spread_out(matrix: Array) -> Array:
-    """The other way: (n, 64, N) as (n, registers, 128) of 32 bits."""
+    """The inverse of `gathered`: (n, 64, N) as (n, registers, 128) of 32 bits."""
     n, parts = len(matrix), matrix.reshape(len(matrix), 4, 2, 8, -1, 4, 2)  # w, h, g, 8 columns, t, c
     order = (0, 4, 2, 6, 1, 3, 5) if matrix.dtype.itemsize == 4 else (0, 4, 2, 1, 3, 5, 6)
     words: Array = np.ascontiguousarray(parts.transpose(order)).view(np.uint32)

@@ -36,7 +36,7 @@ INTEGERS = ("int32", "int64")
 
 
 def multiprocessors(array: Array) -> int:
-    """Of the GPU that has the array; on the simulator few, which take turns as many do."""
+    """Multiprocessors of the GPU that has the array; a small number on the simulator, so that CTAs still take turns."""
     device = host.device_of(array)
     if device == "cpu":
         return SIMULATED

@@ -13,7 +13,7 @@ from tilewright.lang import T, Tx
 
 __all__ = ["ACTIVATIONS", "ROW_BYTES", "Form", "Operand", "Place", "Tiles"]
 
-ROW_BYTES = 128  # of a stage along K, and of a slab: the width of the swizzle
+ROW_BYTES = 128  # bytes of a stage along K, and of a slab's row: the width of the swizzle
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"": lambda x: x, "relu": T.relu, "gelu": T.gelu, "silu": T.silu}
 
 
@@ -126,7 +126,7 @@ class Epilogue:
         return found + self.form.part(self.residual, place.batch, rows, columns) if self.form.residual else found
 
     def _of(self, array: Any, rows: slice, columns: slice) -> Any:
-        """What of a row or a column of numbers belongs to a part of C."""
+        """The piece of a row or column of numbers that belongs to a part of C."""
         whole = slice(0, 1)
         return array[whole if array.shape[0] == 1 else rows, whole if array.shape[1] == 1 else columns]
 
@@ -167,7 +167,7 @@ class Place:
         self.row, self.column = T.local_scalar("int32"), T.local_scalar("int32")
 
     def begin(self, cluster: Any, rank: Any, below: Any = 0) -> None:
-        """With the first tile of a cluster; ``below``: rows further down, for who has only part of the tile."""
+        """Begin with the first tile of the cluster; ``below``: rows further down, where a warpgroup has part of it."""
         self.shift = rank * self.tiles.m + below
         self.walk.init(cluster)
         self._settle()

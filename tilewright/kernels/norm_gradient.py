@@ -18,7 +18,7 @@ from tilewright.lang import T, Tx
 __all__ = ["run"]
 
 MOST_KEPT = 8192  # elements of a row: several arrays of it are in registers
-CTAS = 264  # two on each multiprocessor of an H100
+CTAS = 264  # CTAs: two on each multiprocessor of an H100
 
 
 class Tiles:

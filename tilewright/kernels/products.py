@@ -30,7 +30,7 @@ ALIGNED = 16  # bytes: where rows begin
 # What is chosen from, of C with many rows.
 LARGE = (Tiles(), Tiles(cluster=1), Tiles(n=128, stages=6), Tiles(n=128, stages=6, cluster=1),
          Tiles(n=64, stages=8, cluster=1))  # fmt: skip
-FEW_ROWS = 64  # that are multiplied turned
+FEW_ROWS = 64  # rows that are multiplied turned
 SPLITS = (1, 2, 3, 4, 6, 8)
 # Cycles of a multiprocessor, for comparing: to begin and end a tile, to launch a cluster, to add up parts; bytes that
 # it loads in one; what a CTA takes that loads alone. On an H200 clusters of 2 won 0.2 % of large products, and cost
@@ -233,7 +233,7 @@ def _launch(tiles: Tiles, c: Array, sides: tuple[tuple[Array, bool], ...], few: 
 
 
 def _bytes(array: Array) -> int:
-    """Of an element."""
+    """Bytes of an element."""
     return dtype(kind_of(array)).bits // 8
 
 

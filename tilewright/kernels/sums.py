@@ -18,7 +18,7 @@ __all__ = ["column_sum", "row_argmax", "row_sum"]
 
 THREADS = 256
 RUNS = 32  # accesses of a CTA to a row, where columns are summed
-TALL = 512  # rows that a CTA sums
+TALL = 512  # rows that a CTA sums at most
 
 
 @cache

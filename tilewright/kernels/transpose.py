@@ -19,7 +19,7 @@ from tilewright.layout import S, TileLayout, tx
 
 __all__ = ["transpose"]
 
-SIDE, THREADS = 64, 256  # of a tile, in elements
+SIDE, THREADS = 64, 256  # elements along a side of a tile
 
 
 @cache

@@ -34,7 +34,7 @@ DEEPEST = 40  # levels; Python takes 200 brackets, and a level may need several
 FEW = 7  # nodes that cannot be nested so deep, however often each is used
 DOUBLED = 15  # nodes of a part that is used twice by one expression
 LARGEST = 250  # nodes, each counted as often as it stands there: what a helper uses twice doubles
-MOST_WAYS = 4  # to one part, each by conditions of its own
+MOST_WAYS = 4  # ways to one part, each by conditions of its own
 _MAY_FAIL = ("//", "%", "/", "truncdiv", "truncmod")
 
 
@@ -45,7 +45,7 @@ def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[obje
         return node
     names: dict[int, Expr] = {}
     extents: dict[int, Extent] = {}
-    guards: Guards | None = None  # computed where it is asked for
+    guards: Guards | None = None  # a part that is computed where it is asked for
     todo: list[tuple[object, object, bool]] = [(node, None, False)]
     while todo:
         part, choice, complete = todo.pop()
@@ -58,7 +58,9 @@ def in_steps(node: object, bind: Callable[[Expr], Expr], renewed: Callable[[obje
             if extent.is_large and isinstance(part, Expr) and part is not node and part.dtype != VOID:
                 made = substituted(part, names, renewed)
                 value: Expr | None = made
-                if choice is not None and extent.may_fail:  # only where the choice around it would ask for it
+                if (
+                    choice is not None and extent.may_fail
+                ):  # a part that is computed only where the choice around it asks for it
                     guards = Guards(node) if guards is None else guards
                     value = guards.guarded(part, made, lambda cond: bind(substituted(cond, names, renewed)))
                 if value is not None:
@@ -176,7 +178,7 @@ class Extent(NamedTuple):
 
     @staticmethod
     def of(part: object, parts: list[tuple[int, Extent]]) -> Extent:
-        """From those of its parts, each with the part's id."""
+        """The extent of a node, from those of its parts; each comes with the part's id."""
         inner = [extent for _, extent in parts]
         twice = len(dict(parts)) < len(parts) and any(each.nodes > DOUBLED for each in inner)
         fails = isinstance(part, (Load, Call)) or (isinstance(part, Binary) and part.op in _MAY_FAIL)
@@ -189,5 +191,5 @@ class Extent(NamedTuple):
 
     @property
     def is_large(self) -> bool:
-        """Is it to be computed on its own?"""
+        """Is the part so large that it is computed on its own?"""
         return self.levels > DEEPEST or self.nodes > LARGEST or self.twice

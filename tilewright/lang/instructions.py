@@ -141,7 +141,7 @@ def instructions(name: str) -> Instructions:
 
 
 def _signature(name: str) -> inspect.Signature:
-    """Of a row; a namespace without one takes nothing."""
+    """The signature of a row; a namespace without a row takes nothing."""
     row = INSTRUCTIONS.get(name)
     if row is None:
         return inspect.Signature()

@@ -30,7 +30,7 @@ from tilewright.layout import Layout, S, TileLayout
 __all__ = ["EXPORTS", "bind_parameter", "check_argument", "extents", "new_buffer", "strided"]
 
 _ALLOCATED = ("local", "shared", "shared.dyn")
-TMEM_COLUMNS = 512  # of 32 bits, in each lane of tensor memory
+TMEM_COLUMNS = 512  # columns of 32 bits in each lane of tensor memory
 
 
 def extents(shape: object, what: str) -> tuple[Value, ...]:

@@ -18,7 +18,7 @@ from tilewright.lang.builder import building, current
 __all__ = ["EXPORTS", "is_meta", "meta_class"]
 
 C = TypeVar("C", bound=type)
-_DEEPEST = 4  # objects in objects in which a field may hold a buffer
+_DEEPEST = 4  # levels of objects in objects in which a buffer is looked for
 
 
 def is_meta(value: object) -> bool:

@@ -75,7 +75,7 @@ class Parser:
         self.source = source
         self.env = env
         self.builder = Builder(self, stage, exact=exact)
-        self.loops: list[tuple[str, int]] = []  # the kind of each loop at work, and the depth of its body
+        self.loops: list[tuple[str, int]] = []  # of each loop at work: its kind, and the depth of its body
         self.keeps_meta: ast.expr | None = None  # the call whose T.meta_var an assignment wants to see
         self.calls: list[int] = [1]  # the depth of each function at work
 

@@ -143,7 +143,9 @@ class ClusterPersistentScheduler2D:
         whole = binary("*", self.group, self.columns)
         first = binary("*", binary("//", self.tile, whole), self.group)
         inside, left = binary("%", self.tile, whole), binary("-", self.rows, first)
-        height = select(binary("<", left, 1), 1, binary("min", left, self.group))  # beyond the last tile: whatever
+        height = select(
+            binary("<", left, 1), 1, binary("min", left, self.group)
+        )  # beyond the last tile, where no value counts
         self.m_idx = binary("+", first, binary("%", inside, height))  # type: ignore[assignment]
         self.n_idx = binary("//", inside, height)  # type: ignore[assignment]
 

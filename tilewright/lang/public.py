@@ -15,7 +15,7 @@ BUILT_IN = 1 << 8  # a bit of the flags of classes that nobody can add to
 
 
 def _is_value(value: object) -> bool:
-    """As `tilewright.ir.as_expr` has it."""
+    """Is it what `tilewright.ir.as_expr` makes an expression of?"""
     narrow = type(value).__module__ == "ml_dtypes"
     integer = hasattr(type(value), "__index__") and not isinstance(value, np.ndarray | type)
     return narrow or integer or isinstance(value, Expr | int | float | np.bool_ | np.integer | np.floating)

@@ -18,7 +18,7 @@ from tilewright.lang.parser import Parser, statement
 __all__ = ["without_early_returns"]
 
 Placed = TypeVar("Placed", bound=ast.AST)
-FLAG = "return"  # as a name of the kernel: no name of Python's
+FLAG = "return"  # the flag's name in the kernel, which no Python name can be
 
 
 class _Returned(ast.stmt):

@@ -215,7 +215,7 @@ class Sources:
         return NAMES[len(self.operands) - 1]
 
     def dtypes(self) -> dict[str, DType]:
-        """Of the operands, by name."""
+        """The dtypes of the operands, by name."""
         return {name: each.dtype if isinstance(each, (Region, Expr)) else INT32
                 for name, each in zip(NAMES, self.operands, strict=False)}  # fmt: skip
 
@@ -274,7 +274,7 @@ def _broadcast(shapes: Sequence[Sequence[Value]]) -> tuple[Value, ...]:
 
 
 def _reduced_axes(value: Reduced, rank: int) -> tuple[int, ...]:
-    """The dimensions that are reduced, from 0 on; those that do not exist as they are, for the call to refuse."""
+    """The dimensions that are reduced, from 0 on; one that does not exist is left in for the call to refuse."""
     axes = tuple(range(rank)) if value.axes is None else value.axes
     return tuple(axis + rank if -rank <= axis < 0 else axis for axis in axes)
 

@@ -175,7 +175,7 @@ def region(buffer: Buffer, *box: tuple[Value, Value]) -> Region:
 
 
 def _counts(value: object) -> bool:
-    """Is it an integer, of now or of run time?"""
+    """Is it an integer, known to Python or of run time?"""
     if isinstance(value, Expr):
         return value.dtype.is_integer
     return hasattr(value, "__index__") and not isinstance(value, bool)

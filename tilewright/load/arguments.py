@@ -13,6 +13,7 @@ from tilewright import host
 from tilewright.dtypes import HANDLE, DType, dtype
 from tilewright.errors import ArgumentError, TilewrightError, described
 from tilewright.ir import Buffer, Var
+from tilewright.ir.tensor_map import MAP_BYTES, MapFields
 from tilewright.ptx.bits import number_dtype
 from tilewright.ptx.names import identifier, nbytes
 from tilewright.ptx.tree import Function, Variable
@@ -24,13 +25,17 @@ ALIGNMENT = 256  # bytes: of what cudaMalloc gives
 
 @dataclass(frozen=True)
 class Given:
-    """The arguments of one call. names: of the parameters, as reports say them. arrays, numbers, data: by parameter."""
+    """The arguments of one call. names: of the parameters, as reports say them. arrays, numbers, data: by parameter.
+
+    maps: of the parameters that are tensor maps; ``arrays`` has what they map.
+    """
 
     names: Mapping[str, str]
     arrays: Mapping[str, Any]
     kinds: Mapping[str, DType]
     numbers: Mapping[str, int | float]
     data: Mapping[str, bytes]
+    maps: Mapping[str, MapFields]
 
     def buffers(self) -> dict[str, Buffer]:
         """The buffers that parameters point to."""
@@ -64,16 +69,21 @@ def given(entry: Function, names: Sequence[str], args: Sequence[Any], named: Map
     """
     shown = dict(zip((param.name for param in entry.params), names, strict=True))
     values = _by_parameter(entry, shown, args, named)
-    arrays, kinds, numbers, data = {}, {}, {}, {}
+    arrays, kinds, numbers, data, maps = {}, {}, {}, {}, {}
     for param in entry.params:
         value, name = values[param.name], shown[param.name]
-        if param.extents:
+        if isinstance(value, host.TensorMap):
+            if nbytes(param) != MAP_BYTES:
+                raise ArgumentError(f"argument {name} is no tensor map", given=described(value), allowed=_kind(param))
+            arrays[param.name], maps[param.name] = value.array, value.fields
+            kinds[param.name] = dtype(host.array_info(value.array).dtype)
+        elif param.extents:
             data[param.name] = _bytes(value, nbytes(param), name)
         elif host.is_array(value):
             kinds[param.name], arrays[param.name] = _element(value, param, name), value
         else:
             numbers[param.name] = _number(value, param, name)
-    return Given(shown, arrays, kinds, numbers, data)
+    return Given(shown, arrays, kinds, numbers, data, maps)
 
 
 def _by_parameter(
@@ -121,7 +131,8 @@ def _bytes(value: Any, size: int, name: str) -> bytes:
         except TypeError:
             found = b""
     if len(found) != size:
-        allowed = f"{size} bytes: bytes, a NumPy record, or a ctypes structure"
+        more = ", a tilewright.TensorMap" if size == MAP_BYTES else ""
+        allowed = f"{size} bytes: bytes, a NumPy record, a ctypes structure{more}"
         raise ArgumentError(f"argument {name} is a structure", given=described(value), allowed=allowed)
     return found
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -198,7 +198,7 @@ class LoadedKernel:
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
         kinds = {bound.names[param]: kind for param, kind in bound.kinds.items()}
         with host.lent({bound.names[param]: array for param, array in bound.arrays.items()}, kinds) as lent:
-            arrays = lent | self._memory(lowered, program, bound)
+            arrays = lent | self._memory(lowered, program, bound, lent)
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
             return program.run(handles, bound.numbers, progress=progress, limits=limits)
@@ -220,9 +220,11 @@ class LoadedKernel:
             self._programs[key] = made, Program(made.kernel, checks)
         return self._programs[key]
 
-    def _memory(self, lowered: Lowered, program: Program, bound: Given) -> dict[str, NDArray[Any]]:
+    def _memory(
+        self, lowered: Lowered, program: Program, bound: Given, lent: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
         """The arrays of what is in memory besides arguments: variables of the module, parameters by their bytes."""
-        base = program.base_of
+        base = partial(program.base_of, arrays=lent)
         found: dict[str, NDArray[Any]] = {}
         raw = self.module.globals.raw  # type: ignore[attr-defined]  # a _Globals
         for name, declared in lowered.globals.items():
@@ -234,7 +236,9 @@ class LoadedKernel:
                 array[pointer.place : pointer.place + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
         for name in lowered.in_bytes:
             data, where = bound.data.get(name), name
-            if name in bound.arrays:
+            if name in bound.maps:
+                data, where = bound.maps[name].at(base(bound.names[name])).encode(), f"{name} (parameter)"
+            elif name in bound.arrays:
                 data, where = base(bound.names[name]).to_bytes(8, "little"), f"{name} (parameter)"
             elif data is None:
                 kind = number_dtype(lowered.in_bytes[name].type)

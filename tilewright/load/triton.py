@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tilewright import host
-from tilewright.errors import ArgumentError, ToolError, described
+import numpy as np
+
+from tilewright.errors import ArgumentError, SimulationError, ToolError, choices, described
 from tilewright.isa import ARCHS, arch
-from tilewright.load.module import LoadedModule
+from tilewright.load.module import LoadedKernel, LoadedModule
+from tilewright.load.triton_arguments import Typed, laid_out, typed
 from tilewright.ptx import parse
 
 if TYPE_CHECKING:
     from tilewright.sim import Run
 
-__all__ = ["check_triton"]
+__all__ = ["check_triton", "load_triton"]
 
-POINTERS = {
-    "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "bool": "i1",
-    "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5",
-    **{f"{name}int{bits}": f"{letter}{bits}" for name, letter in (("", "i"), ("u", "u")) for bits in (8, 16, 32, 64)},
-}  # fmt: skip
-"""What Triton calls the element types."""
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion")
-DIVISIBLE = [["tt.divisibility", 16]]  # Triton's word for a multiple of 16
+JIT = "what @triton.jit made, or @triton.autotune and @triton.heuristics of that"
+MOST_MODULES = 32  # that are kept
+BARRIERS = {"T.cuda.cta_sync()": "tl.debug_barrier()", "T.cuda.warp_sync()": "tl.debug_barrier()"}
+ASSEMBLY = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
+LOC = re.compile(r"^\t\.loc\t.*$", re.MULTILINE)
+OURS = re.compile(r"; T\.\S+ belongs .*|; one of them is enough: if T\..*")  # advice in tilewright's own words
+OWN_MEMORY = ("global_smem", "shared memory")  # Triton's, in which threads that hold one element all store it
 
 
 def check_triton(
@@ -33,83 +37,142 @@ def check_triton(
     *args: Any,
     target: str = "sm_90a",
     check: str | Iterable[str] = "all",
+    config: int = 0,
     limit_s: float | None = None,
     **named: Any,
 ) -> Run:
     """Compile a ``@triton.jit`` kernel with Triton, and run its PTX on the simulator with every check.
 
-    grid: programs along x, y, z, or a function of the constants, as for Triton. args, named: what the kernel is
-    launched with; arrays are changed in place; ``num_warps`` and other options of Triton are options here. `Any`: those
-    are Triton's.
+    grid: programs along x, y, z, or a function of the arguments, as for Triton. args, named: what the kernel is
+    launched with, NumPy arrays or tensors of the CPU, which are changed in place; ``num_warps`` and other options of
+    Triton are options here. config: of an autotuned kernel, which of its configurations. `Any`: those are Triton's.
     Raises SimulationError, at the kernel's line, where a check finds something; ToolError where Triton refuses it.
     """
+    loaded = load_triton(kernel, *args, target=target, config=config, **named)
+    return loaded.simulate(grid, check=check, limit_s=limit_s)
+
+
+class LoadedTriton:
+    """What Triton made of a kernel for a call: its PTX, and the call's arguments as that takes them."""
+
+    def __init__(self, compiled: Any, values: Mapping[str, Any], types: Mapping[str, Typed]) -> None:
+        self.ptx = ASSEMBLY.sub(_with_one_line, compiled.asm["ptx"])
+        self.metadata = compiled.metadata
+        self.values = dict(values)
+        passed = [(name, values[name]) for name, one in types.items() if not one.is_constant]
+        self.arguments = laid_out(passed, getattr(self.metadata, "tensordesc_meta", None) or ())
+
+    def simulate(self, grid: Any, *, ptx: str = "", check: str | Iterable[str] = "all",
+                 limit_s: float | None = None) -> Run:  # fmt: skip
+        """Run the PTX, or another one in its place, with these arguments. See `check_triton`."""
+        programs = grid(self.values) if callable(grid) else grid
+        ctas = tuple(programs) if isinstance(programs, (tuple, list)) else (programs,)
+        cluster = getattr(self.metadata, "num_ctas", 1) or 1
+        whole = (ctas[0] * cluster, *ctas[1:]) if isinstance(ctas[0], (int, np.integer)) else ctas
+        entry = _entry(ptx or self.ptx, self.metadata.name)
+        names, values = zip(*self.arguments, strict=True) if self.arguments else ((), ())
+        scratch = self._scratch(len(entry.entry.params) - len(names), whole)
+        entry.parameters = (*names, *(f"{name} of Triton" for name, _ in scratch))
+        try:
+            run = entry.simulate(*values, *(value for _, value in scratch), grid=whole, cluster=cluster, check=check,
+                                 shared_bytes=self.metadata.shared, limit_s=limit_s)  # fmt: skip
+        except SimulationError as error:
+            error.hint = _in_triton(error.hint)
+            raise
+        run.warnings[:] = [OURS.sub("", text) for text in run.warnings if not _is_of_copies(text)]
+        return run
+
+    def _scratch(self, count: int, ctas: Sequence[int]) -> list[tuple[str, Any]]:
+        """The hidden parameters: memory that a kernel asks for, so much for each CTA."""
+        made = []
+        for name in ("global scratch", "profile scratch")[:count]:
+            size = getattr(self.metadata, f"{name.replace(' ', '_')}_size", 0) * int(np.prod(ctas))
+            made.append((name, np.zeros(size, np.uint8) if size else None))
+        return made
+
+
+def _with_one_line(assembly: re.Match[str]) -> str:
+    """Inline assembly with its first line alone: LLVM counts its further lines as lines of the kernel."""
+    first = LOC.search(assembly[0])
+    return assembly[0][: first.end()] + LOC.sub("", assembly[0][first.end() :]) if first else assembly[0]
+
+
+def _in_triton(hint: str | None) -> str | None:
+    """A hint in Triton's words; None where it has none for it."""
+    for ours, theirs in BARRIERS.items():
+        hint = hint and hint.replace(ours, theirs)
+    return None if hint is None or re.search(r"\bT\.", hint) else hint
+
+
+def _is_of_copies(warning: str) -> bool:
+    """Does it say that several threads store one value to Triton's own memory, as its layouts have them do?"""
+    return "with equal values" in warning and warning.partition(": ")[2].startswith(OWN_MEMORY)
+
+
+@lru_cache(maxsize=MOST_MODULES)
+def _entry(ptx: str, name: str) -> LoadedKernel:
+    return LoadedModule(parse(ptx))[name]
+
+
+def load_triton(kernel: Any, *args: Any, target: str = "sm_90a", config: int = 0, **named: Any) -> LoadedTriton:
+    """A ``@triton.jit`` kernel, compiled for an architecture and these arguments. See `check_triton`."""
+    if target not in ARCHS:
+        raise ArgumentError(f"unknown architecture {target!r}", given=target, allowed=", ".join(ARCHS))
+    function, named = _innermost(kernel, args, named, config)
     options = {name: named.pop(name) for name in OPTIONS if name in named}
-    values = _bound(kernel, args, named)
-    constants = {name: value for name, value in values.items() if _is_constant(kernel, name, value)}
-    compiled = _compiled(kernel, values, constants, target, options)
-    made = LoadedModule(parse(compiled.asm["ptx"]))
-    entry = made[compiled.metadata.name]
-    given = [value for name, value in values.items() if name not in constants]
-    hidden = [None] * (len(entry.entry.params) - len(given))  # scratch memory, which these kernels do not ask for
-    names = [name for name in values if name not in constants]
-    entry.parameters = (*names, *(param.name for param in entry.entry.params[len(names) :]))
-    programs = grid(constants) if callable(grid) else grid
-    cluster = getattr(compiled.metadata, "num_ctas", 1) or 1
-    ctas = tuple(programs) if isinstance(programs, (tuple, list)) else (programs,)
-    whole = (ctas[0] * cluster, *ctas[1:])
-    return entry.simulate(
-        *given,
-        *hidden,
-        grid=whole,
-        shared_bytes=compiled.metadata.shared,
-        cluster=cluster,
-        check=check,
-        limit_s=limit_s,
-    )
+    values = _bound(function, args, named)
+    types = {param.name: typed(param, values[param.name]) for param in function.params}
+    return LoadedTriton(_compiled(function, values, types, target, options), values, types)
 
 
-def _bound(kernel: Any, args: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+def _innermost(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], config: int) -> tuple[Any, dict[str, Any]]:
+    """The function that was decorated first, and what its decorators add to the arguments by name."""
+    given, added, hooks = dict(named), dict[str, Any](), []
+    while not hasattr(kernel, "params") and hasattr(kernel, "fn") and hasattr(kernel, "arg_names"):
+        here = {**dict(zip(kernel.arg_names, args, strict=False)), **added, **given}
+        if hasattr(kernel, "configs"):
+            if config not in range(len(kernel.configs)):
+                allowed = f"0 to {len(kernel.configs) - 1}"
+                raise ArgumentError("config is the number of a configuration", given=f"{config}", allowed=allowed)
+            chosen = kernel.configs[config]
+            added |= chosen.all_kwargs()
+            hooks += [chosen.pre_hook] if chosen.pre_hook is not None else []
+        elif isinstance(getattr(kernel, "values", None), dict):
+            added |= {name: made(here) for name, made in kernel.values.items()}
+        else:
+            break
+        kernel = kernel.fn
+    if not hasattr(kernel, "params"):
+        interpreted = type(kernel).__name__ == "InterpretedFunction"
+        hint = "leave TRITON_INTERPRET out of the environment: the kernel is compiled here" if interpreted else None
+        raise ArgumentError("this is no kernel of Triton", given=described(kernel), allowed=JIT, hint=hint)
+    both = {**added, **given}
+    for hook in hooks:
+        hook({**dict(zip(kernel.arg_names, args, strict=False)), **both})
+    return kernel, both
+
+
+def _bound(kernel: Any, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by name, defaults among them, in the kernel's order."""
-    names = getattr(kernel, "arg_names", None)
-    if names is None:
-        given = described(kernel)
-        raise ArgumentError("this is no kernel of Triton", given=given, allowed="what @triton.jit made")
-    values = dict(zip(names, args, strict=False)) | named
+    names = [param.name for param in kernel.params]
+    twice = [name for name in names[: len(args)] if name in named]
+    values = dict(zip(names, args, strict=False)) | dict(named)
     for param in kernel.params:
-        if param.name not in values and getattr(param, "has_default", False):
+        if param.name not in values and param.has_default:
             values[param.name] = param.default
-    if len(args) > len(names) or set(values) != set(names):
-        odd = sorted(set(values) ^ set(names)) or [f"{len(args)} arguments"]
-        what = f"{kernel.__name__} takes {len(names)} arguments"
-        raise ArgumentError(what, given=", ".join(odd), allowed=", ".join(names))
-    return {name: values[name] for name in names}
-
-
-def _is_constant(kernel: Any, name: str, value: Any) -> bool:
-    """Is it part of the code, as Triton has it: what is declared so, None, and the number 1?"""
-    param = next(each for each in kernel.params if each.name == name)
-    return bool(
-        param.is_constexpr or value is None or (type(value) is int and value == 1 and not param.do_not_specialize)
-    )
-
-
-def _type(name: str, value: Any) -> str:
-    if host.is_array(value):
-        element = host.array_info(value).dtype
-        if element in POINTERS:
-            return f"*{POINTERS[element]}"
-    elif isinstance(value, bool):
-        return "i1"
-    elif isinstance(value, int):
-        return "i32" if -(1 << 31) <= value < 1 << 31 else "i64" if value < 1 << 63 else "u64"
-    elif isinstance(value, float):
-        return "fp32"
-    what = f"argument {name} has a type that Triton lacks"
-    raise ArgumentError(what, given=described(value), allowed="arrays, numbers")
+    unknown, missing = [name for name in values if name not in names], [name for name in names if name not in values]
+    if len(args) <= len(names) and not (unknown or missing or twice):
+        return {name: values[name] for name in names}
+    given = [f"{len(args)} arguments"] if len(args) > len(names) else []
+    given += [f"no {', '.join(missing)}"] if missing else []
+    given += [f"{name} twice" for name in twice] + unknown
+    allowed = choices(unknown[0], [*names, *OPTIONS]) if unknown else ", ".join(names)
+    what = f"{kernel.__name__} takes {len(names)} arguments"
+    raise ArgumentError(what, given="; ".join(given), allowed=allowed)
 
 
 def _compiled(
-    kernel: Any, values: dict[str, Any], constants: dict[str, Any], target: str, options: dict[str, Any]
+    kernel: Any, values: Mapping[str, Any], types: Mapping[str, Typed], target: str, options: dict[str, Any]
 ) -> Any:
     """What Triton makes of a kernel for an architecture."""
     try:
@@ -118,17 +181,13 @@ def _compiled(
         from triton.compiler import ASTSource
     except ImportError as error:
         raise ToolError("Triton is not installed", given=str(error), hint="pip install triton") from None
-    if target not in ARCHS:
-        raise ArgumentError(f"unknown architecture {target!r}", given=target, allowed=", ".join(ARCHS))
-    types = {name: "constexpr" if name in constants else _type(name, value) for name, value in values.items()}
-    places = list(values)
-    even = {
-        (places.index(name),): DIVISIBLE
-        for name, value in values.items()
-        if name not in constants and (host.is_array(value) or (type(value) is int and value % 16 == 0))
-    }
-    fixed = {(places.index(name),): value for name, value in constants.items()}
-    source = ASTSource(fn=kernel, signature=types, constexprs=fixed, attrs=even)
+    ordered = list(types.items())
+    source = ASTSource(
+        fn=kernel,
+        signature={name: one.name for name, one in ordered},
+        constexprs={(at,): values[name] for at, (name, one) in enumerate(ordered) if one.is_constant},
+        attrs={(at,): one.attributes for at, (_, one) in enumerate(ordered) if one.attributes},
+    )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -10,6 +10,7 @@ from tilewright import ir
 from tilewright.dtypes import HANDLE, INT32
 from tilewright.errors import TilewrightError
 from tilewright.ir.debts import owed
+from tilewright.ir.origins import Pointers, chosen, owed_to_origins, pointers
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.widths import widened
 from tilewright.lower.storage import Storage, offset_of, owner_coordinates, storage_of
@@ -41,7 +42,12 @@ class _Flattener:
         self._whole = body
         self.changing = changing
         self.storages: dict[str, Storage] = {}
+        self.views: dict[str, ir.Buffer] = {}
         self.places: dict[tuple[int, ...], Place] = {}
+
+    @cached_property
+    def pointers(self) -> Pointers:
+        return pointers(self._whole)
 
     @cached_property
     def taken(self) -> set[str]:
@@ -95,11 +101,17 @@ class _Flattener:
         if isinstance(node, ir.AddressOf) and not node.indices and ir.const_value(storage.offset) == 0:
             return {"buffer": storage.flat, "indices": (), "owed": owed(node, facts)}
         index = storage.index(offset_of(node.buffer, node.indices, facts), facts)
-        return {"buffer": storage.flat, "indices": (index,), "owed": owed(node, facts)}
+        debts = owed(node, facts)
+        pointer = chosen(node.buffer) if storage.views else None
+        if pointer is not None:
+            place = ir.AddressOf(storage.flat, (index,))
+            debts += (*owed_to_origins(pointer, place, self.pointers, lambda node: self.lowered(node, facts)),)
+        return {"buffer": storage.flat, "indices": (index,), "owed": debts}
 
     def storage(self, buffer: ir.Buffer, facts: RangeFacts) -> Storage:
         if buffer.name not in self.storages:
-            self.storages[buffer.name] = storage_of(buffer, facts)
+            found = storage_of(buffer, facts)
+            self.storages[buffer.name] = replace(found, flat=self.views.get(found.flat.name, found.flat))
         return self.storages[buffer.name]
 
     # Statements: each rule gives the statements that stand for one
@@ -117,9 +129,11 @@ class _Flattener:
         if stmt.buffer.space == "tmem":  # a name for an address: what copies to it and from it has that by now
             return ()
         buffer = ir.rewrite(stmt.buffer, lambda node: self.ids.get(node.name) if isinstance(node, ir.Var) else None)
-        storage = self.storages[buffer.name] = storage_of(buffer, facts)
-        own = [view for view in storage.views if view.name == buffer.name]
-        return tuple(ir.DeclBuffer(replace(view, data=self.pointer(view, facts)), at=stmt.at) for view in own)
+        own = [view for view in storage_of(buffer, facts).views if view.name == buffer.name]
+        self.views |= {view.name: replace(view, data=self.pointer(view, facts)) for view in own}
+        self.storages.pop(buffer.name, None)
+        self.storage(buffer, facts)
+        return tuple(ir.DeclBuffer(self.views[view.name], at=stmt.at) for view in own)
 
     def pointer(self, view: ir.Buffer, facts: RangeFacts) -> ir.Expr | None:
         return self.expr(view.data, facts) if view.data is not None else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tilewright import ir
 from tilewright.dtypes import DType
@@ -15,6 +16,8 @@ from tilewright.ir.ranges import RangeFacts
 from tilewright.isa import ANY_LANES, bind
 
 __all__ = ["vectorized"]
+
+Node = TypeVar("Node", bound=ir.Expr)
 
 LANES = (8, 4, 2)
 WIDEST_BYTES = 16
@@ -155,7 +158,7 @@ class _Group:
         names = {part.name for part in ir.walk(node.indices) if isinstance(part, ir.Var)}
         return self.loop.var.name in names and not names & self.bound
 
-    def at(self, expr: ir.Expr, lane: int) -> ir.Expr:
+    def at(self, expr: Node, lane: int) -> Node:
         """An expression in the round of one lane."""
         counter = ir.as_expr(self.first + lane, self.loop.var.dtype)
 
@@ -209,7 +212,18 @@ class _Group:
         return node not in reads
 
     def _place(self, node: ir.Load, views: dict[str, ir.Buffer]) -> ir.Load:
-        return ir.Load(views[node.buffer.name], (ir.as_expr(self.together[node]),))
+        return ir.Load(views[node.buffer.name], (ir.as_expr(self.together[node]),), owed=tuple(self._owed(node)))
+
+    def _owed(self, node: ir.Load) -> Iterator[ir.Within]:
+        """What the rounds owe that became one access."""
+        for debt in node.owed:
+            rounds = [self.at(debt.index, lane) for lane in range(self.lanes)]
+            if all(self.facts.equal(index, rounds[0] + lane) for lane, index in enumerate(rounds)):
+                yield replace(debt, index=rounds[0], span=self.lanes)
+                continue
+            for lane, index in enumerate(rounds):
+                if lane == 0 or not self.facts.equal(index, rounds[0]):
+                    yield replace(debt, index=index)
 
     def _grouped(self, stmt: ir.Stmt, held: dict[ir.Load, ir.Var], views: dict[str, ir.Buffer]) -> Iterator[ir.Stmt]:
         assert isinstance(stmt, (ir.Store, ir.Bind))
@@ -229,5 +243,6 @@ class _Group:
             if isinstance(stmt, ir.Bind):
                 yield replace(stmt, var=ir.Var(self._of_lane(stmt.var.name, lane), stmt.var.dtype), value=value(lane))
             else:
-                index = ir.as_expr(self.facts.simplify(self.at(stmt.place.indices[0], lane)))
-                yield replace(stmt, place=replace(stmt.place, indices=(index,)), value=value(lane))
+                place = self.at(stmt.place, lane)
+                index = ir.as_expr(self.facts.simplify(place.indices[0]))
+                yield replace(stmt, place=replace(place, indices=(index,)), value=value(lane))

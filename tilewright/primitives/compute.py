@@ -50,7 +50,7 @@ class Step:
 
     @property
     def formula(self) -> Formula:
-        """Of the primitive."""
+        """The formula of the step's primitive."""
         made = PRIMITIVES[self.name].formula
         assert made is not None, "only elementwise primitives are steps"
         return made

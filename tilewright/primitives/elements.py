@@ -86,7 +86,7 @@ def whole_vectors(tiles: Mapping[str, Tile], settings: Mapping[str, object]) -> 
 
 
 def all_of(*rules: ElementRule) -> ElementRule:
-    """Each of these rules."""
+    """A rule that asks for all of these rules."""
 
     def rule(tiles: Mapping[str, Tile], settings: Mapping[str, object]) -> Mismatch | None:
         return next(filter(None, (each(tiles, settings) for each in rules)), None)

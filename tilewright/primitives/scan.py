@@ -51,7 +51,7 @@ def scan(
 
 
 def _nothing(op: str, kind: np.dtype[Any]) -> float:
-    """What no elements come to."""
+    """The result for no elements."""
     if op in ("sum", "prod"):
         return float(op == "prod")
     if kind.kind not in "iu":

@@ -15,7 +15,7 @@ from tilewright.ptx.tree import Address, Function, Instruction, Name, Sum, Varia
 __all__ = ["module_symbol", "parameter", "place_dynamic", "variable"]
 
 
-WORD = 16  # bytes: of the widest access
+WORD = 16  # bytes of the widest access
 
 
 def parameter(low: Lowering, param: Variable, scope: Scope) -> None:

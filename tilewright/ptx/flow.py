@@ -20,7 +20,7 @@ from tilewright.ptx.values import assigned, element, lookup, read
 
 __all__ = ["FLOW", "inlined"]
 
-MOST_CALLS = 2000  # that a kernel makes, those of functions that it calls among them
+MOST_CALLS = 2000  # calls that a kernel makes, those inside of functions among them
 REFUSED = {
     **dict.fromkeys(("malloc", "free"), "a heap on the device"),
     **dict.fromkeys(

@@ -28,19 +28,22 @@ from tilewright.ir import (
     const,
     unary,
 )
+from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.types import TYPES
 from tilewright.ptx.bits import number_dtype, unsigned
 from tilewright.ptx.names import Parameter
+from tilewright.ptx.parameters import generic_address
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
 from tilewright.ptx.values import WINDOW_BITS, assigned, element, lookup, pointer, read, register, stored, window
+from tilewright.ptx.written import RESULT, written
 
 __all__ = ["OWN", "instruction"]
 
 CLOCKS = ("%clock", "%globaltimer")
-CYCLES = 16  # between two looks at a clock
+CYCLES = 16  # ticks between two looks at a clock
 
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
@@ -153,6 +156,8 @@ def _convert_address(low: Lowering, step: Step) -> Sequence[Stmt]:
         offset = cast(cast(value, UINT32), UINT64)
         start = window(low, "shared")
         value = offset if "to" in step.ins.modifiers or start is None else binary("|", offset, start)
+    elif "param" in step.ins.modifiers:
+        value = generic_address(low, step.scope, value)
     return assigned(low, target, value, step)
 
 
@@ -187,7 +192,7 @@ def _trap(low: Lowering, step: Step) -> Sequence[Stmt]:
 
 
 def _nothing(low: Lowering, step: Step) -> Sequence[Stmt]:
-    """What no value shows."""
+    """Do nothing: no value shows what the instruction does."""
     return ()
 
 
@@ -204,20 +209,49 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
 }
 
 
-# Everything else is a row
+# Every other instruction is a row of the table
 
 
 def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
     found = isa.opcode(step.ins.mnemonic)
-    leaves = list(_leaves(step.ins.operands))
+    if found.row.written:
+        yield from _of_compilers(low, found, step)
+        return
+    one = written(step.ins.mnemonic, step.ins.operands, lambda operand: _is_predicate(operand, step))
+    given: dict[str, object] = {}
+    after: list[Stmt] = []
+    for kind in one.row.operands:
+        if kind.kind == "note":  # which no text has: what it says of the operand before it
+            given[kind.name] = next(reversed(given.values()))
+        elif kind.name in one.operands:
+            given[kind.name] = _argument(low, kind, one.operands[kind.name], one.form, one.mods, step, after)
+    value = isa.call(one.row.name, **given, **_keywords(one.row, one.mods))
+    if RESULT in one.operands:
+        yield from _results(low, one.operands[RESULT], value, step)
+    else:
+        yield Evaluate(value, at=step.at)
+    yield from after
+
+
+def _keywords(row: Row, mods: Mapping[str, object]) -> dict[str, object]:
+    """The modifiers that a call of a row names."""
+    return {
+        key: value
+        for key, value in mods.items()
+        if (key in row.keywords or key in row.params) and row.operand(key) is None
+    }
+
+
+def _of_compilers(low: Lowering, found: isa.Opcode, step: Step) -> Iterator[Stmt]:
+    """A call of a row as compilers write it: operands in the row's order, which may lack the last ones."""
     row, mods = found.row, dict(found.mods)
+    leaves = list(_leaves(step.ins.operands))
     targets: list[Operand] = []
     if found.form.result is not VOID:
         first = leaves.pop(0)
         targets = [first.first, first.second] if isinstance(first, Pair) else [first]
-    given, after = _given(low, row, mods, leaves, step)
-    known = {key: value for key, value in mods.items() if key in row.keywords or key in row.params}
-    arguments = {key: value for key, value in known.items() if key not in given and row.operand(key) is None}
+    given, after = _given(low, found, leaves, step)
+    arguments = _keywords(row, mods)
     if not targets:
         yield Evaluate(isa.call(row.name, **given, **arguments), at=step.at)
     for number, target in enumerate(targets):
@@ -249,31 +283,49 @@ def _leaves(operands: Sequence[Operand]) -> Iterator[Operand]:
             yield from operand.more
 
 
-def _given(
-    low: Lowering, row: Row, mods: Mapping[str, object], leaves: list[Operand], step: Step
-) -> tuple[dict[str, object], list[Stmt]]:
+def _given(low: Lowering, found: isa.Opcode, leaves: list[Operand], step: Step) -> tuple[dict[str, object], list[Stmt]]:
     """The arguments of a call by name, and what takes what it writes to registers."""
     given: dict[str, object] = {}
     after: list[Stmt] = []
+    row = found.row
     for kind in row.operands:
-        if kind.kind == "note":  # which no text has: what it says of the operand before it
-            given[kind.name] = next(reversed(given.values()))
-            continue
         may_lack = kind.optional or row.keywords.get(kind.name, 0) is None
         if may_lack and (not leaves or (kind.kind == "pred") != _is_predicate(leaves[0], step)):
             continue
         if not leaves:
             raise InstructionError(f"{step.ins.mnemonic} lacks its operand {kind.name}")
-        leaf = leaves.pop(0)
-        parts = leaf.parts if isinstance(leaf, Vector) else (leaf,)
-        if kind.written:
-            values: list[object] = list(_places(low, kind, parts, step, after))
-        else:
-            values = [_value(low, kind, part, mods, step) for part in parts]
-        given[kind.name] = tuple(values) if kind.many else values[0]
+        given[kind.name] = _argument(low, kind, leaves.pop(0), found.form, found.mods, step, after)
     if leaves:
         raise InstructionError(f"{step.ins.mnemonic} has too many operands", given=f"{len(leaves)} more")
     return given, after
+
+
+def _argument(
+    low: Lowering, kind: Kind, leaf: Operand, form: Form, mods: Mapping[str, object], step: Step, after: list[Stmt]
+) -> object:
+    """One argument of a call. after: gets what takes what the call writes to registers."""
+    parts = leaf.parts if isinstance(leaf, Vector) else (leaf,)
+    if form.issue is not None and (kind.written or kind.name in form.issue.holds):
+        values: list[object] = list(_in_flight(low, parts, step))
+    elif kind.written:
+        values = list(_places(low, kind, parts, step, after))
+    else:
+        values = [_value(low, kind, part, mods, step) for part in parts]
+    return tuple(values) if kind.many else values[0]
+
+
+def _in_flight(low: Lowering, parts: Sequence[Operand], step: Step) -> Iterator[Load]:
+    """The storage of registers that an operation reads or writes while the thread goes on."""
+    own = [register(low, part, step) for part in parts]
+    new = [each for each in dict.fromkeys(own) if each is not None and each not in low.in_flight]
+    if new:
+        buffer = Buffer(low.fresh(new[0].name), new[0].dtype, (len(new),), "local", None)
+        low.allocated.append(AllocBuffer(buffer, at=step.at))
+        low.in_flight |= {each: Load(buffer, (as_expr(index),)) for index, each in enumerate(new)}
+    for each in own:
+        if each is None:
+            raise InstructionError(f"{step.ins.mnemonic} has other operands", given="_", allowed="registers")
+        yield low.in_flight[each]
 
 
 def _is_predicate(operand: Operand, step: Step) -> bool:

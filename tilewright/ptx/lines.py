@@ -44,5 +44,6 @@ class Lines:
 
 
 def _is_foreign(path: str) -> bool:
-    """Is it a header of NVIDIA's?"""
-    return "/nvidia/" in path or "/cuda/include/" in path or path.startswith("cuda_") or "/targets/" in path
+    """Is it a header of NVIDIA's, or Triton's own library?"""
+    inside = ("/nvidia/", "/cuda/include/", "/targets/", "/triton/language/")
+    return path.startswith("cuda_") or any(folder in path for folder in inside)

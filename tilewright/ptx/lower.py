@@ -11,7 +11,26 @@ from dataclasses import dataclass, replace
 
 from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError, Span, TilewrightError
-from tilewright.ir import Assign, Buffer, Exit, Expr, If, Jump, Kernel, const, unary
+from tilewright.ir import (
+    Assign,
+    Branch,
+    Buffer,
+    Exit,
+    Expr,
+    If,
+    Jump,
+    Kernel,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    const,
+    map_body,
+    rewrite,
+    rewrite_values,
+    unary,
+)
+from tilewright.ir import Block as BasicBlock
 from tilewright.ptx.declare import parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
 from tilewright.ptx.instructions import instruction
@@ -58,12 +77,34 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
     if low.clock is not None:
         first = low.ended[0]
         low.ended[0] = replace(first, body=(Assign(low.clock, const(0, UINT64)), *first.body))
+    if low.in_flight:
+        low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
     kernel = Kernel(
         entry.name, tuple(low.params), tuple(low.buffers.values()), tuple(low.allocated), stage="lowered",
         launch=launch, graph=low.graph(), at=module.span(entry.line),
     )  # fmt: skip
     numbers = {name: low.function_address(module.function_of[name]) for name in low.functions}
     return Lowered(kernel, low.globals, low.in_bytes, numbers)
+
+
+def _in_storage(low: Lowering, block: BasicBlock) -> BasicBlock:
+    """A block in which registers that operations read and write are places of local storage."""
+
+    def place(expr: Expr) -> Load | None:
+        return low.in_flight.get(expr) if isinstance(expr, Var) else None
+
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        new = rewrite_values(stmt, place)
+        if isinstance(new, If):
+            new = replace(new, then=map_body(new.then, change), orelse=map_body(new.orelse, change))
+        if isinstance(new, Assign) and isinstance(new.var, Load):
+            new = Store(new.var, new.value, at=new.at)
+        return (new,)
+
+    end = block.end
+    if isinstance(end, Branch):
+        end = replace(end, cond=rewrite(end.cond, place))
+    return BasicBlock(map_body(block.body, change), end)
 
 
 def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:

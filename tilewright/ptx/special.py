@@ -11,7 +11,7 @@ from tilewright.ir import Const, Expr, Launch, as_expr, binary, cast, const, con
 __all__ = ["Machine", "special_register"]
 
 UINT32, UINT64 = dtype("uint32"), dtype("uint64")
-MULTIPROCESSORS = 132  # that a launch is spread over: nothing depends on how many there are
+MULTIPROCESSORS = 132  # multiprocessors that a launch is spread over; nothing depends on how many there are
 
 
 @dataclass(frozen=True, slots=True)

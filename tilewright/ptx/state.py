@@ -14,6 +14,7 @@ from tilewright.ir import (
     Blocks,
     Buffer,
     Expr,
+    Load,
     Stmt,
     Var,
     as_expr,
@@ -28,7 +29,7 @@ __all__ = ["UINT8", "UINT32", "UINT64", "Lowering", "Step"]
 
 UINT8, UINT32, UINT64 = dtype("uint8"), dtype("uint32"), dtype("uint64")
 WORKSPACE = Variable("global", "b8", "grid barrier", (64,))
-FUNCTION_ADDRESSES = 0x7E0000000000  # where no memory is
+FUNCTION_ADDRESSES = 0x7E0000000000  # an address where no memory is
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Lowering(Blocks):
         self.functions: dict[str, int] = {}
         self.running: list[str] = [entry.name]  # functions that stand in the place of their calls
         self.scopes = self.calls = self.labels = 0
+        self.in_flight: dict[Var, Load] = {}  # registers that operations read and write while threads go on
         self.clock: Var | None = None
         self.carry: dict[str, Var] = {}  # the carry flag of each function's instance
 

@@ -248,7 +248,7 @@ class Function:
         return None
 
 
-@dataclass(frozen=True)  # without slots: what is looked up is kept
+@dataclass(frozen=True)  # no slots: the cached properties need a dict
 class Module:
     """A PTX text. target: the architecture and options. files: by the number that `.loc` gives them.
 

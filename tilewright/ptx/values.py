@@ -25,6 +25,8 @@ from tilewright.ir import (
 from tilewright.ptx.bits import bits_of
 from tilewright.ptx.declare import module_symbol
 from tilewright.ptx.names import Memory, Scope, Symbol
+from tilewright.ptx.parameters import place_of
+from tilewright.ptx.printer import operand_text
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Function, Immediate, Name, Not, Operand, Sum
@@ -69,10 +71,12 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
             return unary("-", read(low, name, step, kind))
         case Sum(name, offset):
             return cast(address_of(low, name, offset, step), kind)
+        case Name(text) if kind.bits == 32 and (place := place_of(low, text)) is not None:
+            return const(place, kind)
         case Name():
             return _narrowed(_named(low, operand, step), kind, operand.text, step.at)
     allowed = "a register, a number, the address of a variable"
-    raise KernelError("this is no value", given=str(operand), allowed=allowed, at=step.at)
+    raise KernelError("this is no value", given=operand_text(operand), allowed=allowed, at=step.at)
 
 
 def _number(number: Immediate, kind: DType) -> Expr:
@@ -173,7 +177,9 @@ def register(low: Lowering, operand: Operand, step: Step) -> Var | None:
         found = step.scope.find(operand.text)
         if isinstance(found, Var):
             return found
-    raise KernelError("the destination is no register", given=str(operand), allowed="a declared register", at=step.at)
+    raise KernelError(
+        "the destination is no register", given=operand_text(operand), allowed="a declared register", at=step.at
+    )
 
 
 def assigned(low: Lowering, operand: Operand, value: Expr, step: Step) -> list[Assign]:

@@ -36,7 +36,7 @@ class Held:
 
     @property
     def warps(self) -> Ints:
-        """Those that hold something."""
+        """The numbers of the warps that hold something."""
         return np.flatnonzero(self.elements[:, 0, 0, 0] >= 0)
 
 
@@ -77,7 +77,7 @@ class Blocks:
         return found
 
     def _lacks(self, along_g: Ints, inside: Ints) -> str:
-        """In which warp no register has these numbers."""
+        """The refusal that names the warp in which no register has these numbers."""
         for warp in range(len(along_g)):
             mine = {(rows[warp].tobytes(), others[warp].tobytes()) for rows, others in self.pairs}
             if (along_g[warp].tobytes(), inside[warp].tobytes()) not in mine:
@@ -115,7 +115,7 @@ def blocks_of(side: Side, held: Held, warps: Ints, columns: int, g: int, offset:
 
 
 def _astray(side: Side, held: Held, coordinates: Ints, strays: Ints, warps: Ints, g: int) -> str:
-    """Which lane holds what it should not."""
+    """The refusal that names a lane whose register is no block."""
     warp, lane_g, lane_t, register, part = np.argwhere(strays)[0].tolist()
     row, column = coordinates[:, warp, lane_g, lane_t, register, part].tolist()
     first = coordinates[:, warp, lane_g, 0, register, 0][g], coordinates[:, warp, 0, lane_t, register, part][1 - g]

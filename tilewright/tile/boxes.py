@@ -51,14 +51,14 @@ class Piece:
     stride: int
 
     def cut(self, inner: int) -> tuple[Piece, Piece]:
-        """The same as two pieces, the inner one first."""
+        """This piece as two, the inner one first."""
         outer = Piece(self.dim, self.count // inner, self.step * inner, self.stride * inner)
         return Piece(self.dim, inner, self.step, self.stride), outer
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Where one begins: elements of shared memory, and of each dimension of the map, from the first box on."""
+    """Where a box begins: elements of shared memory and of each dimension of the map, counted from the first box."""
 
     offset: int
     coords: tuple[int, ...]

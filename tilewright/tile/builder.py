@@ -88,7 +88,7 @@ class Preparations:
 
 
 def _picked(values: list[ir.Value], index: ir.Value) -> ir.Value:
-    """The value with this index."""
+    """The value that an index chooses from a list of values."""
     *rest, total = values
     for position, value in reversed(list(enumerate(rest))):
         total = ir.select(ir.binary("==", index, position), value, total)
@@ -190,7 +190,7 @@ class Builder:
 
     @contextmanager
     def each(self, name: str, count: ir.Value) -> Iterator[ir.Value]:
-        """The same; one round needs no loop."""
+        """Like `loop`, but a single round is written without one."""
         if ir.const_value(count) == 1:
             yield 0
             return

@@ -42,7 +42,7 @@ class Side:
 
     @property
     def buffer(self) -> Buffer:
-        """Whose region it is."""
+        """The buffer that the region is of."""
         return self.region.buffer
 
     @property
@@ -52,7 +52,7 @@ class Side:
 
     @property
     def dtype(self) -> DType:
-        """Of its elements."""
+        """The type of the buffer's elements."""
         return self.buffer.dtype
 
     @property
@@ -154,7 +154,7 @@ class TileCall:
 
     @property
     def row(self) -> Primitive:
-        """What is called."""
+        """The declaration of the primitive."""
         return PRIMITIVES[self.stmt.primitive]
 
     @property
@@ -179,7 +179,7 @@ class TileCall:
 
     @property
     def dtype(self) -> DType:
-        """Of the elements of the first tile."""
+        """The type of the elements of the first tile."""
         return self.tiles[0].dtype
 
     @property

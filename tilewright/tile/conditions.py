@@ -59,7 +59,7 @@ def between_in_order(src: str, dst: str) -> Condition:
 
 
 def element_bits(*widths: int) -> Condition:
-    """Elements of one of these widths."""
+    """All elements have one of these widths, in bits."""
     listed = " or ".join(map(str, widths))
 
     @condition(f"elements have {listed} bits")
@@ -70,7 +70,7 @@ def element_bits(*widths: int) -> Condition:
 
 
 def only_in(*spaces: str) -> Condition:
-    """All tiles are in memories of these."""
+    """Each tile is in one of these memories."""
     listed = " or ".join(spaces)
 
     @condition(f"in {listed} memory")

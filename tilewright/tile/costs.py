@@ -34,7 +34,7 @@ Made = TypeVar("Made", bound=Costed)
 
 
 def meeting_cost(call: TileCall) -> int:
-    """Of a barrier: what a warp waits for the others, roughly."""
+    """The cost of a barrier: about as long as a warp waits for the others."""
     return {"thread": 0, "warp": 4, "warpgroup": 20, "cta": 30}[call.scope.kind]
 
 
@@ -65,7 +65,7 @@ def told(plan: Costed) -> str:
 
 
 def wavefronts(addresses: Ints, nbytes: int, lanes: int) -> int:
-    """Of the accesses of a warp to these byte addresses, (threads, rounds), of so many bytes each.
+    """Wavefronts of a warp's accesses to these byte addresses, (threads, rounds), of ``nbytes`` each.
 
     So many lanes go at a time, and each bank gives one word at a time. Of several warps it is the mean.
     """
@@ -78,12 +78,12 @@ def wavefronts(addresses: Ints, nbytes: int, lanes: int) -> int:
 
 
 def vector_wavefronts(addresses: Ints, nbytes: int) -> int:
-    """Of vectors: those of 8 or 16 bytes go in two or four turns."""
+    """Wavefronts of vector accesses: those of 8 or 16 bytes go in two or four turns."""
     return wavefronts(addresses, nbytes, max(1, min(32, BANKS * BANK_BYTES // nbytes)))
 
 
 def matrix_wavefronts(addresses: Ints, elements: int) -> int:
-    """Of matrices of 128 bytes: so many elements of each lane make a register, and those of all lanes a matrix."""
+    """Wavefronts of matrix copies: ``elements`` of each lane make a register, the registers of all lanes a matrix."""
     threads, count = addresses.shape
     each = addresses.reshape(-1, 32, count // elements, elements).swapaxes(1, 2)
     total = sum(_busiest(np.unique(one // BANK_BYTES)) for one in each.reshape(-1, 32 * elements))

@@ -126,7 +126,7 @@ def dealt_along(call: TileCall, axes: Collection[int], *, in_order: bool = False
 
 
 def _known(count: Value) -> int:
-    """The number, or a large one."""
+    """The number if it is known, else a large one."""
     known = const_value(count)
     return 1 << 30 if known is None else int(known)
 
@@ -137,7 +137,7 @@ def _power(count: int) -> int:
 
 
 def _by_rows(workers: int, columns: int, rows: int) -> tuple[int, int]:
-    """Threads along the results and along the elements: a warp takes one result, all warps if there is one alone."""
+    """The threads along the results and along the elements: a warp takes one result; all warps take a single one."""
     lanes, warps = min(workers, 32), max(1, workers // 32)
     along = min(_power(rows), lanes)
     if along == 32 and columns < warps:

@@ -176,7 +176,7 @@ class Moving:
         return value
 
     def summary(self) -> str:
-        """Nothing to say."""
+        """An empty text: a copy says nothing of its arithmetic."""
         return ""
 
 
@@ -268,7 +268,7 @@ def _neutral(call: TileCall, value: Expr) -> bool:
 
 
 def _check_numbers(call: TileCall, kind: DType, values: Mapping[str, Expr]) -> None:
-    """A Python number is to keep its value in integers."""
+    """Raise DispatchError for a Python number that integer arithmetic would change."""
     for name, value in values.items():
         if isinstance(value, Const) and kind.is_integer and cast(value, kind).value != value.value:  # type: ignore[attr-defined]  # of a Const a Const
             raise call.invalid(Mismatch(f"{name} is computed in {kind}", str(value), f"a number that {kind} holds"))

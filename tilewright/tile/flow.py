@@ -188,7 +188,7 @@ class _Flowing(Writer):
                 )
 
     def all_whole(self, group: Value, at_once: int) -> list[Expr] | None:
-        """What tells that all runs of a batch exist and are inside, where a few tests do."""
+        """The condition that all runs of a batch exist and are inside; None where that takes more than a few tests."""
         plan = self.plan
         is_row = all(const_value(extent) == 1 for extent in plan.extents[:-1])
         if plan.partial and not is_row:
@@ -217,12 +217,12 @@ class _Flowing(Writer):
         return number
 
     def wide(self, value: Value) -> Value:
-        """A number of runs with as many bits as that of all has."""
+        """A number of runs, in the integer type that the number of all runs needs."""
         wide = isinstance(self.plan.total, Expr) and self.plan.total.dtype == INT64
         return cast(value, INT64) if wide and isinstance(value, Expr) else value
 
     def coordinates(self, number: Expr) -> list[Value]:
-        """Of the first element of a run."""
+        """The coordinates of the first element of a run."""
         digits: list[Value] = []
         for position, extent in reversed(list(enumerate((*self.plan.extents[:-1], self.plan.row)))):
             known = const_value(extent) is not None  # else a division as C has it: there is a run, so no extent is 0

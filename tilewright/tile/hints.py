@@ -49,7 +49,7 @@ def alignments(call: TileCall, side: Side, where: Places, length: int, *, run: i
 
 
 def _promises(call: TileCall, side: Side, where: Places, length: int) -> Iterator[Change]:
-    """What a kernel may say that leaves it as it is: facts about its values, the alignment of a buffer."""
+    """Promises that a kernel can make without other changes: facts about its values, the alignment of a buffer."""
     nbytes, facts = length * side.dtype.bits // 8, call.facts
     before = storage_start(side.buffer, facts)[1]
     start = facts.simplify(before + where.seen_base * side.dtype.bits)

@@ -17,7 +17,7 @@ from tilewright.tile.walks import times
 
 __all__ = ["Registers", "Staging", "inner_call", "planned", "staging"]
 
-MOST_BYTES = 96 * 1024  # of scratch memory for one call
+MOST_BYTES = 96 * 1024  # bytes of scratch memory for one call
 APART = 1024  # bytes: each scope's part begins at a multiple, where every swizzle begins anew
 
 

@@ -181,7 +181,7 @@ def axes_of(layout: Layout | None) -> tuple[Axis, ...]:
 
 
 def _tables(side: Side) -> tuple[Layout, dict[str, Value]]:
-    """The layout of a register region in numbers, and the symbolic part of its origin on each axis."""
+    """A register region's layout with numbers alone, and the symbolic part of its origin on each axis."""
     if side.tile is None:
         assert side.buffer.layout is not None
         return side.buffer.layout, {}

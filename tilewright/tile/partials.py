@@ -56,7 +56,7 @@ class Lanes:
         return (1 << self.members) - 1
 
     def steps(self, parts: int) -> list[str]:
-        """In words, for so many parts."""
+        """The shuffles in words, for a report on so many parts."""
         if self.instruction:
             return [f"{parts} x redux"]
         return [f"{parts * len(self.masks)} shuffles"] if self.masks else []
@@ -94,7 +94,7 @@ def joined_by_lanes(call: TileCall, parts: Pieces) -> tuple[Lanes, Pieces]:
 
 
 def at_once(call: TileCall, lanes: Lanes, reduction: Reduction) -> Lanes:
-    """The same by one instruction, where the target has it for such numbers."""
+    """The join by one `redux` of the warp, where the target has it for such numbers."""
     kind, name = reduction.kinds[0], reduction.row.warp
     fits = len(lanes.masks) == 5 and name and kind.bits == 32 and not kind.is_float
     return replace(lanes, instruction=name) if fits and isa.lookup(name).forms[0].arch.admits(call.arch) else lanes
@@ -152,7 +152,7 @@ class Delivery:
     taken: Offset | None = None
 
     def steps(self) -> list[str]:
-        """In words."""
+        """The steps of the delivery in words, for a report."""
         return [] if self.direct else [f"{self.results} x {self.pieces} pieces through shared memory, two barriers"]
 
 

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 LARGE = 1 << 30  # an offset from which on sums with it are made in 64 bits
-MOST_ELEMENTS = 1 << 20  # of a buffer whose whole table is made
+MOST_ELEMENTS = 1 << 20  # elements of a buffer whose whole table is made
 
 Thread = Sequence[Value]
 """What a thread is on each axis of a table: its lane, its warp, its rank among those that own elements."""
@@ -243,7 +243,7 @@ def missing_fact(facts: Facts, value: Value, factor: int) -> Expr | int:
 
 
 def _narrow(expr: Expr) -> Expr:
-    """What is widened to 64 bits."""
+    """The value below a cast to 64 bits."""
     return expr.a if isinstance(expr, Cast) and expr.dtype == INT64 and expr.a.dtype == INT32 else expr
 
 
@@ -274,7 +274,7 @@ def one_storage(call: TileCall) -> bool:
 
 
 def root_of(buffer: Buffer) -> object:
-    """What tells the storage from others."""
+    """A key of the storage that a buffer's bytes lie in."""
     while isinstance(buffer.data, AddressOf):
         buffer = buffer.data.buffer
     return buffer.name if buffer.data is None else buffer.data

@@ -40,7 +40,7 @@ class Line:
         return (1 << self.members) - 1 if self.members < 32 else ALL_LANES
 
     def steps(self, parts: int) -> list[str]:
-        """In words, for so many parts."""
+        """The shuffles in words, for a report on so many parts."""
         count = parts * (self.lanes.bit_length() + 1) if self.lanes > 1 else 0
         shuffles = [f"{count} shuffles"] if count else []
         exchange = f"{self.lines} x {self.warps} totals through shared memory, two barriers"

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["check_registers"]
 
 HANDOVER = "ptx.setmaxnreg"
-REGISTERS, MOST, STEP = 65536, 256, 8  # of a multiprocessor; of a thread, and what both are counted in
+REGISTERS, MOST, STEP = 65536, 256, 8  # registers of a multiprocessor; the most of a thread; the unit of both
 
 
 class Handover(NamedTuple):
-    """registers: that each thread has behind it. groups: the warpgroups that execute it."""
+    """registers: of each thread after it. groups: the warpgroups that execute it."""
 
     at: Span | None
     takes: bool
@@ -77,7 +77,7 @@ def _check_pool(found: list[Handover], entry: int, groups: int) -> None:
 
 
 def _fitting(found: list[Handover], has: list[int], pool: int) -> str | None:
-    """The most that those which take could take."""
+    """The most registers that the taking warpgroups could have."""
     takers = {group for one in found if one.takes for group in one.groups}
     rest = pool - sum(count for group, count in enumerate(has) if group not in takers)
     fits = rest // len(takers) // STEP * STEP
@@ -90,7 +90,7 @@ def _handover(stmt: Stmt) -> Call | None:
 
 
 def _handovers(body: Body, reach: Reach, control: ControlFlow) -> Iterator[Handover]:
-    """All of a body, with the warpgroups that get there. Raises DispatchError where some of their warps do not."""
+    """All `setmaxnreg` of a body, with their warpgroups. Raises DispatchError where some of their warps do not."""
     for stmt in body:
         if (call := _handover(stmt)) is not None:
             bound = isa.bind(call)

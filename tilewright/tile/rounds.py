@@ -29,7 +29,7 @@ __all__ = ["MOST_LISTED", "Rounds", "by_holders", "by_turns", "held_elsewhere", 
 MOST_LISTED = 1 << 17  # elements of a region whose addresses are listed
 Also: TypeAlias = Callable[[Ints, int], str | None]
 IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
-BESIDE_REGISTERS = 4  # the same where it holds other elements meanwhile: what comes in takes registers, too
+BESIDE_REGISTERS = 4  # accesses in flight if it holds other elements meanwhile, which take registers, too
 
 
 @dataclass(frozen=True, slots=True)

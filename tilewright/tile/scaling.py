@@ -32,7 +32,7 @@ class Addend:
     copy: Staged | None = None
 
     def filled(self, out: Builder) -> Addend:
-        """It with its registers filled."""
+        """The addend once the copy has filled its registers."""
         if self.copy is None:
             return self
         registers = allocated(self.registers, out)
@@ -55,7 +55,7 @@ class Scaling:
 
     @property
     def copy(self) -> Staged | None:
-        """That of C, where it is in memory."""
+        """The copy of C, where C is in memory."""
         return self.c.copy if self.c else None
 
     def begin(self, out: Builder, total: Buffer) -> Addend | None:
@@ -107,7 +107,7 @@ def _times(element: Expr, factor: Expr | None, wide: str) -> Expr:
 
 
 def _each(out: Builder, one: Ints, other: Ints) -> Iterator[tuple[Value, Value]]:
-    """The entries of two tables: in a loop where both follow digits."""
+    """Go through the entries of two tables, in a loop where both follow digits."""
     walks = walk_of(one, listed=False), walk_of(other, listed=False)
     if walks[0] is None or walks[1] is None:
         yield from zip(one.tolist(), other.tolist(), strict=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["INDEX", "SPOKEN", "ControlFlow", "ExecScope", "Reach"]
 
-Threads = NDArray[np.bool_]  # one entry per thread of the CTA
+Threads = NDArray[np.bool_]  # bools, one for each thread of the CTA
 
 # Levels: the groups of threads inside which a value is the same. KNOWN: it was evaluated, there is nothing to guess.
 KNOWN, PER_CTA, PER_WARPGROUP, PER_WARP, PER_THREAD = -1, 0, 1, 2, 3
@@ -59,7 +59,7 @@ class Reach:
     narrowed: tuple[Narrowing, ...] = ()
 
     def where(self, active: Threads, level: int, text: str, at: Span | None) -> Reach:
-        """Behind one more condition."""
+        """The reach of what stands behind one more condition."""
         both = self.active & active
         if level <= PER_CTA and bool((both == self.active).all()):
             return self
@@ -124,7 +124,7 @@ class ExecScope:
 
 
 class _Known(Uniformity):
-    """Over what values vary inside a CTA, more exactly where they are known of each of its threads."""
+    """Tells over what values vary in a CTA; exactly, where each thread's value is known."""
 
     def __init__(self, kernel: ir.Kernel, control: ControlFlow) -> None:
         self.control = control
@@ -182,7 +182,7 @@ class ControlFlow:
             known = self.ids.get(expr.name, self._bound.get(expr.name))
             return None if known is None else self.value(known)
         if isinstance(expr, ir.Call) and expr.op == ELECT:
-            return np.equal(self._registers["laneid"], 0)  # some one lane of each warp
+            return np.equal(self._registers["laneid"], 0)  # one lane of each warp, and nobody knows which
         if isinstance(expr, (ir.Binary, ir.Unary, ir.Cast, ir.Select)):
             return self._computed(expr)
         return None
@@ -219,12 +219,12 @@ class ControlFlow:
     # What control flow does to the threads
 
     def behind(self, reach: Reach, cond: ir.Expr, at: Span | None, *, taken: bool) -> Reach:
-        """Inside ``if cond`` (taken) or its else-branch."""
+        """The reach of the body of ``if cond`` (taken) or of its else-branch."""
         active, level = self._split(cond, taken)
         return reach.where(active, level, f"`if {cond}`" if taken else f"the else of `if {cond}`", at)
 
     def _split(self, cond: ir.Expr, taken: bool) -> tuple[Threads, int]:
-        """Who may find ``cond`` to be ``taken``, and the level of what is not known about it."""
+        """The threads that may find ``cond`` to be ``taken``, and the level down to which that is not known."""
         if isinstance(cond, ir.Unary) and cond.op == "not":
             return self._split(cond.a, not taken)
         if isinstance(cond, ir.Binary) and cond.op in ir.Binary.LOGIC:
@@ -244,7 +244,7 @@ class ControlFlow:
         return max([PER_CTA, *map(self.level, heads)])
 
     def inside(self, reach: Reach, loop: ir.For | ir.While) -> Reach:
-        """In the body of a loop: those whose bounds allow it, and who has not left it in an earlier round."""
+        """The reach of a loop's body: threads whose bounds allow it, and that have not left it in an earlier round."""
         head = (
             f"while {loop.cond}"
             if isinstance(loop, ir.While)
@@ -257,7 +257,7 @@ class ControlFlow:
         return reach
 
     def after(self, reach: Reach, stmt: ir.Stmt) -> Reach:
-        """Behind a statement: an ``if`` with ``break`` or ``continue`` in it lets only some go on."""
+        """The reach of what follows a statement: an ``if`` with ``break`` or ``continue`` lets only some go on."""
         if not isinstance(stmt, ir.If):
             return reach
         for branch, taken in ((stmt.then, True), (stmt.orelse, False)):

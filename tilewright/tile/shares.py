@@ -64,7 +64,7 @@ class Share:
 
     @contextmanager
     def counted(self, call: TileCall, out: Builder) -> Iterator[tuple[Value, dict[str, Value]]]:
-        """The same with the number of the thread's access."""
+        """Like `rounds_of`, with the number of the thread's access as well."""
         thread = call.scope.index
         with out.when(self.guard):
             starts = [(name, out.offsets(offset, _letter(call, name))) for name, offset in self.offsets]
@@ -76,7 +76,7 @@ class Share:
 
     @contextmanager
     def pointers(self, call: TileCall, out: Builder) -> Iterator[dict[str, Expr]]:
-        """The same with pointers."""
+        """Like `rounds_of`, with pointers in the place of offsets."""
         with self.rounds_of(call, out) as offsets:
             yield {
                 name: out.pointer(f"{_letter(call, name)}_ptr", call[name].buffer.flat(), offset)

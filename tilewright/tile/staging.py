@@ -114,7 +114,7 @@ def shape_of(call: TileCall, side: Side) -> Shape:
 
 
 def in_order(k: int, per_register: int) -> list[Digit]:
-    """K in its order: each lane of four has neighbours."""
+    """Shape K so that each lane of four has neighbouring elements."""
     return [
         Digit(Iter(k // (4 * per_register), 0), ALONG_K),
         Digit(Iter(4, 1, laneid)),
@@ -123,7 +123,7 @@ def in_order(k: int, per_register: int) -> list[Digit]:
 
 
 def as_in(call: TileCall, other: Side, dim: int, per_register: int) -> list[Digit]:
-    """K as a dimension of the other operand has it."""
+    """Shape K as the other operand's dimension of K is shaped."""
     digits = _of(shape_of(call, other).dims[dim], ALONG_K)
     return _cut(digits, per_register, PAIR, lambda it: it.stride == 1) if per_register > 1 else digits
 
@@ -185,7 +185,7 @@ def _turned_back(digit: Digit) -> list[Digit]:
 
 
 def like(call: TileCall, d: Side) -> TileLayout:
-    """Registers that go with those of D one by one."""
+    """A layout of registers that go with those of D one by one."""
     shape = shape_of(call, d)
     return TileLayout((*shape.dims[0], *shape.dims[1]), shape.replica, shape.offset)
 

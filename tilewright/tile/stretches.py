@@ -19,7 +19,7 @@ from tilewright.tile.walks import Ints
 
 __all__ = ["StretchPlan", "emit_stretch", "plan_stretches"]
 
-UNIT = 16  # bytes: the addresses and the length of a stretch are multiples of it
+UNIT = 16  # bytes; the addresses and the length of a stretch are multiples of it
 COPY, REDUCE = "ptx.cp_async.bulk", "ptx.cp_reduce_async.bulk"
 
 
@@ -75,7 +75,7 @@ def _stretches(call: TileCall) -> Share:
 
 
 def _in_order(call: TileCall, found: Sequence[tuple[str, Side, Places]], order: Ints) -> Share | None:
-    """Those of elements in this order; None where they follow no pattern. Raises Decline."""
+    """The stretches of elements in this order; None where they follow no pattern. Raises Decline."""
     unit = 8 * UNIT // call.dtype.bits
     for _, side, where in found:
         if trouble := run_problem(call, side, where, order, unit):

@@ -87,7 +87,7 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """So many instructions. column: what each adds to the address in tensor memory. unit: to the descriptor."""
+    """A run of instructions. column: what each adds to the address in tensor memory; unit: to the descriptor."""
 
     count: int
     column: Walk
@@ -178,7 +178,7 @@ def _runs(column: Ints, unit: Ints) -> tuple[Run, ...]:
     return tuple(Run(1, Walk(int(c)), Walk(int(u))) for c, u in zip(column, unit, strict=True))
 
 
-# The three questions
+# The three questions: rows, lanes, descriptor
 
 
 def _rows(call: TileCall, shape: Shape, cells: Cells, where: Places) -> tuple[Ints, Ints, Ints]:
@@ -325,7 +325,7 @@ def _unswizzled(swizzle: SwizzleMode, address: Ints) -> Ints:
     return address ^ ((address >> 3) & (swizzle.row_bytes - UNIT))
 
 
-# What to say
+# Reports, and the code
 
 
 def _ranges(lanes: Ints) -> str:

@@ -23,7 +23,7 @@ UNIT = 16  # bytes: what a descriptor counts in, and what stays together in shar
 
 
 def aligned(call: TileCall, nbytes: int) -> Iterator[Change]:
-    """The source at a multiple of so many bytes."""
+    """The call with its source at a multiple of ``nbytes``."""
     yield Change(f"align={nbytes} on {call['src'].name}", call.with_buffer(call["src"], align=nbytes))
 
 

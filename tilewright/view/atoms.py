@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["atom_grids", "mma_grids", "opposite_grid"]
 
-ROW_BITS = 128  # what one address names
+ROW_BITS = 128  # bytes that one address names
 
 
 def _is_load(atom: CopyAtom) -> bool:

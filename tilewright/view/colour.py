@@ -6,7 +6,7 @@ import colorsys
 
 __all__ = ["tint"]
 
-GOLDEN = 0.61803398875  # of a turn: neighbouring keys get hues far apart
+GOLDEN = 0.61803398875  # part of a turn from key to key, so that neighbours get hues far apart
 
 
 def tint(key: int) -> str:

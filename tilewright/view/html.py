@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_json", "html", "preformatted"]
 
-MOST_ROWS, MOST_COLUMNS = 64, 64  # of a table that somebody looks at
+MOST_ROWS, MOST_COLUMNS = 64, 64  # rows and columns of a table that people still read
 
 FONT = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
 TABLE = f"{FONT};border-collapse:collapse;width:auto;margin:4px 0"

@@ -45,7 +45,7 @@ def _quotient(a: Numbers, b: Numbers) -> Numbers:
 
 
 def _fast_quotient(a: Numbers, b: Numbers) -> Numbers:
-    """By the reciprocal, which is 0 for what is near to the largest numbers."""
+    """The quotient by way of the reciprocal, which is 0 for divisors near the largest numbers."""
     beyond = (np.abs(b) > 2.0**126) & np.isfinite(b)
     return np.where(beyond, a * np.copysign(0.0, b), a / b)
 
@@ -67,7 +67,7 @@ def _same(x: Numbers) -> Numbers:
 
 
 def _upper_half(x: Numbers) -> Numbers:
-    """Of float64 the upper 32 bits count, subnormals as zeros."""
+    """The value whose upper 32 bits alone count, as for approximations of float64; subnormals become zeros."""
     return flushed((x.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64))
 
 

@@ -79,7 +79,7 @@ def set_predicate(
 
 
 def _of_pair(*, out: str = "p", **mods: Any) -> Callable[..., Numbers]:
-    """Of two numbers in a register: the first predicate is of the low one."""
+    """The comparison of two numbers in a register; the first predicate is the low one's."""
     compare = set_predicate(**mods)
     place = "pq".index(out)
     return lambda a, b, *c: compare(a[..., place], b[..., place], *c)
@@ -109,7 +109,7 @@ OF_UNSIGNED = words(*ORDERED, *UNSIGNED)
 OF_FLOATS = words(*ORDERED, *(f"{name}u" for name in ORDERED), "num", "nan")
 BOOL_OPS = {None: "", **words("and", "or", "xor")}
 JOINED = words("and", "or", "xor")
-KINDS = (  # of the sources: their types, comparisons, ftz, since when
+KINDS = (  # sources: their types, comparisons, ftz, since when
     (words("b16", "b32", "b64"), OF_BITS, False, "sm_75"),
     (words("s16", "s32", "s64"), OF_SIGNED, False, "sm_75"),
     (words("u16", "u32", "u64"), OF_UNSIGNED, False, "sm_75"),

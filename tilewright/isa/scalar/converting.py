@@ -74,7 +74,7 @@ def _clamped(x: Numbers, *, sat: bool, relu: bool) -> Numbers:
 
 
 def _finite(x: Numbers, largest: float) -> Numbers:
-    """Clamped to the largest number; NaN stays."""
+    """The number clamped to the largest finite one; NaN stays."""
     return np.where(x == x, np.clip(x, -largest, largest), x)
 
 
@@ -200,7 +200,7 @@ scalar(
         for floats, first, flushes in (
             (words("f16", "f64"), "sm_75", False),
             (words("f32"), "sm_75", True),
-            (words("bf16"), "sm_90", False),  # of 16 bits and more
+            (words("bf16"), "sm_90", False),  # widths of 16 bits and more
         )
         for shape in (
             (

@@ -57,7 +57,7 @@ scalar(
 
 
 def _average(a: Numbers, b: Numbers) -> Numbers:
-    """Rounded away from zero where that matters: up for what is positive."""
+    """The average, rounded up: away from zero where it is positive."""
     total = a + b
     return np.where(total >= 0, total + 1 >> 1, -(-total + 1 >> 1))
 

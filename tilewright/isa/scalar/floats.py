@@ -75,13 +75,13 @@ def canonical(x: Numbers) -> Numbers:
 
 
 def flushed(x: Numbers) -> Numbers:
-    """Subnormals made zeros of the same sign."""
+    """The numbers, with subnormals made zeros of their sign."""
     bits = bits_of(x)
     return np.where(bits & _EXPONENT[x.dtype] == 0, bits & _SIGN[x.dtype], bits).view(x.dtype)
 
 
 def saturated(x: Numbers) -> Numbers:
-    """Clamped to [0, 1]; NaN and -0 are +0."""
+    """The numbers clamped to [0, 1]; NaN and -0 become +0."""
     one = x.dtype.type(1)
     return np.where(x > 0, np.where(x < one, x, one), x.dtype.type(0)).astype(x.dtype)
 
@@ -136,7 +136,7 @@ _WIDE: dict[str, Callable[..., Any]] = {
 
 
 def _settled(op: str) -> Callable[..., Numbers]:
-    """Flushed is what is too small before it is rounded: the smallest normal number may have been less."""
+    """The result, rounded; flushed is what the exact one was too small for, though it may round to a normal number."""
 
     def settle(found: Numbers, *values: Numbers) -> Numbers:
         found = flushed(found)
@@ -164,7 +164,7 @@ def carried(found: Numbers, *values: Numbers) -> Numbers:
 
 
 def _half_fma(kind: np.dtype[Any]) -> Callable[..., Numbers]:
-    """Through float64, where the product is exact and the sum is rounded to odd."""
+    """a * b + c by way of float64, where the product is exact and the sum is rounded to odd."""
     return lambda a, b, c: fma_narrow(a, b, c).astype(kind)
 
 
@@ -173,7 +173,7 @@ def _same(x: Numbers) -> Numbers:
 
 
 def _positive(x: Numbers) -> Numbers:
-    """Negative numbers made +0; NaN stays."""
+    """The numbers, with negative ones made +0; NaN stays."""
     return np.where(x < 0, x.dtype.type(0), np.where(x == 0, np.abs(x), x)).astype(x.dtype)
 
 
@@ -182,7 +182,7 @@ def _after(clamp: Callable[[Numbers], Numbers]) -> Callable[[Numbers], Numbers]:
 
 
 def opposite(*, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
-    """The other sign."""
+    """The number with the other sign."""
     flush = flushed if ftz else _same
     return lambda a: _kept((bits_of(flush(a)) ^ _SIGN[a.dtype]).view(a.dtype), a)
 
@@ -193,7 +193,7 @@ def _kept(found: Numbers, a: Numbers) -> Numbers:
 
 
 def magnitude(*, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
-    """Without the sign."""
+    """The number without its sign."""
     flush = flushed if ftz else _same
     return lambda a: _kept((bits_of(flush(a)) & ~_SIGN[a.dtype]).view(a.dtype), a)
 

@@ -44,7 +44,7 @@ add, sub = plain(np.add), plain(np.subtract)
 
 
 def _clipped(function: Callable[..., Numbers]) -> Callable[..., Numbers]:
-    """Of int32: what is out of range takes the nearest end."""
+    """The number as int32; what is out of range takes the nearest end."""
     ends = np.iinfo(np.int32)
     return lambda *values: function(*(value.astype(np.int64) for value in values)).clip(ends.min, ends.max)
 

@@ -58,7 +58,7 @@ def is_inside(b: Lanes, c: Lanes, mask: Lanes, *, mode: str) -> Lanes:
 
 
 def _second(listed: str) -> str:
-    """The text of a call for the predicate beside a number."""
+    """The text of a call whose value is the predicate that the instruction writes beside a number."""
     call = f"{{mnemonic}} t_|d_, {listed}; selp.b32 {{result}}, 1, 0, d_;"
     return f"{{{{ .reg .pred d_; .reg .b32 t_; {call} }}}}"
 

@@ -19,7 +19,7 @@ __all__ = ["MEANINGS"]
 
 
 def _shifted(function: Any) -> Callable[..., Callable[[Numbers, Numbers], Numbers]]:
-    """By at most the width: then nothing is left but copies of the sign."""
+    """The number shifted by at most its width, where copies of the sign are left."""
 
     def meaning(*, type: str, **_: object) -> Callable[[Numbers, Numbers], Numbers]:
         kind = TYPES[type]
@@ -72,7 +72,7 @@ def _place(position: Numbers, length: Numbers, bits: int) -> tuple[Numbers, Numb
 
 
 def _ones(length: Numbers, kind: np.dtype[Any]) -> Numbers:
-    """So many low bits; all of them for more than there are."""
+    """A mask of so many low bits, at most all of them."""
     most = np.minimum(length, 8 * kind.itemsize).astype(np.uint64)
     full = np.uint64(2**64 - 1)
     return np.where(most == 0, np.uint64(0), full >> (np.uint64(64) - np.maximum(most, np.uint64(1)))).astype(kind)
@@ -91,7 +91,7 @@ def _extracted(*, type: str, **_: object) -> Callable[[Numbers, Numbers, Numbers
             return field & mask
         top = np.minimum(at.astype(np.int64) + count - 1, kind.bits - 1).clip(0).astype(bits.dtype)
         negative = (bits >> top & bits.dtype.type(1)) != 0
-        beyond = _ones(np.where(at < kind.bits, kind.bits - at, 0), kind.unsigned) & mask  # bits that the word has
+        beyond = _ones(np.where(at < kind.bits, kind.bits - at, 0), kind.unsigned) & mask  # the bits that the word has
         return (
             np.where(count == 0, 0, np.where(negative, field | ~beyond, field & mask))
             .astype(kind.unsigned)

@@ -44,12 +44,12 @@ NO_SCOPE = (({None: ""}, "sm_75"),)
 
 
 def nbytes(mods: Mods) -> int:
-    """Of an access: all of its vector."""
+    """Bytes of an access, of its whole vector."""
     return TYPES[str(mods["type"])].bits // 8 * int(str(mods["vec"]))
 
 
 def element_bytes(mods: Mods) -> int:
-    """Of each register of a vector."""
+    """Bytes of each register of a vector."""
     return TYPES[str(mods["type"])].bits // 8
 
 

@@ -64,7 +64,7 @@ def pack_text(part: str, names: str) -> str:
 
 
 def unpack_text(part: str, places: list[str]) -> str:
-    """One part is kept."""
+    """The text of a call that keeps one part of a register."""
     listed = f"{{{{{', '.join(places)}}}}}, {{a}}"
     if part != "b8":
         return listed

@@ -38,7 +38,7 @@ def narrowed(wide: Numbers, kind: np.dtype[Any], rounding: str) -> Numbers:
 
 
 def from_integer(values: Numbers, kind: np.dtype[Any], rounding: str) -> Numbers:
-    """Halves of 64 bits are exact in float64, and so is how their sum is rounded."""
+    """An integer as a float: the halves of 64 bits are exact in float64, and their sum is rounded once."""
     if values.dtype.itemsize < 8:
         wide = values.astype(np.float64)
     else:

@@ -125,7 +125,7 @@ def _fused(a: Numbers, b: Numbers, c: Numbers, rounding: str) -> Numbers:
 
 
 def _scaled(high: Numbers, low: Numbers, exponent: Numbers, rounding: str) -> Numbers:
-    """With high about 1: what cancelled is moved up."""
+    """The exact value scaled so that ``high`` is about 1, after a sum that cancelled."""
     fraction, more = _split(high)
     return _placed(fraction, np.ldexp(low, -more), exponent + more, rounding)
 

@@ -49,7 +49,7 @@ def _viewed(word: str) -> Callable[[Numbers], Numbers]:
     kind = TYPES[word]
     if kind.lanes > 1:
         return lambda bits: np.ascontiguousarray(bits)[..., None].view(kind.numpy)
-    known = word == "pred" or (kind.numpy == kind.unsigned and kind.bits > 8)  # of 8 bits any come
+    known = word == "pred" or (kind.numpy == kind.unsigned and kind.bits > 8)  # a register of 8 bits may hold any bits
     return (lambda bits: bits) if known else (lambda bits: bits.view(kind.numpy))
 
 

@@ -33,7 +33,7 @@ class Alignment(Check):
         return look
 
     def _find(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        """The guilty lane, where there is one among the active."""
+        """Raise SimulationError for the first active lane whose address is misaligned."""
         full = np.broadcast_to(at.full(), batch.shape)
         bad = mask.full & (full & (site.width - 1) != 0)
         if not bad.any() or site.place is None:

@@ -27,11 +27,11 @@ DEFAULT = ("bounds", "alignment", "deadlock")
 
 
 class Check(Events):
-    """What is looked for in the runs of one program, at its accesses and events."""
+    """A check of one program: it looks at accesses and events of the program's runs."""
 
     def __init__(self, program: Subject) -> None:
         self.program = program
-        self.doubtful = False  # may those who waited in this run wait for ever in another one?
+        self.doubtful = False  # may threads that waited in this run wait for ever in another run?
 
     def watch(self, site: Site) -> Hook | None:
         """What to call before each access at a site, or None."""
@@ -39,7 +39,7 @@ class Check(Events):
 
 
 def register(name: str, finds: str, *parts: type[Check]) -> None:
-    """Adds a row to `CHECKS`; its parts where it is more than a name."""
+    """Add a row to `CHECKS`, with the classes that carry the check out, if it has any."""
     CHECKS[name] = finds
     _CLASSES[name] = parts
 

@@ -26,7 +26,7 @@ __all__ = ["Bounds", "Dimension"]
 
 
 class Bounds(Check):
-    """Sites call `escapes` where lanes are outside."""
+    """The check of buffers' bounds: sites call `escapes` for lanes whose access is outside."""
 
     def escapes(self, site: Site, batch: Batch, outside: Bools, at: Address) -> None:
         """Raises SimulationError for the first warp with lanes outside."""
@@ -40,21 +40,24 @@ class Bounds(Check):
         by, hint = site.advice
         raise SimulationError(
             f"{by or site.op} {verb} outside of {site.place.name}",
-            given=f"{_span(self.program, site, address)} in {where_text(batch, cta, warp, lanes[cta, warp])}",
+            given=f"{_span(self.program, site, address, size)} in {where_text(batch, cta, warp, lanes[cta, warp])}",
             allowed=self.program.extent_text(site.place, size, batch.wave.run.scalars),
             hint=hint,
             at=site.at,
         )
 
 
-def _span(program: Subject, site: Site, address: int) -> str:
-    """All elements that an access takes: the first may well be inside."""
+def _span(program: Subject, site: Site, address: int, size: int) -> str:
+    """All elements that an access takes, and the first of them that is outside: the first of all may well be inside."""
     first = coordinate_text(program, site, address)
-    buffer = program.authored.get(site.place.name) if site.place is not None else None
-    if buffer is None or buffer.dtype.bits >= 8 * site.width:
+    place = site.place
+    buffer = program.authored.get(place.name) if place is not None else None
+    if place is None or buffer is None or buffer.dtype.bits >= 8 * site.width:
         return first
     last = coordinate_text(program, site, address + site.width - max(1, buffer.dtype.bits // 8))
-    return f"{first} to {last}, {site.width} bytes,"
+    end = place.start + size
+    outside = f" of which {coordinate_text(program, site, end)} is outside," if place.start <= address < end else ""
+    return f"{first} to {last}, {site.width} bytes,{outside}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +86,12 @@ class Dimension:
         cta, warp, lane = map(int, np.argwhere(outside)[0])
         number = int(np.broadcast_to(at.full(), batch.shape)[cta, warp, lane])
         dim = self.within.dim
-        last = f"..{number + self.span - 1}" if self.span > 1 else ""
-        index = (
-            f"element {number}{last} of storage" if dim == self.within.STORAGE else f"index {number} of dimension {dim}"
-        )
+        first = number if number < 0 else max(number, extent)  # that is outside
+        index = f"element {first} of storage" if dim == self.within.STORAGE else f"index {first} of dimension {dim}"
+        if self.span > 1:
+            index = f"{index}, of {number}..{number + self.span - 1},"
         where = where_text(batch, cta, warp, outside[cta, warp])
-        if self.within.by and bool((outside == mask.full)[cta, warp].all()):  # the end of a region is no lane's own
+        if self.within.by and bool((outside == mask.full)[cta, warp].all()):  # the end of a region is no lane's
             where = where.rpartition(",")[0]
             index = f"{index}, where the region ends,"
         run = batch.wave.run

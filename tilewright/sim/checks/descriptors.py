@@ -22,7 +22,7 @@ __all__ = ["Descriptors"]
 
 
 class Descriptors(Check):
-    """Of buffers with a swizzled layout; what the elements of others mean, their kernel knows alone."""
+    """The check of matrix descriptors into swizzled buffers; only their kernel knows the order of others."""
 
     def __init__(self, program: Subject) -> None:
         super().__init__(program)
@@ -43,7 +43,7 @@ class Descriptors(Check):
 
 
 def _disorder(one: Touched, buffer: Buffer, numbers: Ints, start: int) -> str:
-    """Which unit of 16 bytes is not where the first ones let it be expected; empty where all are."""
+    """In words, the first unit of 16 bytes that is not where the units before it imply; empty if every unit is."""
     place = (one.at - start) * 8 // buffer.dtype.bits
     found = numbers[np.clip(place, 0, len(numbers) - 1)]  # (n, rows, units): the elements' numbers
     down, along = np.arange(found.shape[1])[:, None], np.arange(found.shape[2])

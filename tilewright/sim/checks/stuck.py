@@ -49,12 +49,12 @@ class Told(NamedTuple):
         return zip(self.rows.tolist(), self.address.tolist(), strict=True)
 
     def of(self, row: int, address: int) -> Ints:
-        """Where it is about this m-barrier."""
+        """The records of one m-barrier."""
         return np.flatnonzero((self.rows == row) & (self.address == address))
 
 
 class Tale(NamedTuple):
-    """An m-barrier at the end: what its running phase lacks, what it was told in this phase, and ever."""
+    """An m-barrier of a run that is stuck: what its phase lacks, and what it was told in this phase and before."""
 
     name: str
     cta: str
@@ -65,10 +65,10 @@ class Tale(NamedTuple):
     now: list[Told]
     ever: list[Told]
     came: int
-    is_whole: bool  # does nothing older exist?
+    is_whole: bool  # was nothing told before what is kept here?
 
     def last(self, *kinds: str, ever: bool = False) -> Told | None:
-        """The last of these kinds."""
+        """The last record of one of these kinds."""
         return next((one for one in reversed(self.ever if ever else self.now) if one.kind in kinds), None)
 
 

@@ -54,7 +54,7 @@ def access_text(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[str,
 
 @contextmanager
 def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: bool, lanes: int = 32) -> Iterator[None]:
-    """Emits what looks at the indices of an access; the address is emitted within, and reads no memory again.
+    """Emit the check of an access's indices; inside of the block the address reuses the loads that the check made.
 
     width: bytes of the access, of each lane.
     """
@@ -71,7 +71,7 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
     for within in owed:
         terms = Terms()
         _linear(e, within.index, mask, terms, 1)
-        span = max(1, width * 8 // start.buffer.dtype.bits) if within.dim == within.STORAGE else 1
+        span = max(within.span, width * 8 // start.buffer.dtype.bits if within.dim == within.STORAGE else 1)
         check = Dimension(within, e.at, op, write, lanes, span)
         extent = e.sound(within.extent, mask, "an extent")
         e.out.line(f"{e.out.constant('X', check)}(b, {mask}, {address_text(e, terms)}, {extent})")
@@ -186,7 +186,7 @@ def generic_address_text(e: Emitter, expr: Expr, mask: str) -> str:
     return address_text(e, terms)
 
 
-# Taking sums apart
+# Sums, taken apart into terms
 
 
 def _linear(e: Emitter, expr: Expr, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...] = ()) -> None:

@@ -79,7 +79,7 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
 
 
 def asked(e: Emitter, expr: Call, bound: Bound) -> str:
-    """In which lanes a call may take place now."""
+    """The text of the lanes in which a call may take place now."""
     values = _arguments(e, bound, "m0")[0]
     runs = e.out.constant("X", _instruction(e, bound, [], [], expr))
     return e.out.named("v", f"{runs}.may_go_on(b, m0, ({''.join(f'{v}, ' for v in values)}))")
@@ -163,7 +163,7 @@ def _instruction(
             advice=advice_of(pointer),
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))
-    result = "bool" if bound.form.sync is not None else str(expr.dtype)  # a poll tells who may go on
+    result = "bool" if bound.form.sync is not None else str(expr.dtype)  # lanes that may go on
     return Instruction(bound, e.at, tuple(sites), tuple(sinks), tuple(sources), e.with_shadows, result)
 
 
@@ -181,7 +181,7 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
     if row.kind in ADDRESSES:
         access = next((one for one in bound.form.accesses if one.operand == row.name), None)
         with ExitStack() as checks:
-            if access is not None and not access.sized:  # one of no bytes may lead anywhere
+            if access is not None and not access.sized:  # an access of no bytes may have any address
                 width, lanes = (bound.form.count(number, bound.mods) for number in (access.nbytes, access.lanes))
                 name, write = bound.instruction.name, access.write
                 checks.enter_context(inside(e, given[0], mask, name, width, write=write, lanes=lanes))
@@ -192,11 +192,11 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
             name = e.out.constant("X", file)
             address = e.out.named("a", at)
             flags = f"{name}.flags(b, {mask}, {address})" if e.with_shadows else "None"
-            held = bound.form.issue is not None and row.name in bound.form.issue.holds  # looked at when it is issued
+            held = bound.form.issue is not None and row.name in bound.form.issue.holds  # checked when issued
             return f"{name}.load(b, {mask}, {address}{', checked=True' if held else ''})", flags
     texts: list[str] = []
     shadows: list[str | None] = []
-    moves = bound.form.moves and e.with_shadows and row.kind != "tmem"  # which says where
+    moves = bound.form.moves and e.with_shadows and row.kind != "tmem"  # the operand says where the access is
     for expr in given:
         if moves:
             operand = e.value(expr, mask)
@@ -216,7 +216,7 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
 
 
 def _typed(e: Emitter, row: Row, expr: Expr, text: str) -> str:
-    """As an array (..., 32): the bits of a register, or a value of its own dtype."""
+    """The text of an operand as an array (..., 32): the bits of a register, or a value of its own dtype."""
     text = e.array(expr, text)
     if row.kind in ("b16", "b32", "b64", "tmem", "imm", "note") and expr.dtype.bits >= 16:
         text = f"{e.out.constant('B', to_bits(expr.dtype))}({text})"
@@ -244,7 +244,7 @@ def _sources(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> Files:
 
 
 def _sinks(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> Files:
-    """Where a written operand goes: one file for a run of neighbouring registers, else one for each."""
+    """The register files that a written operand goes to: one for a run of neighbours, else one per register."""
     file, at = _file(e, row, given, mask)
     assert file is not None, "calls writes registers only"
     return [(file, at)]
@@ -279,5 +279,5 @@ def _rest(terms: Terms) -> tuple[object, ...]:
 
 
 def _is_place(expr: Expr) -> bool:
-    """A register itself, not a value computed from some: its bits are taken as they are."""
+    """Is the operand a register itself, not a value computed from registers? Its bits are then taken unchanged."""
     return isinstance(expr, (Load, AddressOf)) and expr.buffer.space == "local"

@@ -55,7 +55,7 @@ class Divergence(Axes):
                 self._block(number)
 
     def _whole(self, around: tuple[Loop, ...]) -> Loop | None:
-        """The outermost of these loops whose lanes take their turns together, since nobody waits in it."""
+        """The outermost of these loops in which no thread waits, so that its lanes take their turns together."""
         return next((loop for loop in around if not _bits(loop.blocks()) & self._waiting), None)
 
     def _apart_from(self, number: int, branch: int) -> int:
@@ -74,7 +74,7 @@ class Divergence(Axes):
         found = _of_others(sides, self.flow.in_a_turn(branch, number), bit) & self._ahead(number)
         for inner in self.flow.around[branch]:
             blocks = _bits(inner.blocks())
-            if blocks & bit:  # those who have left the loop stay where they are for all of its turns
+            if blocks & bit:  # lanes that have left the loop wait behind it until its last turn
                 found |= reduce(or_, sides) & ~blocks
         return found & ~bit
 
@@ -89,7 +89,7 @@ class Divergence(Axes):
         return self.of(end.cond) if isinstance(end, Branch) else UNIFORM
 
     def _around(self, number: int) -> int:
-        """Those who took a way on which nobody waits until it ends are no concern of the others."""
+        """The lanes that others may be apart from; a way without a wait is over before the other lanes go on."""
         bit, found = 1 << number, UNIFORM
         for branch, sides in self._sides.items():
             inside = any(side & bit for side in sides)

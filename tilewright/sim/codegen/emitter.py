@@ -34,12 +34,12 @@ LONGEST = 800  # letters of an expression, as Python reads 200 brackets in one a
 
 
 def is_number(kind: DType) -> bool:
-    """Is a uniform value of this dtype a Python int or bool?"""
+    """Is a uniform value of this dtype held as a Python int or bool?"""
     return not kind.is_float and kind.lanes == 1
 
 
 def is_window(value: Expr) -> bool:
-    """Might its array be a window on memory?"""
+    """Might the array of this value be a view of memory?"""
     while isinstance(value, Reinterpret):
         value = value.a
     return isinstance(value, Load)
@@ -83,7 +83,7 @@ class Emitter:
         self.may_be_poison = program.may_be_poison
         self.known: dict[Expr, Operand] = {}
         self.turns_of_loads: str | None = None
-        self.uncounted = False  # is what is written counted where it stood first?
+        self.uncounted = False  # was this text counted already, where it stood first?
 
     @property
     def at(self) -> Span | None:
@@ -139,7 +139,7 @@ class Emitter:
         return text
 
     def stays_guarded(self, expr: Expr) -> bool:
-        """Must it be left alone in lanes that do not ask for it?"""
+        """Must this expression not be evaluated in inactive lanes?"""
         return any(isinstance(node, (Load, Call)) or self.is_checked(node) for node in walk(expr))
 
     def is_checked(self, expr: Expr) -> bool:

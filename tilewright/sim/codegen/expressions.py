@@ -135,10 +135,12 @@ def _select(e: Emitter, expr: Select, mask: str) -> Operand:
     for side, test in ((expr.a, cond), (expr.b, f"(not {cond})" if uniform else f"~{cond}")):
         sides.append(e.guarded(side, test, mask) if e.stays_guarded(side) else e.value(side, mask))
     flags = _chosen_flags(e, expr, cond, uniform, sides)
+    texts = [side.text for side in sides]
+    if e.axes.of(expr) != UNIFORM:
+        texts = [e.array(side, text) for side, text in zip((expr.a, expr.b), texts, strict=True)]
     if uniform:
-        return Operand(f"({sides[0].text} if {cond} else {sides[1].text})", flags)
+        return Operand(f"({texts[0]} if {cond} else {texts[1]})", flags)
     test = f"{cond}[..., None]" if expr.dtype.lanes > 1 else cond
-    texts = [e.array(side, operand.text) for side, operand in zip((expr.a, expr.b), sides, strict=True)]
     return Operand(f"np.where({test}, {texts[0]}, {texts[1]})", flags)
 
 

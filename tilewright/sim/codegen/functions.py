@@ -95,7 +95,7 @@ class SegmentEmitter(Emitter):
         self.live_out = live_out
         self.loops: list[tuple[str, str] | None] = []  # (live, out) names of a masked loop, None for Python's own
         self.whole = "m0"  # the mask under which a value is for all lanes that come here
-        self.one_by_one = False  # inside of what is done only where a fused run could not be
+        self.one_by_one = False  # is a fused run being written statement by statement, too?
 
     # The function
 
@@ -191,7 +191,7 @@ class SegmentEmitter(Emitter):
     # Statements
 
     def body(self, body: Body, mask: str) -> None:
-        """Statements one after the other; runs of products are tried at once."""
+        """Emit statements in their order; a run of matrix products is tried as one first."""
         depth = self.out.indent()
         k = 0
         while k < len(body):
@@ -218,7 +218,7 @@ class SegmentEmitter(Emitter):
             raise error.located(stmt.at) from None
 
     def remaining(self, mask: str, gone: str) -> str:
-        """Opens a block for the lanes that have not left the iteration."""
+        """Open a block for the lanes that have not left the iteration."""
         name = self.out.fresh("m")
         self.out.line(f"{name} = {mask}.without({gone})")
         self.out.open(f"if {name} is not None:")
@@ -375,7 +375,7 @@ class SegmentEmitter(Emitter):
         return name
 
     def turn(self, turns: str | None, stmt: Stmt) -> None:
-        """One more turn for the count, with what it may have changed."""
+        """Count one more turn, and tell the count which variables the turn may have changed."""
         if turns is not None and isinstance(stmt, While):
             outer = sorted(changed_names(stmt) & self.program.axes.variables.keys() - self._inside(stmt))
             state = "".join(f"{self.variable(Var(name))}, " for name in outer)

@@ -35,7 +35,7 @@ class _Sum:
 
 
 def is_taken_apart(e: Emitter, expr: Expr) -> bool:
-    """Is an address of run time worth it?"""
+    """Is an address that only the run knows worth taking apart?"""
     whole = _plain(expr)
     is_sum = isinstance(whole, Binary) or (isinstance(whole, Cast) and isinstance(_plain(whole.a), Binary))
     return is_sum and e.axes.of(expr) != UNIFORM and expr.dtype.bits in (32, 64)
@@ -50,7 +50,7 @@ def taken_apart(e: Emitter, expr: Expr, mask: str) -> str:
 
 
 def _plain(expr: Expr) -> Expr:
-    """Without casts that change no bit, and with calls as the arithmetic that they are."""
+    """The expression without casts that change no bit, and with calls replaced by the arithmetic that they do."""
     while True:
         if isinstance(expr, (Reinterpret, Cast)) and _same_bits(expr):
             expr = expr.a
@@ -155,7 +155,7 @@ class _Lifter:
         return f"Address({', '.join([' + '.join(start) or '0', *parts])})"
 
     def part(self, group: str, leaves: list[Leaf]) -> str:
-        """Made once where it depends on thread numbers and parameters alone."""
+        """The text of one part of an address, made once if it depends on thread numbers and parameters alone."""
         nodes = [node for _, expr in leaves for node in walk(expr)]
         fleeting = any(isinstance(node, Load) or (isinstance(node, Call) and not is_pure(node)) for node in nodes)
         read = {node.name for node in nodes if isinstance(node, Var)}

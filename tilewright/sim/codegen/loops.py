@@ -49,7 +49,7 @@ __all__ = [
     "shows_order",
 ]
 
-FEW_TURNS = 4096  # that nobody need watch
+FEW_TURNS = 4096  # loops of so many turns need no watch
 
 
 def polls(loop: Stmt) -> bool:

@@ -36,7 +36,7 @@ class Region:
     segments: Mapping[int, int]
 
     def leaves(self, to: int) -> bool:
-        """Is a block that lanes go on with outside, or where the region is entered? Loops turn inside."""
+        """Do lanes that go on with this block leave the region? It is outside, or the region's entry."""
         return to not in self.blocks or to == self.items[0]
 
     @property
@@ -52,7 +52,7 @@ class Region:
 
     @property
     def first(self) -> int:
-        """Whose lanes are those that enter the region."""
+        """The blocks whose lanes are exactly those that enter the region."""
         item = self.items[0]
         return ~item.head if isinstance(item, Loop) else item
 
@@ -90,7 +90,7 @@ def regions(blocks: Sequence[Block], flow: Flow, outer: frozenset[int]) -> tuple
 
 
 class _Homes:
-    """By block: the head of its region."""
+    """Finds the region of each block, named by the region's first block."""
 
     def __init__(self, blocks: Sequence[Block], flow: Flow, outer: frozenset[int]) -> None:
         self.blocks = blocks

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDLESS", "leaving", "written"]
 
-ENDLESS = "for _ in run.watch.endless():"  # `while True`, watched
+ENDLESS = "for _ in run.watch.endless():"  # `while True`, under the watch of the limits
 
 
 def leaving(segment: int) -> str:
@@ -52,7 +52,7 @@ class _Writer:
                 self.find(item.items)
 
     def region(self) -> None:
-        """All of it."""
+        """Write the whole region."""
         r = self.r
         names = [f"go{n}" for n in r.blocks if r.masks[n] == n != r.first or n in self.heads]
         names += sorted({leaving(r.segments[k]) for n, p in r.blocks.items() if n != r.tail
@@ -71,7 +71,7 @@ class _Writer:
         return f"now{root}" if root in self.heads else f"go{root}"
 
     def guarded(self, mask: str) -> AbstractContextManager[None]:
-        """A block that is left out while nobody is there."""
+        """Open a block that is skipped while its mask has no lane."""
         return nullcontext() if mask == "m0" else self.out.block(f"if {mask} is not None:")
 
     def items(self, items: Order) -> None:

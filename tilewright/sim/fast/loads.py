@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Loads", "Turn", "is_loop_of_loads", "load_all"]
 
 MOST_PLANS = 64
-MOST_TURNS = 32  # whose rows are fetched at once
+MOST_TURNS = 32  # loads whose rows are fetched at once
 
 Turn = tuple[Address, Address]  # of one load: the rows in shared memory, and its first register
 
@@ -83,7 +83,7 @@ class Loads:
         return True
 
     def _is_harmless(self, batch: Batch, plan: LoadPlan) -> bool:
-        """Is there nothing to say about registers, and is all initialised that is loaded?"""
+        """Would no check report these loads: are the registers free, and all bytes initialised?"""
         if batch.wave.pending.loading or not all(sink.is_inside(at.start) for sink, at, _ in plan.sinks):
             return False
         if not self.instruction.with_shadows:
@@ -94,7 +94,7 @@ class Loads:
     # Deciding
 
     def _is_known(self, turn: Turn) -> bool:
-        """Is it the same in all CTAs, in their own memory, and will it be the same another time?"""
+        """Is the address the same in all CTAs and in every run, and does it lead to the CTA's own memory?"""
         source, target = turn
         is_kept = all(part.kept for part in source.parts) and not source.varies_by_cta
         return is_kept and not target.parts and not self.instruction.is_elsewhere(0, source.hi)

@@ -42,7 +42,7 @@ __all__ = ["Fragments", "ProductRun", "Starts"]
 Starts = tuple[int, int, int, int]  # the local addresses of the first registers of A, B, C and D of one product
 Chain = tuple[int, ...]  # fragments, by their first registers
 
-WARPS_AT_ONCE = 64  # whose matrices, widened, fit into the cache together
+WARPS_AT_ONCE = 64  # CTAs whose widened matrices fit into the cache together
 MOST_PLANS = 64
 
 
@@ -83,7 +83,7 @@ class Fragments:
 
 
 class Gather:
-    """Fragments as one matrix in float32: which of the widest units in which its rows climb."""
+    """How fragments become one float32 matrix: the units of registers to gather, as wide as the rows' steps allow."""
 
     def __init__(self, fragments: Fragments, firsts: list[Chain]) -> None:
         spots = fragments.matrix(firsts)
@@ -179,7 +179,7 @@ class ProductRun:
             some = ctas[first : first + step]
             own = slice(some.start, some.stop, some.step)
             right = block.right(batch, own, columns_alike, grid)
-            columns = np.ascontiguousarray(right.swapaxes(-1, -2))  # twice as fast for BLAS
+            columns = np.ascontiguousarray(right.swapaxes(-1, -2))  # BLAS is twice as fast on this order
             product = block.left(batch, own, rows_alike, grid) @ columns
             total = sums[first : first + step]
             active = True if here is None else here[first : first + step]

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Address", "Part", "int64", "keep"]
 
-MOST_PARTS, MOST_SUMS = 1024, 64  # that are kept
+MOST_PARTS, MOST_SUMS = 1024, 64  # parts that are kept
 
 
 class Part:
     """Byte offsets, (CTAs or 1, warps or 1, 32 or 1), and what is asked of them, made when first asked."""
 
     def __init__(self, values: Ints, *, kept: bool = False) -> None:
-        self.kept = kept  # made once: what follows from it may be kept too
+        self.kept = kept  # is it made once, so that what follows from it may be kept too?
         self.values = values if values.ndim == 3 else np.asarray(values, np.int64).reshape(1, 1, 1)
         self._units: dict[int, Ints] = {}
         self._scaled: dict[tuple[int, int], Part] = {}
@@ -35,7 +35,7 @@ class Part:
 
     @classmethod
     def of_lanes(cls, values: Ints) -> Part:
-        """Addresses that come as they are; nobody need look whether they climb evenly."""
+        """A part for addresses computed lane by lane, which are not tested for even steps."""
         made = cls(values)
         made.strides = None
         return made
@@ -177,7 +177,7 @@ class Address:
         return self.start >> shift, look.sums[key]
 
     def is_one_to_one(self, look: Look, pitch: int = 0) -> bool:
-        """Has surely no lane of a batch the address of another one? Found out where it climbs evenly, or is kept.
+        """Is it certain that no two lanes of a batch have one address? Found out where it climbs evenly, or is kept.
 
         pitch: bytes from one CTA's row to the next, for memory that has one for each.
         """
@@ -196,7 +196,7 @@ class Address:
         return look.one_to_one[key]
 
     def _climbs(self, look: Look, pitch: int) -> bool:
-        """Does each step along an axis lead beyond all that the inner ones reach?"""
+        """Is each axis's step longer than all that the inner axes span together?"""
         steps = self.strides()
         if steps is None:
             return False
@@ -221,9 +221,9 @@ class Address:
         return self.start + sum(int(part.values[0, 0, 0]) for part in self.parts)
 
     def scaled(self, factor: int) -> list[Part]:
-        """Its parts, times ``factor``."""
+        """The address times ``factor``."""
         return [part.scaled(factor, 1) for part in self.parts]
 
     def shifted(self, nbytes: int) -> Address:
-        """The same, so many bytes further on."""
+        """The address so many bytes further on."""
         return Address(self.start + nbytes, *self.parts)

@@ -90,7 +90,7 @@ class Look:
         )
 
     def of_lanes(self, count: int) -> Look:
-        """The same with the first ``count`` lanes of each warp."""
+        """This look, at the first ``count`` lanes of each warp."""
         return self if count == 32 else Look(self.wave, self.ctas, self.warps, (*self.shape[:2], count))
 
     @cached_property
@@ -171,7 +171,7 @@ class Batch(Look):
 
 
 def _within(outer: slice, inner: slice) -> slice:
-    """``inner`` counts among the numbers of ``outer``: as those numbers themselves."""
+    """The slice of a wave that ``inner`` means, which counts from the start of ``outer``."""
     taken = numbers(outer)[inner]
     return slice(taken.start, taken[-1] + 1, taken.step)
 

@@ -46,7 +46,7 @@ def _logical(buffer: Buffer, element: int) -> tuple[int, ...] | None:
     extents = [const_value(extent) for extent in buffer.shape]
     if buffer.layout is None or None in extents[1:]:
         return None
-    shape = tuple(int(extent or 1) for extent in extents)  # one row of a symbolic number of rows tells the others
+    shape = tuple(int(extent or 1) for extent in extents)  # rows of a symbolic number are alike: one stands for all
     if prod(shape) > MOST_ELEMENTS:
         shape = (1, *shape[1:])
     try:

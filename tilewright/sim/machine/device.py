@@ -89,7 +89,7 @@ class Device:
 
     @staticmethod
     def plain(batch: Look, place: Place) -> Storage:
-        """The bytes of a place themselves."""
+        """The bytes of a place, as opposed to their shadow."""
         return batch.wave.storage(place)
 
     def ordered(
@@ -135,7 +135,7 @@ class Device:
         """Counts what an asynchronous operation is going to read and write."""
         at, op = operation.instruction.at, operation.instruction.bound.instruction.name
         for one in operation.touched:
-            if isinstance(one.effect, Access) and one.effect.computed and one.at.size:  # others are at their site
+            if isinstance(one.effect, Access) and one.effect.computed and one.at.size:  # others have a site
                 where = (self.places.holding(one.space, int(one.at.flat[0])).name, one.space, one.writes)
                 line = self.lines.setdefault((at, op, *where), Line(at, op, *where))
                 line.accesses += int(one.touches.sum())

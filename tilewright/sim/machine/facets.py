@@ -35,7 +35,7 @@ def _lanes_of(mask: Mask, count: int) -> Mask:
 
 
 class SharedFacet:
-    """`Memory` of the CTAs' arenas; ``storage`` finds the bytes (or their shadow)."""
+    """Shared memory as a `Memory`; ``storage`` finds the arenas' bytes, or their shadow."""
 
     def __init__(self, batch: Look, mask: Mask, storage: Callable[[Look, Place], Storage]) -> None:
         self.batch = batch
@@ -89,7 +89,7 @@ def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
 
 
 class MemoryFacet:
-    """`Memory` of everything, by generic addresses."""
+    """All memories as one `Memory`, by generic addresses."""
 
     def __init__(self, batch: Look, mask: Mask, storage: Callable[[Look, Place], Storage]) -> None:
         self.batch = batch
@@ -147,7 +147,7 @@ class MemoryFacet:
     def _in_registers(
         self, registers: Any, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
     ) -> None:
-        """Which nobody shares."""
+        """Change words in registers, which no other thread can reach."""
         bits = np.ascontiguousarray(registers.load(self.batch, at, olds.itemsize))
         np.copyto(olds, bits.view(olds.dtype), where=lanes.full)
         new = np.asarray(combine(olds, *values)).astype(olds.dtype)

@@ -47,7 +47,7 @@ def _bits(given: NDArray[np.int64]) -> Bools:
 
 def _troubles(bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[Array, ...]) -> list[tuple[Bools, str]]:
     """The lanes that a mask names are those that execute; they give the same mask, and read from each other."""
-    named = (given[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # of each lane, those that its mask names
+    named = (given[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # for each lane, the lanes that its mask names
     differs = given[..., None, :] != given[..., None]
     found = [
         (mask.full & ~_bits(given), "lanes that execute it, and that its mask does not name"),

@@ -87,7 +87,7 @@ class RegisterFile:
     kind: str
 
     def check(self, batch: Batch, mask: Mask, at: Any) -> None:
-        """Look at the registers before they are accessed."""
+        """Check the registers' addresses before they are accessed."""
         pending = batch.wave.pending
         if self.run and not at.parts and self.is_inside(at.start) and not (pending.loading or pending.watched):
             return
@@ -112,7 +112,7 @@ class RegisterFile:
         return bits.view(FLOATS[self.kind]) if self.kind in FLOATS else bits
 
     def flags(self, batch: Batch, mask: Mask, at: Any) -> Any:
-        """The flags of what `load` reads."""
+        """The flags of the bits that `load` reads."""
         shadows = batch.wave.shadows
         look, _ = shadows.view(batch, mask, *self._each(at))
         return self._read(look, at, shadows.registers)
@@ -145,7 +145,7 @@ class RegisterFile:
         self._write(batch, mask, at, result, batch.wave.registers, alike)
 
     def is_initialised(self, batch: Batch, at: Any) -> bool:
-        """Surely so? Looked at only where that costs little."""
+        """Is the register certainly initialised? False where the answer would take a look at many flags."""
         shadows = batch.wave.shadows
         if not (self.run and self.many and self.width == 4 and shadows.is_collapsed) or at.parts:
             return False
@@ -250,7 +250,7 @@ class Instruction:
         return self._read_kinds[number][0] == "shared" and highest >> OFFSET_BITS > 0
 
     def _own(self, batch: Batch, mask: Mask, address: Address) -> Address:
-        """Addresses of the cluster's window, for a form that reaches the own CTA alone."""
+        """Addresses of the cluster's window as offsets in the own CTA, for a form that reaches no other."""
         wave, full = batch.wave, lanes(address.full())
         rank, own = full >> OFFSET_BITS, wave.rank(batch.rows(1)) + 1
         wrong = mask.full & (rank > 0) & (rank != own)
@@ -269,11 +269,11 @@ class Instruction:
             Facet(batch, mask, self.at, run.plain).fault(f"{what}: it has {run.shared_bytes}", wrong)
 
     def meaning(self, batch: Look, mask: Mask, arguments: Given, storage: Any) -> Any:
-        """What the row says, on the memory that ``storage`` finds."""
+        """Apply the row's meaning to the memory that ``storage`` finds."""
         return self._run(batch, mask, arguments, storage)
 
     def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None) -> Any:
-        """Do what the row says, and deliver its results."""
+        """Execute the row on the active lanes, and deliver its results."""
         found = self._run(batch, mask, arguments, batch.wave.run.plain)
         if self.bound.form.signal is not None:
             self._signal(batch, mask, arguments, found)
@@ -284,7 +284,7 @@ class Instruction:
         return self._shadowed(batch, mask, arguments, sinks, flags, found)
 
     def _signal(self, batch: Batch, mask: Mask, arguments: Given, found: Any) -> None:
-        """Tell the checks what happened to an m-barrier; those who waited in vain have learned nothing."""
+        """Tell the checks what happened to an m-barrier; lanes whose wait was not successful have learned nothing."""
         signal = self.bound.form.signal
         assert signal is not None
         barrier = arguments[[row.name for row in self.bound.read].index(signal.barrier)]
@@ -347,7 +347,7 @@ class Instruction:
         Facet(batch, mask, self.at, batch.wave.shadows.finder).shared.store_rows(address, flags)
 
     def _delivered(self, sinks: Given, found: Any) -> Iterator[tuple[RegisterFile, Any, Any]]:
-        """What goes into which registers, and where those are."""
+        """The results with the register file of each, and the registers' addresses."""
         results = found if len(self.sinks) > 1 else [found] * len(self.sinks)
         yield from zip(self.sinks, sinks, results, strict=True)
 
@@ -380,7 +380,7 @@ class Instruction:
         if flags is None:
             width = argument.dtype.itemsize
             return np.broadcast_to(np.full(width, 1, np.uint8).view(UNITS[width])[0], argument.shape)
-        flags = np.atleast_3d(flags)  # those of a value that all lanes share come as one item
+        flags = np.atleast_3d(flags)  # the flags of a value that all lanes share come as one item
         return flags if flags.shape[-1] == 32 else np.broadcast_to(flags, np.broadcast_shapes(flags.shape, (1, 1, 32)))
 
     def _run(self, batch: Look, mask: Mask, arguments: Given, storage: Any, meaning: Any = None) -> Any:

@@ -49,7 +49,7 @@ class Mask:
         return None if gone.array is None else self.narrowed(~gone.array)
 
     def joined(self, other: Mask | None) -> Mask:
-        """The lanes of either."""
+        """The lanes that are in one of the two masks."""
         if other is None or self.array is None:
             return self
         return other if other.array is None else Mask(self.shape, self.array | other.array)

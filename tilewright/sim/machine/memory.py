@@ -30,7 +30,7 @@ UNITS: dict[int, np.dtype[Any]] = {
     8: np.dtype(np.uint64),
     16: np.dtype("V16"),
     32: np.dtype("V32"),
-    **{width: np.dtype(f"V{width}") for width in (64, 128, 256)},  # no access is that wide, but the tags of one may be
+    **{width: np.dtype(f"V{width}") for width in (64, 128, 256)},  # tags of the race check
 }
 SHIFT = {width: width.bit_length() - 1 for width in UNITS}
 WIDEST = 256
@@ -92,7 +92,7 @@ class Block:
             first, units = at.units(batch, SHIFT[width])
             if self.rows == 1:
                 return view[0, first:].take(units)
-            found = view[batch.ctas].take(units.reshape(-1) + first, axis=1)  # of rows cut short it would copy all
+            found = view[batch.ctas].take(units.reshape(-1) + first, axis=1)  # a view would copy all
             return found.reshape(found.shape[0], *units.shape[1:])
         first, units = at.units(batch, SHIFT[width], self.pitch // width)
         return view.reshape(-1)[first:].take(units)

@@ -22,7 +22,7 @@ def sound(bound: Bound, batch: Batch, mask: Mask, argument: Any, flags: Any, nam
     if flags is None:
         return argument
     what, use = "a value", f"{name}, an operand of {bound.instruction.name}"
-    if np.ndim(flags) == 4:  # of a vector
+    if np.ndim(flags) == 4:  # a register of a vector
         octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
         if not octets.all():
             number = int((~octets.all(-1) & mask.full[:, :, None, :]).any((0, 1, 3)).argmax())

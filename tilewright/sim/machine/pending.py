@@ -104,7 +104,7 @@ class Operation:
 
     @property
     def form(self) -> Form:
-        """Its row."""
+        """The form that is executed."""
         return self.instruction.bound.form
 
     @property
@@ -125,12 +125,12 @@ class Operation:
 
     @property
     def reads(self) -> tuple[Touched, ...]:
-        """Its sources."""
+        """What the operation reads, with sites."""
         return tuple(one for one in self.touched if not one.writes)
 
     @property
     def writes(self) -> tuple[Touched, ...]:
-        """Its destinations."""
+        """What the operation writes, with sites."""
         return tuple(one for one in self.touched if one.writes)
 
     @property
@@ -172,7 +172,7 @@ class Operation:
         return self.instruction.bound.mods
 
     def read(self) -> None:
-        """Its sources are read now, and may change; what they are combined with is read as it is written."""
+        """Read the sources now, since they may change later; what they are combined with is read when it is written."""
         if self._read is None:
             self._read = [None if one.combines else one.load(self.batch.wave, flags=False) for one in self.reads]
             self._flags = [None if one.combines else one.load(self.batch.wave, flags=True)
@@ -197,7 +197,7 @@ class Operation:
         )
 
     def join(self, later: list[Operation]) -> None:
-        """Do what the later ones do too, as one operation."""
+        """Take over what the later operations do, so that one operation does all of it."""
         everyone = [self, *later]
         for operation in everyone:
             operation.read()
@@ -212,7 +212,7 @@ class Operation:
             operation.is_joined = True
 
     def complete(self) -> None:
-        """What the operation does, done; operations that combine go one after the other."""
+        """Let the operation take place; operations that combine values go one after the other."""
         if not self.is_commit and not self.is_joined:
             self.read()
             if any(one.combines for one in self.touched):
@@ -240,14 +240,14 @@ class Operation:
             self._mark(flags, which, writes)
 
     def _found(self, kept: list[Array | None], reads: list[Touched], which: slice, *, flags: bool) -> Iterator[Array]:
-        """What the sources of these issuers had; what they are combined with, as it is now."""
+        """The bytes that were read from these issuers' sources, and what they are combined with as it is now."""
         for had, now, all_ in zip(kept, reads, self.reads, strict=False):
             own = had if had is None or which == slice(None) else had[all_.issuer == which.start]
             yield now.load(self.batch.wave, flags=flags) if own is None else own
 
     @property
     def _kept(self) -> list[tuple[Any, Any]]:
-        """The registers that are read and written, as they are now."""
+        """The registers that are both read and written, as they are now."""
         written = [operand for operand in self.instruction.bound.given if operand.written]
         sinks = zip(written, self.instruction.sinks, self.sinks, strict=True)
         return [(register, at) for operand, register, at in sinks if operand.read]
@@ -259,10 +259,10 @@ class Operation:
     def _results(self, meaning: Any, values: list[Any]) -> Given:
         return self._of(meaning(*values, **self.instruction.keywords)) if meaning else tuple(values[:1])
 
-    # What is initialised
+    # Flags of initialised bytes
 
     def _mark(self, flags: list[Array], which: slice, writes: list[Touched]) -> None:
-        """The flags go where the bits went; what is computed needs initialised bits, and is initialised."""
+        """Move the flags where the bits went; operands of arithmetic must be initialised, and its result then is."""
         wave, form, shape = self.batch.wave, self.form, self.batch.shape
         given = [self.flags[name][which] for name in form.takes if name in self.flags]
         kept = [register.flags(self.batch, self.mask, at) for register, at in self._kept]

@@ -24,7 +24,7 @@ class Precedence:
     patient: bool = False
 
     def taken(self, agents: Ints) -> Ints:
-        """Agents, given in the order of their numbers, as they come."""
+        """The agents in the order in which they have their turn; they are given in the order of their numbers."""
         if self.halved:
             agents = np.roll(agents, -(len(agents) // 2))
         return agents[::-1] if self.backwards else agents

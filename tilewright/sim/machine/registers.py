@@ -62,7 +62,7 @@ class Held:
     matrix: NDArray[np.float32]
 
     def meets(self, other: Held) -> bool:
-        """Do both have a register of the same thread?"""
+        """Do the two have a register of one thread in common?"""
         pairs = ((self.ctas, other.ctas), (self.warps, other.warps))
         both = all(mine == theirs or set(numbers(mine)) & set(numbers(theirs)) for mine, theirs in pairs)
         return both and not self.numbers.isdisjoint(other.numbers)
@@ -89,7 +89,7 @@ class Registers:
         self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
         self._views: dict[int, Bits] = {}
         self._held: dict[object, Held] = {}
-        self._alike: dict[int, tuple[object, UniformWarps]] = {}  # by register: in which batch, and which of its warps
+        self._alike: dict[int, tuple[object, UniformWarps]] = {}  # by register: warps of a batch that hold the same
 
     @property
     def rows(self) -> int:

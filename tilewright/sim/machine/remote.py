@@ -22,7 +22,7 @@ OFFSET_BITS = 24
 
 
 def on_rank(address: Ints, rank: Ints) -> Ints:
-    """The same offset in the CTA of a rank."""
+    """The address of an offset in the shared memory of the CTA with this rank."""
     offset = address.astype(np.int64) & (1 << OFFSET_BITS) - 1
     made: Ints = offset | rank.astype(np.int64) + 1 << OFFSET_BITS
     return made

@@ -41,7 +41,7 @@ class _Argument:
         return Shadows.valid(width)
 
     def store(self, look: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
-        """They stay as they are: what is stored there was looked at before."""
+        """Keep the flags: a store to an argument was checked to be initialised before."""
 
 
 _ARGUMENT = _Argument()
@@ -86,7 +86,7 @@ class Shadows:
         return batch, mask
 
     def view_to_store(self, batch: Batch, mask: Mask, flags: Bits, *at: Address) -> tuple[Look, Mask, Bits]:
-        """The same for storing ``flags``, which may have come for each CTA though they are the same in all."""
+        """How to store ``flags``, which may have come once per CTA though they are the same in all."""
         if self.is_collapsed and len(flags) > 1:
             if (flags == flags[:1]).all():
                 flags = flags[:1]

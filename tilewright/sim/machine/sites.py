@@ -48,13 +48,13 @@ class Site:
     lanes: int = 32
     phase: int = 0
     aligned: bool = False
-    collective: bool = False  # of a warp together
-    sem: str = "weak"  # how strong it is, and for whom: see `tilewright.isa.Access`
+    collective: bool = False  # a warp does it together
+    sem: str = "weak"  # its order and scope: see `tilewright.isa.Access`
     scope: str = ""
     element: int = 0  # bytes of each operation that a vector consists of
     is_signal: bool = False  # of an m-barrier
-    goes_on: bool = False  # of an operation: its bytes are touched later
-    sized: bool = False  # fewer bytes count in some lanes, none perhaps
+    goes_on: bool = False  # does an asynchronous operation touch the bytes later?
+    sized: bool = False  # some lanes may touch fewer bytes, or none
     observes: bool = True  # does the kernel see what it reads?
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
@@ -96,7 +96,7 @@ class Site:
         return self.place.nbytes if self.place.nbytes >= 0 else batch.wave.run.sizes[self.place.name]
 
     def _within(self, batch: Batch, mask: Mask, at: Address, size: int) -> Mask:
-        """``mask`` without the lanes outside of the buffer; whoever checks bounds hears of them."""
+        """``mask`` without the lanes outside of the buffer, of which the check of bounds is told."""
         assert self.place is not None
         outside = self._outside(mask, at, size)
         if not outside.any():
@@ -106,7 +106,7 @@ class Site:
         return Mask(mask.shape, mask.full & ~outside)
 
     def _outside(self, mask: Mask, at: Address, size: int) -> Bools:
-        """The active lanes that are."""
+        """The active lanes that are outside of the buffer."""
         assert self.place is not None
         full = at.full()
         found: Bools = mask.full & ((full < self.place.start) | (full + self.width > self.place.start + size))
@@ -162,7 +162,7 @@ class Site:
 
     @staticmethod
     def _joined(found: Iterable[tuple[Bits, Mask]]) -> Bits:
-        """What each lane found in the buffer that it points into."""
+        """One array of what each lane found in the buffer that it points into."""
         (first, _), *others = found
         bits: Bits = first
         for more, lanes in others:
@@ -179,14 +179,14 @@ class Site:
                 )
 
     def touch_sized(self, batch: Batch, mask: Mask, at: Address, sizes: Array) -> None:
-        """The same, of so many bytes in each lane: nothing where that is 0."""
+        """What `touch` does, for an access of so many bytes in each lane; a lane with 0 touches nothing."""
         for size in np.unique(np.broadcast_to(sizes, mask.shape)[mask.full]).tolist():
             lanes = mask.narrowed(sizes == size) if size else None
             if lanes is not None:
                 (self if size == self.width else self._sized(size)).touch(batch, lanes, harmless(at, lanes))
 
     def _sized(self, nbytes: int) -> Site:
-        """This site, where it touches less."""
+        """This site for a narrower access."""
         if nbytes not in self._parts:
             self._parts[nbytes] = replace(
                 self, width=nbytes, hooks=(), watch=lambda part: self.watch(replace(self, place=part.place, hooks=()))
@@ -221,7 +221,7 @@ class Site:
     def store_flags(
         self, batch: Batch, mask: Mask, at: Address, flags: Bits | None, origin: Origin = (None, None)
     ) -> None:
-        """The flags of what `store` just wrote, None of what is initialised. An argument takes nothing else."""
+        """Store the flags of what `store` just wrote; None stands for initialised bytes, all that an argument takes."""
         for site, lanes, there in self._everywhere(batch, mask, at):
             assert site.place is not None
             shadows = batch.wave.shadows
@@ -236,7 +236,7 @@ class Site:
             shadows.storage(site.place).store(look, there, self.width, own, active)
 
     def mark(self, batch: Batch, mask: Mask, address: Ints) -> None:
-        """What an instruction wrote here is initialised."""
+        """Note that what an instruction wrote here is initialised."""
         at = Address(0, Part(address.astype(np.int64)))
         for site, lanes, there in self._everywhere(batch, mask, at):
             if site.place is not None and site.place.space != "global":
@@ -291,7 +291,7 @@ class Site:
 
 
 def _in_window(at: Address) -> Address:
-    """A generic address as an offset in its window; one that is in a window already stays."""
+    """A generic address as an offset in its window; an offset stays as it is."""
     return at if at.lo >> WINDOW_BITS <= 0 else at.shifted(-(at.lo >> WINDOW_BITS << WINDOW_BITS))
 
 

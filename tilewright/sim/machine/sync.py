@@ -35,8 +35,8 @@ class BarrierSite:
     at: Span | None
     sync: Sync | None
     axes: dict[str, int] = field(default_factory=dict)  # of the operands that travel with a waiting batch
-    warps: int = 1  # that go on together: 4 of a warpgroup
-    by_mask: bool = False  # do those lanes meet that the first operand names?
+    warps: int = 1  # warps that go on together: 4 of a warpgroup
+    by_mask: bool = False  # does the first operand name the lanes that meet?
 
     @property
     def is_barrier(self) -> bool:
@@ -83,7 +83,7 @@ class Barriers:
         self.arrived_in = np.zeros((wave.ctas, wave.run.warps), np.int64)  # generation of the cluster's barrier
 
     def arrive(self, batch: Batch, place: BarrierSite, number: Value, count: Value) -> Crossing | None:
-        """The batch, whole warps, arrives. None where it may go on at once."""
+        """Let a batch of whole warps arrive. None where it may go on at once."""
         sync = place.sync
         assert sync is not None
         ids, counts = self._ids(sync, number, count)
@@ -150,7 +150,7 @@ class Barriers:
         return ids, count if isinstance(count, int) else count[..., 0]
 
     def _all_at_once(self, batch: Batch, sync: Sync, ids: Value, counts: Value) -> bool:
-        """Are these all threads that meet, with nobody there yet? Then nothing need be kept."""
+        """Are these all the threads that meet there, so that nothing need be kept?"""
         if not isinstance(ids, int) or not isinstance(counts, int) or sync.scope == "cluster":
             return False
         whole = batch.mask.warps == batch.shape[0] * self.wave.run.warps and counts == self.wave.run.warps * WARP

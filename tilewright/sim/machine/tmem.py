@@ -145,17 +145,17 @@ class Columns:
         self.last[row] = taken.columns
 
     def taken_at(self, row: int, first: int) -> Taken | None:
-        """What begins at a column."""
+        """The allocation that begins at a column."""
         found = self.log[abs(number) - 1] if first < TMEM_COLUMNS and (number := int(self.holder[row, first])) else None
         return found if found is not None and found.first == first else None
 
     def free(self, row: int, taken: Taken, at: Span | None) -> None:
-        """They are given back by the line ``at``."""
+        """Give columns back, at the kernel's line ``at``."""
         self.ended |= {(row, column): at for column in range(taken.first, taken.first + taken.columns)}
         self.holder[row, taken.first : taken.first + taken.columns] = 0
 
     def held(self, row: int) -> list[Taken]:
-        """All that a CTA has not given back."""
+        """The allocations that a CTA has not given back."""
         return [self.log[number - 1] for number in np.unique(np.abs(self.holder[row])) if number]
 
 
@@ -181,7 +181,7 @@ class TmemFacet:
         return [(int(cta), int(warp)) for cta, warp in np.argwhere(self.facet.active.any(-1))]
 
     def reserve(self, columns: Ints, requested: Ints, pair: bool) -> Bools:
-        """All that wait ask anew, the first first: who asks later may be what an earlier one waited for."""
+        """Grant what can be granted to waiting warps, in the order of their requests, until a round grants nothing."""
         self._check_pair(pair)
         own = self.wave.columns
         warps = numbers(self.batch.warps)
@@ -218,7 +218,7 @@ class TmemFacet:
             self.wave.shadows.tmem.words[row, first : first + columns] = 0
 
     def allocate(self, columns: Ints, requested: Ints, pair: bool) -> Ints:
-        """What was reserved."""
+        """Give the warps the columns that were reserved for them."""
         found = np.zeros((*self.batch.shape[:2], 1), np.int64)
         for place, (row,) in zip(self._warps(), self._each(), strict=True):
             found[place] = self.wave.columns.granted.pop((row, numbers(self.batch.warps)[place[1]]))
@@ -263,7 +263,7 @@ def cells_text(lane: Ints, column: Ints) -> str:
 
 
 def trouble_with(columns: Columns, row: Ints, lane: Ints, column: Ints, bounds: bool) -> str:
-    """Why these cells are none that the kernel may touch; empty where they are."""
+    """Why the kernel may not touch these cells; empty if it may."""
     outside = (lane < 0) | (lane >= TMEM_LANES) | (column < 0) | (column >= TMEM_COLUMNS)
     if outside.any():
         where = cells_text(lane[outside], column[outside])

@@ -30,7 +30,7 @@ class UniformWarps:
 
     @classmethod
     def nobody(cls, warps: int) -> UniformWarps:
-        """Each warp is like itself only."""
+        """The description of warps of which no two hold the same."""
         return cls(warps, 1, 1)
 
     @classmethod

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Issuers", "Touched", "issuers_of"]
 
-LANES = {ANY_LANES: 1, WARPGROUP: 128}  # of each issuer; all others are warps
+LANES = {ANY_LANES: 1, WARPGROUP: 128}  # lanes of each issuer; all other issuers are warps
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class Issuers:
         return np.broadcast_to(self.rows[:, None], threads.shape), threads
 
     def taken(self, value: Array, shape: tuple[int, ...]) -> Array:
-        """Their part of values (CTAs, warps, 32), or (CTAs, warps, registers, 32): an axis of issuers, lanes last."""
+        """The issuers' part of values (CTAs, warps, 32) or (CTAs, warps, registers, 32), an axis of issuers first."""
         vector = value.shape[2:-1] if value.ndim > 3 else ()
         full = np.moveaxis(np.broadcast_to(value, (*shape[:2], *vector, 32)), -1, 2)  # registers last
         found = np.ascontiguousarray(full[self.places])  # (n, registers), or (n, warps, 32, registers)
@@ -94,7 +94,7 @@ class Issuers:
         return np.ascontiguousarray(np.moveaxis(found, 1, -1))
 
     def spread(self, value: Array, shape: tuple[int, ...]) -> Array:
-        """The other way: (n, registers, lanes) as (CTAs, warps, registers, 32)."""
+        """The inverse of `taken`: (n, registers, lanes) as (CTAs, warps, registers, 32)."""
         vector = value.shape[1:] if self.lanes == 1 else value.shape[1:-1]
         full = np.zeros((*shape, *vector), value.dtype)
         if self.lanes > 1:
@@ -104,7 +104,7 @@ class Issuers:
 
 
 def issuers_of(batch: Batch, mask: Mask, lanes: str, at: Span | None) -> Issuers:
-    """Those of a batch. lanes: of the row, see `tilewright.isa.Instruction`."""
+    """The issuers of a batch. lanes: how many issue together, of the row, see `tilewright.isa.Instruction`."""
     count = LANES.get(lanes, 32)
     ctas, warps, *lane = np.nonzero(mask.full if count == 1 else mask.full.any(-1))
     rows, number = np.array(numbers(batch.ctas))[ctas], np.array(numbers(batch.warps))[warps]
@@ -172,16 +172,16 @@ class Touched:
 
     @property
     def touches(self) -> Bools:
-        """(m, ...): the places of which any byte counts."""
+        """(m, ...) bools: the places of which at least one byte counts."""
         return np.ones(self.at.shape, np.bool_) if self.nbytes is None else self.nbytes > 0
 
     @property
     def bytes_moved(self) -> int:
-        """All of them."""
+        """Bytes of all places together."""
         return self.at.size * self.width if self.nbytes is None else int(self.nbytes.sum())
 
     def on_behalf(self, issuer: int) -> Touched:
-        """The places of one issuer."""
+        """The places that one issuer touches."""
         own = self.issuer == issuer
         column, nbytes = (None if part is None else part[own] for part in (self.column, self.nbytes))
         return replace(
@@ -206,7 +206,7 @@ class Touched:
                 issuers.fault(f"outside of {name}: byte {int(at[outside].max())} of {size}", which)
 
     def _memories(self, wave: Wave) -> Iterator[tuple[Bools, Ints, int, str]]:
-        """Which places are in each memory, where they are there, its bytes and its name."""
+        """For each memory: which places are in it, their addresses there, its bytes and its name."""
         if self.space == "shared":
             yield np.ones(self.at.shape, np.bool_), self.at, wave.run.shared_bytes, "shared memory"
         else:
@@ -224,7 +224,7 @@ class Touched:
 
     @property
     def all_initialised(self) -> Array:
-        """The flags of places that all are."""
+        """Flags that say that all places are initialised."""
         if self.space == "tmem":
             return np.full(self.at.shape, 0x01010101, np.uint32)
         return np.ones((*self.at.shape, self.width), np.uint8)

@@ -29,7 +29,7 @@ Unknown = "Array | None"
 
 
 def _unsigned(kind: DType) -> np.dtype[Any]:
-    """Of the bits of one element."""
+    """The unsigned dtype as wide as one element."""
     numpy = kind.element.numpy
     return numpy if numpy.kind == "b" else np.dtype(f"u{numpy.itemsize}")
 

@@ -37,7 +37,7 @@ class Wave:
     unmet: row and shared address of the m-barriers that were found in a running phase in the last round of polls.
     """
 
-    shadows: Shadows  # where uninitialised values are followed
+    shadows: Shadows  # there where the check of uninitialised values is on
 
     def __init__(self, run: Device, first: int, ctas: int) -> None:
         self.run = run
@@ -67,7 +67,7 @@ class Wave:
         return np.broadcast_to(self.run.exists, (self.ctas, self.run.warps, 32)).copy()
 
     def ended(self, batch: Batch, mask: Mask) -> None:
-        """These lanes have."""
+        """Note that these lanes have ended."""
         self.alive[batch.ctas, batch.warps] &= ~mask.full
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class Wave:
         self.shared = Block.zeros(0, 0)
         self.registers = {}
         for part in ("barriers", "shadows", "tmem", "pending"):
-            if part in vars(self):  # a cached property that nobody asked for would be made now
+            if part in vars(self):  # asking for a cached property would make it
                 delattr(self, part)
 
     def storage(self, place: Place) -> Storage:

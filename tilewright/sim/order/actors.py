@@ -48,6 +48,6 @@ class Actors:
         return Actors(self.rows[which], self.warps[which], self.lanes[which])
 
     def each(self) -> Iterator[tuple[int, int, int]]:
-        """Number among them, row, and thread of the CTA, one after the other."""
+        """Yield each actor's number, row and first thread."""
         for k, lane in np.argwhere(self.lanes).tolist():
             yield k, int(self.rows[k]), int(self.warps[k]) * 32 + lane

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BARRIERS", "Step", "advice", "handover", "kept_apart", "lock_advice"]
 
-BARRIERS = {  # over what threads differ that it waits for
+BARRIERS = {  # the axes over which the threads that meet there differ
     "T.cuda.warp_sync()": LANE,
     "T.cuda.cta_sync()": LANE | WARP,
     "T.cuda.cluster_sync()": LANE | WARP | CTA,
@@ -173,6 +173,6 @@ def _lock(way: tuple[Step, ...]) -> str | None:
 
 
 def _atomic(stmt: Stmt) -> bool:
-    """Has it an atomic that can be given no order of its own?"""
+    """Does a statement hold an atomic whose spelling has no order?"""
     inner = [bind(call) for part in statements((stmt,)) for call in calls_of(part)]
     return any(access.rmw for bound in inner if "sem" not in bound.mods for access in bound.form.accesses)

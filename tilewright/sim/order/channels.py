@@ -70,7 +70,7 @@ def visits_of(batch: Batch, mask: Mask, home: Ints) -> Signals:
 
 
 def _alike(rows: Ints, warps: Ints, lanes: Ints, *values: Ints) -> tuple[Actors, Ints]:
-    """Lanes of a warp with the same values, and those: lanes follow each other, and mostly do the same."""
+    """The values that occur, with the lanes of the warp that have each; neighbouring lanes mostly agree."""
     each = np.stack((rows, warps, *values))
     differs = np.ones(each.shape[1], np.bool_)
     differs[1:] = (each[:, 1:] != each[:, :-1]).any(0)
@@ -129,7 +129,7 @@ class Phases:
         self.overtaken = False  # may a phase have ended before threads looked for the one before it?
 
     def _now(self, offset: int, phase: int, home: Ints) -> _Barriers:
-        """The m-barriers at an offset, those of the CTAs ``home`` brought to the phase that they run."""
+        """The m-barriers at an offset, after those of the CTAs ``home`` are moved to the phase that they run."""
         if offset not in self._at:
             self._at[offset] = _Barriers(self.clocks)
         state = self._at[offset]
@@ -148,7 +148,7 @@ class Phases:
         state.waited[rows] = 0
 
     def closed(self) -> None:
-        """The wave is over: which phases have ended that nobody looked for?"""
+        """The phases that have ended by the end of the wave without anybody's having waited for them."""
         words = self.clocks.wave.shared.view(8)
         for offset, state in self._at.items():
             self._moved(state, np.flatnonzero(phase_state(words[:, offset >> 3]).phase != state.phase))

@@ -46,7 +46,7 @@ def told(flags: Flags) -> Flags:
 
 
 def joined(a: Far, b: Far) -> Far:
-    """Both together."""
+    """The flags that hold if both sets of flags do."""
     return {**a, **{cta: np.maximum(times, a[cta]) if cta in a else times for cta, times in b.items()}}
 
 
@@ -67,7 +67,7 @@ class Known:
         return Known(self.threads[which], self.parts[which], self.cluster[which], [self.far[k] for k in chosen])
 
     def of_execution(self) -> Known:
-        """What of it a relaxed meeting hands on."""
+        """The part of this knowledge that a relaxed meeting hands on."""
         return Known(np.zeros_like(self.threads), np.asarray(self.parts & HEARD, np.uint8), self.cluster)
 
 
@@ -83,7 +83,7 @@ class Ledger:
         clocks.ledgers.append(self)
 
     def add(self, rows: Ints, known: Known) -> None:
-        """More is published, each row of it where ``rows`` says."""
+        """Publish more knowledge, each row of it at the CTA that ``rows`` says."""
         np.maximum.at(self.threads, rows, known.threads)
         np.bitwise_or.at(self.parts, rows, known.parts)
         for row, far in zip(rows.tolist(), known.far, strict=bool(known.far)):
@@ -95,12 +95,12 @@ class Ledger:
         return Known(self.threads[rows], self.parts[rows], self.clocks.cluster_of(rows), far)
 
     def move_to(self, other: Ledger, rows: Ints) -> None:
-        """What was published here is published there."""
+        """Publish here no longer, but there, what was published here."""
         other.add(rows, self.of(rows))
         self.clear(rows)
 
     def clear(self, rows: Ints) -> None:
-        """Nothing is published any more."""
+        """Forget all that was published."""
         self.threads[rows], self.parts[rows] = 0, 0
         for row in rows.tolist() if self.far else ():
             self.far.pop(row, None)
@@ -210,17 +210,18 @@ class Clocks:
     # Handing on
 
     def published(self, who: Actors) -> Known:
-        """All that these lanes have done, or know, until now."""
+        """All that these lanes have done or know until now, to be handed on."""
         rows = self.at(who.rows)
         threads, parts = self.known[rows, who.warps], told(self.parts[rows, who.warps])
         far = [self.far.get((row, warp), {}) for row, warp in zip(who.rows.tolist(), who.warps.tolist(), strict=True)]
-        for thread, knower in self.alone.items():
+        which, lane = np.nonzero(who.lanes)
+        for thread in self.alone.keys() & set((32 * who.warps[which] + lane).tolist()):
+            knower = self.alone[thread]
             here = np.flatnonzero((who.warps == thread >> 5) & who.lanes[:, thread & 31])
             threads[here] = np.maximum(threads[here], self.known[rows[here], knower])
             parts[here] |= told(self.parts[rows[here], knower])
             for k in here.tolist() if self.far else ():
                 far[k] = joined(far[k], self.far.get((int(who.rows[k]), knower), {}))
-        which, lane = np.nonzero(who.lanes)
         own = self.first_column(who.rows) + 32 * who.warps
         threads[which, own[which] + lane] = np.maximum(threads[which, own[which] + lane], self.now)
         return Known(threads, parts, self.cluster_of(who.rows), far if self.far else [])
@@ -242,9 +243,10 @@ class Clocks:
         self.expand()
         whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
         self._join(who.rows[whole], who.warps[whole], known[whole])
-        for thread, knower in list(self.alone.items()):
+        for thread, knower in list(self.alone.items()) if whole.any() else ():
             here = whole & (who.warps == thread >> 5)
-            self._join(who.rows[here], np.full(int(here.sum()), knower), known[here])
+            if here.any():
+                self._join(who.rows[here], np.full(int(here.sum()), knower), known[here])
         for k in np.flatnonzero(~whole).tolist():
             for lane in np.flatnonzero(who.lanes[k]).tolist():
                 knower = self._alone(int(who.warps[k]) * 32 + lane)
@@ -307,11 +309,11 @@ class Clocks:
     # Meetings
 
     def all_met(self, ctas: slice) -> None:
-        """All threads of these CTAs."""
+        """All threads of these CTAs have met."""
         if len(numbers(ctas)) < self.wave.ctas:
             self.expand()
         rows = slice(0, 1, 1) if len(self.known) == 1 else ctas
-        if self.width == self.threads and self.parts.shape[-1] == 1 and not self.far:  # there is nothing but these
+        if self.width == self.threads and self.parts.shape[-1] == 1 and not self.far:  # the CTA has no other knowers
             self.known[rows, :, self.wave.run.exists.reshape(-1)] = self.now
             self._changed()
         else:
@@ -355,7 +357,7 @@ class Clocks:
         self._changed()
 
     def widen(self, numbers: int) -> None:
-        """More numbers, behind those there are."""
+        """Make room for more numbers of parts."""
         self.parts = _widened(self.parts, numbers)
         for ledger in self.ledgers:
             ledger.parts = _widened(ledger.parts, numbers)

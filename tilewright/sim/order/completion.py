@@ -66,7 +66,7 @@ def _touch_bytes(known: Operations, operation: Operation, own: Ints, one: Touche
             before = np.where(one.touches, table[where], 0)
             seen = known.clocks.parts[rows, knowers, before] & SEEN != 0
             seen |= (before == mine) & (not one.writes or (one.combines and did == "read"))
-            if one.combines:  # nobody comes in between, whoever is first
+            if one.combines:  # atomic, whichever is first
                 seen |= np.isin(before, _combining(known, before))
             if not seen.all():
                 raise _collides(known, operation, one, np.argwhere(~seen)[0], known.parts[int(before[~seen][0])], did)
@@ -88,7 +88,7 @@ def _touch_bytes(known: Operations, operation: Operation, own: Ints, one: Touche
 
 
 def _combining(known: Operations, numbers: NDArray[np.int32]) -> list[int]:
-    """Of these parts, those that combine what is there with their own."""
+    """The parts among these that combine what is there with values of their own, as a reduction does."""
     parts = {number: known.parts.get(number) for number in np.unique(numbers).tolist()}
     return [k for k, part in parts.items() if part and any(one.combines for one in part.operation.touched)]
 

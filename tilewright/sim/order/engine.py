@@ -90,7 +90,7 @@ class Order(Check):
         place = site.place
         if place.space == "local":
             return self._watch_registers(site, place) if self.program.has_asynchronous else None
-        if site.goes_on or (site.atomic and not site.write):  # its write is what others have to know
+        if site.goes_on or (site.atomic and not site.write):  # others have to know of its write
             return None
         is_global = place.space == "global"
 

@@ -87,7 +87,7 @@ def _meet(told: _Word, heard: _Word) -> bool:
 
 
 def _may(word: _Word, between: list[_Item]) -> bool:
-    """Do others tell or listen for a thread? Then they have met."""
+    """May other lanes of the warp tell or listen for a thread, since they have met it?"""
     return not word.warps or any(isinstance(one, _Met) for one in between)
 
 
@@ -131,14 +131,14 @@ def _line_of(way: Way) -> int:
 
 
 def _following(way: Way) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
-    """What comes after, with the conditions around it that are not around the access; nearest first."""
+    """The statements after an access, nearest first, with the conditions around them that are not around the access."""
     for step in reversed(way):
         for stmt in step.body[step.index + 1 :]:
             yield from _inside(stmt, ())
 
 
 def _preceding(way: Way) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
-    """What comes before; farthest first."""
+    """The statements before an access, farthest first, with the conditions around them that are not around it."""
     for step in way:
         for stmt in step.body[: step.index]:
             yield from _inside(stmt, ())

@@ -42,7 +42,7 @@ def places_of(order: Order, operation: Operation, one: Touched, which: Bools | N
         for mask, address, nbytes in _accesses(operation, part, chosen, most, pitch):
             together = operation.issuers.lanes > 1
             site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, collective=together)
-            if one.combines:  # with others of its kind in any order
+            if one.combines:  # in any order with operations that combine, too
                 site.sem, site.scope, site.element = "relaxed", "gpu", one.width
             yield places.access(clocks, site, batch, mask, address)
 
@@ -110,7 +110,7 @@ def _accesses(
         if not len(actors):
             continue
         counts = one.touches[chosen[number[actors]]].reshape(len(actors), -1)
-        alike = np.unique(counts, axis=0, return_inverse=True)[1].reshape(-1)  # one pattern, but at the ends of arrays
+        alike = _alike(counts)
         for kind in range(int(alike.max()) + 1):
             those = actors[alike == kind]
             flat = (one.at + one.rows * pitch)[chosen[number[those]]].reshape(len(those), -1)
@@ -123,6 +123,15 @@ def _accesses(
                 active[there] = True
                 full[there] = flat[:, column]
                 yield Mask(batch.shape, None if active.all() else active), Address(0, Part(full)), width
+
+
+def _alike(flags: Bools) -> Ints:
+    """Of each row a number, one for all rows with the same flags; mostly all have."""
+    if (flags == flags[:1]).all():
+        return np.zeros(len(flags), np.int64)
+    packed = np.packbits(flags, axis=1)
+    words = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8))).view(np.uint64)
+    return np.asarray(np.unique(words, axis=0 if words.shape[1] > 1 else None, return_inverse=True)[1].reshape(-1))
 
 
 def in_runs(address: Ints, nbytes: int, most: int) -> tuple[Ints, int]:

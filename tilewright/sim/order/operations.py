@@ -12,6 +12,7 @@ Source: PTX ISA, "TensorCore 5th Generation: Memory Consistency Model".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +51,7 @@ class Part:
         """Issued by one thread, not by a warp together."""
         return self.operation.issuers.lanes == 1
 
-    @property
+    @cached_property
     def writes_shared_as_threads_do(self) -> bool:
         """Does it write shared memory through the generic proxy?"""
         return any(one.space == "shared" and one.proxy == "generic" for one in self.operation.writes)

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CTA", "CTA_BITS", "MANY", "THREAD", "Access", "Places", "bound_of"]
 
-THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; did several; bits below the CTA
+THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; the bit of "several threads"; bits below the CTA
 CTA_BITS = 23
-MOST_LATE = 64  # reads that are not written down yet
+MOST_LATE = 64  # reads that no tag shows yet
 NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
-@dataclass(eq=False, slots=True)  # not frozen: one is made for each access of a kernel
+@dataclass(eq=False, slots=True)  # not frozen, since one is made per access of a run and freezing takes time
 class Access:
     """look, mask: how to look at the tags. at: the bytes. time: of its record. also: blocks of the clocks' columns that
     count as known, beside the first.
@@ -129,7 +129,7 @@ class Access:
         return int(np.broadcast_to(self.at.full(), self.batch.shape)[lane])
 
     def shown_address(self, lane: tuple[int, int, int]) -> int:
-        """The same as a kernel counts: from the first byte of the CTA that has them."""
+        """That address as a kernel counts, from the first byte of the CTA whose memory it is."""
         return self.address(lane) % self.places.pitch
 
     def wrote_alike(self) -> bool:
@@ -234,7 +234,7 @@ class Places:
             low, high = self._spans[latest is self.written]
             return access.at.lo <= high and access.at.hi + access.site.width > low
         name, arena = access.site.line.buffer, access.batch.wave.run.places.arena.name
-        names = latest if name == arena else (name, arena)  # a pointer of run time may have touched any
+        names = latest if name == arena else (name, arena)  # a pointer of run time may have touched any buffer
         times = [latest[each] for each in names if each in latest]
         if not times:
             return False
@@ -270,7 +270,7 @@ class Places:
         marks[items] = np.full(access.grains, self._turn, np.uint8).view(marks.dtype)[0]
 
     def reads_before(self, access: Access) -> Candidates | None:
-        """The same of the last reads."""
+        """Of the last reads where an access is, those that are not surely ordered before it."""
         if not self._may_race(access, self.read):
             return None
         self._settle_reads()
@@ -294,7 +294,7 @@ class Places:
         cta, warp, lane, unit = where
         return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
 
-    # What later ones have to know
+    # What later accesses have to know
 
     def _latest(self, access: Access, latest: dict[str, Times]) -> None:
         if self.is_global:

@@ -45,7 +45,7 @@ __all__ = ["GlobalStores", "Stores", "overwrites"]
 
 ASYNC = ProxyFence("async")
 INIT = Fence("release", "cluster", "mbarrier.init")
-UNIT = 16  # bytes of shared memory that are remembered together
+UNIT = 16  # bytes of shared memory that share one entry
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -191,7 +191,7 @@ class Stores:
             self._cover(row, until[k], parts[k])
 
     def _acquired(self, who: Actors) -> None:
-        """Whoever comes after a half that released completes it."""
+        """Complete the fence of each releasing half that these threads come after."""
         clocks, count = self.clocks, len(who)
         knowers = clocks.knower[32 * who.warps + who.lanes.argmax(1)]
         for half in self.halves:
@@ -224,7 +224,8 @@ class Stores:
                     source = program.places.shared_at(int(one.at[tuple(where)])).name
                     verb = "overwrites" if one.writes else "reads"
                     yield f"{verb} {source}, {did} by {self._lacks(int(one.rows[tuple(where)]), writer, after)}"
-        for one in operation.signals:
+        in_cluster = self.clocks.wave.run.cluster_ctas > 1  # inside of a CTA a barrier is enough
+        for one in operation.signals if in_cluster else ():
             made = self.made[one.rows, one.at >> 3] & (one.effect.scope != "cta")
             if made.any():
                 byte = int(one.at[made][0])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.places import Places
 
-SPAN = 1 << 32  # of places: more than one CTA's shared memory has
+SPAN = 1 << 32  # places; more than the shared memory of one CTA has
 AT_ONCE = 1 << 18  # pairs of accesses
 WIDE = ("gpu", "sys")  # scopes that hold every thread of a grid
 
@@ -52,22 +52,22 @@ class Clash:
 
     @property
     def site(self) -> Site:
-        """Of this access."""
+        """The place of the kernel that makes the later access."""
         return self.access.site
 
     @property
     def batch(self) -> Batch:
-        """Of this access."""
+        """The batch that makes the later access."""
         return self.access.batch
 
     @property
     def cta(self) -> int:
-        """Of the grid, this access's."""
+        """The CTA that makes the later access, counted in the grid."""
         return self.batch.wave.first + numbers(self.batch.ctas)[self.lane[0]]
 
     @property
     def thread(self) -> int:
-        """Of its CTA, this access's."""
+        """The thread that makes the later access, counted in its CTA."""
         return numbers(self.batch.warps)[self.lane[1]] * 32 + self.lane[2]
 
     def is_inside_warp(self) -> bool:

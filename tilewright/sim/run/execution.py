@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["Execution", "Run"]
 
 WAVE_BYTES = 3 << 20  # shared memory, registers and temporaries of the CTAs that run together
-LEAST_LANES = 16384  # fewer, and the cost of a statement is that of Python
+LEAST_LANES = 16384  # with fewer lanes a statement costs what Python costs
 MOST_LANES = 1 << 17
-FEW_BYTES = 1 << 28  # that nobody asks for whether they are there
-LANE_BYTES = 24  # of temporaries, for each lane
+FEW_BYTES = 1 << 28  # so few bytes are taken without asking
+LANE_BYTES = 24  # bytes of temporaries per lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Execution(Device):
         self.watch = Watch(self, limits)
         self.scheduler = Scheduler(self, program.segments, program.live)
         self._next = 0
-        self.open: list[Wave] = []  # waves that run
+        self.open: list[Wave] = []  # the waves that run
         self._cta_bytes = self._bytes_of_a_cta()
 
     @property
@@ -155,7 +155,7 @@ class Execution(Device):
 
     @property
     def _register_bytes(self) -> int:
-        """Of a thread."""
+        """Bytes of registers that one thread has."""
         return sum(place.nbytes for place in self.places.locals)
 
     def _bytes_of_a_cta(self) -> int:

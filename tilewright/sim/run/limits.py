@@ -20,8 +20,8 @@ __all__ = ["Watch"]
 
 T = TypeVar("T")
 
-FIRST_TURNS = 16  # of a loop before anybody looks at the clock
-INTERVAL = 0.02  # seconds that may pass unseen
+FIRST_TURNS = 16  # turns of a loop before the first look at the clock
+INTERVAL = 0.02  # seconds between two looks at the clock
 
 
 @dataclass(slots=True)
@@ -40,9 +40,9 @@ class Watch:
         self.limits = limits
         self.show: Callable[[float, Span | None], None] | None = None
         self.started = self.seen = monotonic()
-        self.turns = 0  # of loops inside of segments
-        self.loops: list[_Loop] = []  # that are under way, the outermost first
-        self.next_step = 0  # of the scheduler, before which somebody looks
+        self.turns = 0  # turns of loops inside of segments
+        self.loops: list[_Loop] = []  # the loops that are under way, the outermost first
+        self.next_step = 0  # the step of the scheduler before the next look
         self._stride = 1
 
     # Inside of segments
@@ -52,7 +52,7 @@ class Watch:
         return chain.from_iterable(self._parts(len(turns), lambda first, last: turns[first:last]))
 
     def endless(self) -> Iterator[None]:
-        """Something for each turn of a loop that ends when it breaks."""
+        """One item for each turn of a loop that only a `break` ends."""
         return chain.from_iterable(self._parts(None, lambda first, last: repeat(None, last - first)))
 
     def _parts(self, turns: int | None, part: Callable[[int, int], Iterable[T]]) -> Iterator[Iterable[T]]:

@@ -38,9 +38,14 @@ class Program:
         """The Python functions of the kernel's segments."""
         return self.compiled.source
 
-    def base_of(self, name: str) -> int:
-        """The address of a buffer's first byte, where no arguments share memory."""
-        return self.compiled.places.by_name[name].base
+    def base_of(self, name: str, arrays: Mapping[str, Array]) -> int:
+        """The address of a buffer's first byte, where the arguments are these arrays."""
+        return self._of(groups_of(arrays)).places.by_name[name].base
+
+    def _of(self, groups: tuple[Group, ...]) -> Compiled:
+        if groups not in self._by_groups:
+            self._by_groups[groups] = Compiled(self._lowered, self._checks, groups)
+        return self._by_groups[groups]
 
     def run(
         self,
@@ -62,10 +67,7 @@ class Program:
         named = {
             buffer.name: arrays[handle.name] for buffer, handle in self.compiled.handles() if buffer.name not in own
         }
-        groups = groups_of(named)
-        if groups not in self._by_groups:
-            self._by_groups[groups] = Compiled(self._lowered, self._checks, groups)
-        program = self._by_groups[groups]
+        program = self._of(groups_of(named))
         named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in _encoded(program, maps, scalars)}
         return _run(program, named, scalars, progress, limits or Limits())
 

@@ -26,7 +26,7 @@ class Display:
         self.bar: tuple[Progress, TaskID] | None = None
 
     def show(self, done: float, at: Span | None) -> None:
-        """So many CTAs are done, those that run counted in part; ``at`` is the line that runs."""
+        """Show how many CTAs are done, counting parts of those that run; ``at`` is the line that runs."""
         now = monotonic()
         if now < self.due:
             return

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Scheduler"]
 
-LANES = 1 << np.arange(32, dtype=np.int64)  # the bit of each in a mask
+LANES = 1 << np.arange(32, dtype=np.int64)  # the bit of each lane in a mask
 LIVELOCK = "livelock: every thread that is left polls, and nothing changes"
 
 
@@ -45,7 +45,7 @@ class Scheduler:
         self.polling: list[Batch] = []
         self.asking: list[Batch] = []  # some of their lanes got the answer no
         self.refused = 0  # answers that changed nothing
-        self.asked_at = -1  # progress when all were asked last
+        self.asked_at = -1  # the count of progress when all were asked last
         self.rounds = 0
         self.last_round = 0
         self.current: Batch | None = None  # that runs
@@ -103,7 +103,7 @@ class Scheduler:
     # What segments end with
 
     def branch(self, batch: Batch, cond: Bools, then: int, orelse: int) -> int | None:
-        """Each lane its way; the batch as a whole where all agree."""
+        """Send each lane its way; the batch goes on as a whole where all lanes agree."""
         holds = batch.mask.narrowed(cond)
         if holds is None:
             return orelse
@@ -114,7 +114,7 @@ class Scheduler:
         return None
 
     def leave(self, batch: Batch, ways: tuple[tuple[int, Mask | None], ...]) -> int | None:
-        """Each lane its way out of a region; those that are in none have ended."""
+        """Send each lane its way out of a region; lanes that no way out has have ended."""
         taken = [(to, mask) for to, mask in ways if mask is not None]
         if len(taken) == 1 and taken[0][1].lanes == batch.mask.lanes:
             return taken[0][0]
@@ -158,7 +158,7 @@ class Scheduler:
             self.run.tally[tally] += mask.warps
 
     def meet(self, batch: Batch, place: BarrierSite, to: int, *operands: Value) -> int | None:
-        """Arrive where lanes meet, whole warps at a time."""
+        """Let the batch arrive where lanes meet, whole warps at a time."""
         batch.segment = to
         batch.env |= {f"meeting.{k}": operand for k, operand in enumerate(operands)}
         batch.meeting = Crossing(place)
@@ -210,7 +210,7 @@ class Scheduler:
     # When nothing is ready
 
     def _release(self) -> bool:
-        """Whole batches whose barriers are complete."""
+        """Let batches go on whose barriers are complete for all of their warps."""
         passed = [b for b in self.waiting if b.wave.barriers.ready(b)[b.mask.full.any(-1)].all()]
         for batch in passed:
             self._go_on(batch)
@@ -222,7 +222,7 @@ class Scheduler:
         self.ready.append(batch)
 
     def _ask_again(self) -> bool:
-        """Everyone who got a no, if anything has happened since they were asked."""
+        """Ask those again that got the answer no, if anything has happened since."""
         progress = self.run.steps - self.refused
         if not self.asking or progress == self.asked_at:
             return False
@@ -234,7 +234,7 @@ class Scheduler:
         return True
 
     def _complete(self) -> bool:
-        """The oldest asynchronous operation of a wave."""
+        """Complete the oldest asynchronous operation of a wave."""
         for wave in self.run.open:
             if not wave.pending.queue:
                 continue
@@ -247,7 +247,7 @@ class Scheduler:
         return False
 
     def _split_asking(self) -> bool:
-        """The lanes that got a yes, without the others."""
+        """Let the lanes go on that got the answer yes, without the others of their batch."""
         for batch in self.asking:
             answer = batch.meeting
             assert isinstance(answer, Polling)
@@ -266,7 +266,7 @@ class Scheduler:
         return False
 
     def _gather(self) -> bool:
-        """Lanes at one place that belong together; warps that are whole then go on."""
+        """Merge batches of lanes that gather at one place, and let warps go on that are whole then."""
         for k, batch in enumerate(self.gathering):
             for other in self.gathering[k + 1 :]:
                 if other.wave is batch.wave and other.place is batch.place:
@@ -293,7 +293,7 @@ class Scheduler:
             whole = self._whole(batch) & active
             if whole.any():
                 self.gathering.remove(batch)
-                if not (active & ~whole).any():  # others have ended meanwhile
+                if not (active & ~whole).any():  # the others have ended meanwhile
                     self._gathered(batch)
                     return True
                 for mask in (whole, active & ~whole):
@@ -304,7 +304,7 @@ class Scheduler:
         return False
 
     def _split(self) -> bool:
-        """The warps of a waiting batch that may go on, without the others."""
+        """Let the warps of a waiting batch go on that may, without the others."""
         for batch in self.waiting:
             free = batch.wave.barriers.ready(batch)[..., None] & batch.mask.full
             if free.any():
@@ -318,7 +318,7 @@ class Scheduler:
         return False
 
     def _release_without_the_ended(self) -> bool:
-        """Barriers without a count, for which nobody is missing but warps that have ended: PTX ISA, "exit"."""
+        """Release barriers without a count for which only warps are missing that have ended: PTX ISA, "exit"."""
         for batch in self.waiting:
             wave = batch.wave
             alive = np.zeros((wave.ctas, self.run.warps), np.bool_)
@@ -351,7 +351,7 @@ class Scheduler:
         return True
 
     def _force_gathering(self) -> bool:
-        """Lanes whose warp never becomes whole: a collective by mask may still be right, and says so itself."""
+        """Let lanes go on whose warp never becomes whole: a collective by mask checks itself whether that is right."""
         for batch in self.gathering:
             if batch.place.sync is None:
                 self.gathering.remove(batch)

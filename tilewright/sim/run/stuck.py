@@ -34,7 +34,7 @@ def stuck(run: Execution, what: str, batches: list[Batch], others: list[Batch]) 
     ordered = [first, *batches]
     missing, hint = next(filter(None, map(_tmem, ordered)), (_missing(ordered), None))
     if hint is None:
-        waited = _awaited(ordered + others)  # checks of order know more than what an m-barrier was told
+        waited = _awaited(ordered + others)  # the check of order knows more than what an m-barrier was told
         ideas = (check.stuck(batch.wave, waited) for batch in batches for check in reversed(run.checks))
         hint = next(filter(None, ideas), None) or _together(run, first) or _told(ordered)
     return SimulationError(what, given="\n".join(lines[:MOST_LINES]), allowed=missing, hint=hint, at=_at(run, first))
@@ -101,7 +101,7 @@ def _who(batch: Batch, cta: int, ctas: int) -> str:
 
 
 def _missing(batches: list[Batch]) -> str | None:
-    """What the first that can say so waits for."""
+    """What the first batch waits for of which that can be said."""
     for batch in batches:
         if isinstance(batch.meeting, Crossing) and batch.meeting.barrier is not None:
             number = int(batch.meeting.barrier[0, 0])

@@ -35,7 +35,7 @@ def narrow_accesses(call: TileCall) -> str | None:
     try:
         nbytes = accesses(call, call.side("local"))[2] * call.dtype.bits // 8
     except Decline:
-        return None  # none at all
+        return None  # no matrix at all
     return None if nbytes < 16 else f"each thread moves {nbytes} bytes at a time without it"
 
 

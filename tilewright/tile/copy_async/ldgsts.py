@@ -33,7 +33,7 @@ __all__ = ["ldgsts"]
 
 OP = "ptx.cp_async"
 NAME = OP.removeprefix("ptx.")
-LEAST = 4  # bytes of a copy
+LEAST = 4  # bytes that one cp.async moves
 ALIGNED = "runs of 16, 8 or 4 bytes, aligned to as many, that are contiguous in both memories"
 
 
@@ -88,14 +88,14 @@ def _plan(call: TileCall) -> LdgstsPlan:
 
 
 def _aligned(call: TileCall) -> Iterator[Change]:
-    """The same call where the shortest runs are in line."""
+    """The call with starts at which even the shortest runs are aligned."""
     length = 8 * LEAST // call.dtype.bits
     for side in call.tiles if length else ():
         yield from alignments(call, side, places(side, call.facts), length)
 
 
 def _cut(call: TileCall, order: Ints, length: int) -> str | None:
-    """Why a run may end where none can: a copy leaves bytes of the source out, at its end, but writes all of them."""
+    """Why a buffer may end inside of a run in the destination; cp.async can leave out bytes of its source alone."""
     dst, src = call["dst"], call["src"]
     if call.option(FILL) is None or call.dtype.bits < 8:
         return splits(call, dst, order, length) or splits(call, src, order, length)

@@ -39,7 +39,7 @@ OWN_LANES = "warp w of a warpgroup holds what is in lanes 32w to 32w + 31"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """So many instructions. row, column: where each begins in the quarter. slots: of each register, one walk."""
+    """A run of instructions. row, column: where each begins in the quarter. slots: one walk for each register."""
 
     count: int
     row: Walk

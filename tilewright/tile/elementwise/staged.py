@@ -35,7 +35,7 @@ class Brought:
     way: Chosen
 
     def call(self, call: TileCall, to: Side) -> TileCall:
-        """The call that brings it there."""
+        """The tile call that brings the operand there."""
         return inner_call(call, self.primitive, {"dst": to, "src": call[self.name]})
 
 
@@ -81,7 +81,7 @@ def _brought(call: TileCall, name: str, leading: Side) -> Brought:
             inner = inner_call(call, "permute_layout", {"dst": made.side, "src": side})
             return Brought(name, side.name, made, "permute_layout", planned(inner))
         except Decline:
-            pass  # shared memory has it for everybody
+            pass  # every thread finds it in shared memory
     memory = staging(call, shape, side.dtype)
     return Brought(
         name, side.name, memory, "copy", planned(inner_call(call, "copy", {"dst": memory.side, "src": side}))

@@ -47,7 +47,7 @@ def fallback(call: TileCall) -> TurnsPlan:
     if dst.space == "local":
         check_own(call, dst)
         threads = 1
-    elif dst.dtype.bits < 8 and threads > 1:  # two elements share a byte
+    elif dst.dtype.bits < 8 and threads > 1:  # two elements share a byte, so one thread writes all
         threads, guard = 1, binary("==", call.scope.index, 0)
     extents = tuple(_not_negative(call, extent) for extent in dst.extents)
     return TurnsPlan(extents, _plain(dst).replica, threads, guard)

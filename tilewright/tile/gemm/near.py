@@ -59,7 +59,7 @@ def _own(call: TileCall) -> list[str]:
 
 
 def _with(call: TileCall, names: list[str], sizes: Sizes, head: str = "") -> Iterator[Change]:
-    """The call with new buffers for these operands, in registers by `mma_fragment_layout`, or as D asks for them."""
+    """The call with new register buffers for these operands, laid out by `mma_fragment_layout` or as D asks."""
     for share, axis in (*warp_shares(call), (None, Axis.warpid)):
         words, changed = [head] if head else [], call
         try:

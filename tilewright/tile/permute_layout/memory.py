@@ -16,7 +16,7 @@ from tilewright.tile.walks import Ints, times
 
 __all__ = ["memory"]
 
-MOST_BYTES = 256  # of a thread's registers
+MOST_BYTES = 256  # bytes of a thread's registers
 
 
 @dataclass(frozen=True, slots=True)

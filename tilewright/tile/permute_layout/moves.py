@@ -29,7 +29,7 @@ class Moves:
 
     @property
     def cost(self) -> int:
-        """One slot a move."""
+        """The cost: one issue slot for each move."""
         return self.count
 
     def summary(self) -> str:

@@ -29,7 +29,7 @@ class Transposes:
 
     @property
     def cost(self) -> int:
-        """Each as a shuffle, and a move."""
+        """The cost: each instruction counts as a shuffle and a move."""
         return self.count * (SHUFFLE + 1)
 
     def summary(self) -> str:

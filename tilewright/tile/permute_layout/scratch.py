@@ -91,7 +91,7 @@ def _copies(call: TileCall, memory: Side) -> tuple[TileCall, TileCall]:
 
 
 def _cost(call: TileCall, memory: Side, chosen: Chosen, name: str) -> int:
-    """Of one of the copies, for a warp."""
+    """The cost of one of the two copies, for a warp."""
     plan = chosen.plan
     held = owners(call, call[name], loading=name == "dst")
     bits = call.dtype.bits

@@ -23,8 +23,10 @@ __all__ = ["shuffles"]
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A register of the destination. lane: whom each lane asks. sources: the registers that lanes give by turns; of
-    several, ``which`` is the one that a lane wants.
+    """How one register of the destination is filled.
+
+    lane: the lane that each lane asks. sources: the registers that lanes give by turns; of several, ``which`` is the
+    one that a lane wants.
     """
 
     slot: int

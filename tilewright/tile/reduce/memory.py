@@ -38,7 +38,7 @@ from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
 __all__ = ["memory"]
 
 IN_FLIGHT = 8  # loads of a thread before it looks at what they bring
-MOST_RESULTS = 1 << 14  # that go through scratch memory
+MOST_RESULTS = 1 << 14  # bytes that go through scratch memory
 
 
 @condition("the source is in shared or global memory")

@@ -89,7 +89,7 @@ class _Emission:
         return [at.get(dim, 0) for dim in range(len(self.call["src"].extents))]
 
     def in_destination(self, digits: list[Value]) -> list[Value]:
-        """The same in the destination, whose dimensions of 1 may be elsewhere."""
+        """The coordinates in the destination, whose dimensions of 1 may be elsewhere."""
         extents = self.call["src"].extents
         rest = iter([digit for digit, extent in zip(digits, extents, strict=True) if const_value(extent) != 1])
         return [0 if const_value(extent) == 1 else next(rest) for extent in self.call["dst"].extents]

@@ -1,0 +1,82 @@
+"""The text that a row of the table prints is read as that row: its operands stand where the pattern has them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tilewright import isa
+from tilewright.errors import InstructionError
+from tilewright.isa.forms import Form
+from tilewright.isa.table import Instruction
+from tilewright.ptx.operands import operands
+from tilewright.ptx.tree import Name
+from tilewright.ptx.written import RESULT, text_of_pattern, written
+
+ROWS = [row for row in isa.INSTRUCTIONS.values() if not row.written and row.name.startswith("ptx.")]
+
+
+def text_of(row: Instruction, form: Form, mods: dict[str, object]) -> str | None:
+    """The operands that a form prints, registers named after them; None where it is more than one instruction."""
+    whole = True
+
+    def put(found: re.Match[str]) -> str:
+        nonlocal whole
+        hole, name = found[1], found[2]
+        operand = row.operand(name)
+        whole = whole and bool(hole)
+        if operand is None:
+            return "%r1" if name == RESULT else form.modifiers[name][mods[name]] if hole else name
+        if operand.many:
+            return f"{{{', '.join(f'%{name}{k}' for k in range(form.registers_of(name, mods)))}}}"
+        return f"%p_{name}" if operand.kind == "pred" else f"%{name}"
+
+    text = re.sub(r"(%hole_)?\b(?!_\b)([A-Za-z_]\w*)", put, text_of_pattern(form.pattern or row.pattern))
+    return text if whole else None
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_what_a_row_prints_is_read_as_that_row(row: Instruction) -> None:
+    for form in row.forms:
+        for mods in list(form.all_mods())[:: max(1, len(list(form.all_mods())) // 4)]:
+            text = text_of(row, form, mods) if form.language == "ptx" else None
+            if text is None:
+                continue
+            found = written(
+                form.mnemonic(mods), operands(text), lambda one: isinstance(one, Name) and one.text[:3] == "%p_"
+            )
+
+            assert found.form.mnemonic(found.mods) == form.mnemonic(mods)
+            assert found.form.effects == form.effects
+            assert (found.form.execute is form.execute) or found.row is not row
+            assert set(found.operands) - {RESULT} == {
+                one.name for one in row.operands if mods.get(one.name, one) is not None and one.kind != "note"
+            }
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "also"),
+    [
+        ("mbarrier.init.shared.b64", "mbarrier.init.shared::cta.b64"),
+        (
+            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
+            "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes",
+        ),
+    ],
+)
+def test_words_that_mean_the_same_are_read_alike(mnemonic: str, also: str) -> None:
+    assert isa.opcode(also).form is isa.opcode(mnemonic).form
+
+
+def test_the_size_of_a_copy_is_no_operand_of_it() -> None:
+    found = written("cp.async.cg.shared.global", operands("[%r1], [%rd1], 0x10, %r2"), lambda operand: False)
+
+    assert (found.mods["n"], found.operands["src_size"]) == (16, Name("%r2"))
+
+
+def test_other_operands_are_told_with_those_that_fit() -> None:
+    with pytest.raises(InstructionError, match=r"wgmma.wait_group.sync.aligned has other operands") as raised:
+        written("wgmma.wait_group.sync.aligned", operands("%r1, %r2"), lambda operand: False)
+
+    assert raised.value.allowed == "wgmma.wait_group.sync.aligned n"
