@@ -11,12 +11,15 @@ import numpy as np
 
 from tilewright import host
 from tilewright.compiler import Executable, compile
-from tilewright.errors import TilewrightError, TilewrightWarning
+from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, described
 from tilewright.inputs import make_arguments
 from tilewright.ir import AllocBuffer, Kernel, statements
+from tilewright.public import Public
 from tilewright.verdict import Finding, Verdict, finding_of, status_of
 
 __all__ = ["check"]
+
+public = Public(ArgumentError, {})
 
 ALWAYS_LEFT = (
     "other inputs: the verdict is about those above",
@@ -25,6 +28,7 @@ ALWAYS_LEFT = (
 )
 
 
+@public
 def check(
     kernel: Any,
     *args: Any,
@@ -125,7 +129,12 @@ def _differences(values: Mapping[str, Any], expect: Mapping[str, Any], rtol: flo
         if not isinstance(found, np.ndarray):
             yield Finding("results", f"there is no array {name} to compare", given=name, allowed=", ".join(values))
             continue
-        have, want = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
+        have = np.asarray(found, np.float64)
+        try:
+            want = np.asarray(wanted, np.float64)
+        except (TypeError, ValueError) as error:
+            yield Finding("results", f"{name} cannot be compared", given=f"{described(wanted)}: {error}", buffer=name)
+            continue
         if have.shape != want.shape:
             yield Finding("results", f"{name} has another shape", buffer=name, given=f"{want.shape} expected",
                           allowed=f"{have.shape}")  # fmt: skip

@@ -101,6 +101,7 @@ def simulate(
     return made.simulate(*args, check=check, limit_s=limit_s, limit_steps=limit_steps, limit_bytes=limit_bytes, **named)
 
 
+@public
 def torch_op(name: str, kernel: Any, *, mutates: Iterable[str] | None = None) -> Any:
     """Register a kernel as the torch operator ``name`` ("mine::scale"), also for torch.compile; returns the operator.
 

@@ -20,6 +20,7 @@ from tilewright.errors import ArgumentError, TilewrightError, described
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.subbyte import pack_subbyte, unpack_subbyte
 from tilewright.ir.tensor_map import ELEMENTS, MapFields, element_of
+from tilewright.public import Kind, Public, sequence_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +46,9 @@ __all__ = [
     "protocol",
 ]
 
+_EXTENTS = sequence_of(Kind("an int", lambda value: hasattr(value, "__index__") and not hasattr(value, "shape")))
+public = Public(ArgumentError, {"box: Iterable[int]": _EXTENTS, "steps: Iterable[int]": _EXTENTS})
+
 MOST_STEPS = 50_000_000
 MEMINFO = Path("/proc/meminfo")
 CUDA_DEVICE = 2  # DLPack's kDLCUDA
@@ -52,6 +56,7 @@ CUDA_DEVICE = 2  # DLPack's kDLCUDA
 PROTOCOLS = ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
 
 
+@public.constructor
 class TensorMap:
     """An array and the boxes of it that a kernel moves: what is passed for a parameter ``m: T.TensorMap``.
 

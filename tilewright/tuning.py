@@ -26,6 +26,7 @@ from tilewright import host
 from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, TilewrightError, choices, described
 from tilewright.ir import Kernel
+from tilewright.public import Public, instances
 from tilewright.records import replace
 
 __all__ = ["Trial", "Tuned", "autotune"]
@@ -40,6 +41,8 @@ MOST_CHOSEN = 1024  # shapes whose choice is found at once
 
 Config = Mapping[str, Any]  # `Any`: values of compile time
 Step = Callable[[], None]
+
+public = Public(ArgumentError, {"Config": instances("a dictionary of the kernel's constants", Mapping)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Trial:
         return bool(self.refused), self.seconds if self.seconds is not None else self.counted or 0.0
 
 
+@public
 def autotune(
     kernel: Any = None,
     *,
@@ -87,7 +91,7 @@ def autotune(
 
     `Any`: a `Tuned`, or a decorator; kernels have wrappers of several types.
     """
-    options = [dict(config) for config in configs]
+    options = [dict(config) for config in configs if isinstance(config, Mapping)]
     if not options:
         raise ArgumentError("autotune has nothing to choose from", given="no configs",
                             allowed="dictionaries of the kernel's constants")  # fmt: skip

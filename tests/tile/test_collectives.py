@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tilewright as tw
 from tilewright import T, Tx
+from tilewright.errors import DispatchError
 from tilewright.layout import S, TileLayout, laneid, tx
 
 
@@ -146,3 +149,39 @@ def narrow(A: T.Buffer((32, 8), "float16"), B: T.Buffer((8,), "float16"), C: T.B
 @pytest.mark.parametrize("kernel", [row_sums, column_maxima, running_sums, row_in_registers, narrow])
 def test_their_text_assembles(kernel: object, arch: str) -> None:
     assert tw.compile(kernel, target=arch).source("ptx")  # type: ignore[arg-type]
+
+
+def summed_in(count: int, scope: str = "shared") -> Any:
+    @T.prim_func
+    def summed(A: T.Buffer((256, 4), "float32"), B: T.Buffer((1,), "float32")):
+        T.cta_id([1])
+        T.thread_id([128])
+        mine = T.alloc_buffer((count,), "float32", scope=scope)
+        a, b = T.alloc_shared((256, 4), "float32"), T.alloc_shared((1,), "float32")
+        Tx.cta.copy(a, A)
+        T.cuda.cta_sync()
+        Tx.cta.sum(b, a, axes=(0, 1), workspace={"scratch": mine})
+        Tx.cta.copy(B, b)
+
+    return summed
+
+
+def test_a_call_takes_its_scratch_memory_from_the_workspace() -> None:
+    b = np.zeros(1, np.float32)
+
+    run = tw.simulate(summed_in(4), np.ones((256, 4), np.float32), b, check="all")
+
+    assert b[0] == 1024
+    assert "mine" in {line.buffer for line in run.counts.lines if line.write}
+
+
+@pytest.mark.parametrize(
+    ("count", "scope", "said"),
+    [
+        (3, "shared", "(?s)too small for sum.*mine of 12 bytes.*at least 16 bytes"),
+        (4, "local", "workspace= offers none"),
+    ],
+)
+def test_a_workspace_that_a_call_cannot_use_is_refused(count: int, scope: str, said: str) -> None:
+    with pytest.raises(DispatchError, match=said):
+        tw.compile(summed_in(count, scope))

@@ -9,7 +9,7 @@ from tilewright.cuda.cu_chunks import parameters, variables
 from tilewright.cuda.cu_compile import compile_cu
 from tilewright.errors import ArgumentError, choices
 from tilewright.isa import ARCHS
-from tilewright.load.module import LoadedModule
+from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.ptx import parse
 
 __all__ = ["load_cu"]
@@ -17,6 +17,7 @@ __all__ = ["load_cu"]
 DEFAULT = "sm_90a"
 
 
+@public
 def load_cu(
     source: str | Path,
     target: str = DEFAULT,
@@ -35,7 +36,7 @@ def load_cu(
         raise ArgumentError(f"unknown architecture {target!r}", given=target, allowed=choices(target, ARCHS))
     is_path = isinstance(source, Path) or ("\n" not in source and source.endswith((".cu", ".cuh", ".h")))
     path = Path(source).resolve() if is_path else None
-    text = path.read_text(encoding="utf-8", errors="replace") if path else str(source)
+    text = text_of(path) if path else str(source)
     folders = [Path(each).resolve() for each in include] + ([path.parent] if path else [])
     file = str(path) if path else _remembered(text)
     made = compile_cu(text, file, target, defines=defines, include=folders, names=kernels)

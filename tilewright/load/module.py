@@ -24,29 +24,40 @@ from tilewright.ir import Kernel, Launch, Var
 from tilewright.load.arguments import Given, given
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
-from tilewright.ptx.names import nbytes
 from tilewright.ptx.tree import Function, Module
+from tilewright.public import Public, instances
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.sim import Program, Run
 
-__all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx"]
+__all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "text_of"]
+
+public = Public(ArgumentError, {"Path": instances("a path", Path)})
 
 MOST_THREADS = 1024
 Dimensions = "int | Sequence[int]"
 
 
+@public
 def load_ptx(text: str | Path) -> LoadedModule:
     """A module of a PTX text, or of the file with that name.
 
-    Raises KernelError, at the line and column, for what is no PTX.
+    Raises KernelError, at the line and column, for what is no PTX; ArgumentError for a file that cannot be read.
     """
     path = Path(text) if isinstance(text, Path) or ("\n" not in text and text.endswith(".ptx")) else None
     if path is None:
         return LoadedModule(parse(str(text)))
-    return LoadedModule(parse(path.read_text(encoding="utf-8"), str(path)))
+    return LoadedModule(parse(text_of(path), str(path)))
+
+
+def text_of(path: Path) -> str:
+    """What a file says; ArgumentError where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"cannot read {path}", given=str(error), allowed="a file of text") from None
 
 
 class LoadedModule:
@@ -228,12 +239,11 @@ class LoadedKernel:
         found: dict[str, NDArray[Any]] = {}
         raw = self.module.globals.raw  # type: ignore[attr-defined]  # a _Globals
         for name, declared in lowered.globals.items():
-            own = name in self.module.module.variable_of  # else what the driver provides, anew for each launch
-            found[name] = array = raw(name) if own else np.zeros(nbytes(declared), np.uint8)
+            own = name in self.module.module.variable_of  # else a variable of a body, or what the driver provides
+            found[name] = array = raw(name) if own else np.frombuffer(initial_bytes(declared)[0], np.uint8)
             for pointer in initial_bytes(declared)[1]:
                 number = lowered.functions.get(pointer.of)
-                address = base(pointer.of) + pointer.offset if number is None else number
-                array[pointer.place : pointer.place + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
+                pointer.put(array, base(pointer.of) if number is None else number)
         for name in lowered.in_bytes:
             data, where = bound.data.get(name), name
             if name in bound.maps:

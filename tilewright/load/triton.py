@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.errors import ArgumentError, SimulationError, ToolError, choices, described
 from tilewright.isa import ARCHS, arch
-from tilewright.load.module import LoadedKernel, LoadedModule
+from tilewright.load.module import LoadedKernel, LoadedModule, public
 from tilewright.load.triton_arguments import Typed, laid_out, typed
 from tilewright.ptx import parse
 
@@ -31,6 +31,7 @@ OURS = re.compile(r"; T\.\S+ belongs .*|; one of them is enough: if T\..*")  # a
 OWN_MEMORY = ("global_smem", "shared memory")  # Triton's, in which threads that hold one element all store it
 
 
+@public
 def check_triton(
     kernel: Any,
     grid: int | Sequence[int] | Any,
@@ -114,6 +115,7 @@ def _entry(ptx: str, name: str) -> LoadedKernel:
     return LoadedModule(parse(ptx))[name]
 
 
+@public
 def load_triton(kernel: Any, *args: Any, target: str = "sm_90a", config: int = 0, **named: Any) -> LoadedTriton:
     """A ``@triton.jit`` kernel, compiled for an architecture and these arguments. See `check_triton`."""
     if target not in ARCHS:
@@ -142,7 +144,7 @@ def _innermost(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], confi
         else:
             break
         kernel = kernel.fn
-    if not hasattr(kernel, "params"):
+    if not (hasattr(kernel, "params") and hasattr(kernel, "arg_names")):
         interpreted = type(kernel).__name__ == "InterpretedFunction"
         hint = "leave TRITON_INTERPRET out of the environment: the kernel is compiled here" if interpreted else None
         raise ArgumentError("this is no kernel of Triton", given=described(kernel), allowed=JIT, hint=hint)

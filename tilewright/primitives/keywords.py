@@ -8,7 +8,8 @@ __all__ = ["described_in", "meaning_of"]
 
 SHARED = {
     "dispatch": "the name of the variant that is to take the call; an error says why it does not",
-    "workspace": "a dict of buffers; programs that pass one run unchanged, as the compiler finds scratch memory itself",
+    "workspace": "a dict of buffers; the first in shared memory is the scratch memory of a call that needs some; "
+    "left out, the compiler finds it",
     "vec_len": "elements of one access; the widest that fits, if left out",
     "rounding_mode": "to nearest, to zero, down or up: rn, rz, rm, rp; of float32 alone",
     "nan": '"propagate" gives NaN where a side is NaN, "number" the other side',

@@ -239,7 +239,7 @@ def _are_buffers(value: object) -> bool:
 
 
 COMMON = (Keyword("workspace", object, None, _are_buffers, 'a dict of buffers: {"scratch": buffer}'),)
-"""Keywords that every call may have. No variant reads ``workspace``: the compiler finds scratch memory itself."""
+"""Keywords that every call may have. `Builder.scratch` takes from ``workspace`` what a variant needs."""
 
 
 def primitive(

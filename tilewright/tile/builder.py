@@ -12,7 +12,7 @@ from tilewright.dtypes import HANDLE, INT32, dtype
 from tilewright.errors import Span
 from tilewright.ir.buffer import map_buffer
 from tilewright.ir.tensor_map import MapOf
-from tilewright.tile.meeting import MeetingPlaces, which_of_its_kind
+from tilewright.tile.meeting import MeetingPlaces, in_workspace, which_of_its_kind
 from tilewright.tile.walks import apart, plus, times
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Builder:
         self.facts = facts
         self.preparations = preparations or Preparations()
         self._meeting = meeting
-        self._scratches = 0
+        self._scratches = self._workspace_bytes = 0
         self._bodies: list[list[ir.Stmt]] = [[]]
 
     @property
@@ -157,7 +157,11 @@ class Builder:
         turn, self._scratches = self._scratches, self._scratches + 1
         shape = (count * (call.scope.cta_threads // call.scope.threads),)
         made = ir.Buffer(self.names.new(name), dtype(kind), shape, "shared", ir.row_major(shape), align=align)
-        self._meeting.reserve(made, call.scope, turn, self.at)
+        if call.option("workspace"):
+            made, self._workspace_bytes = in_workspace(call, made, self._workspace_bytes)
+            self.add(ir.DeclBuffer(made, at=self.at))
+        else:
+            self._meeting.reserve(made, call.scope, turn, self.at)
         return made, times(which_of_its_kind(call.scope), count)
 
     def meet(self, call: TileCall) -> None:

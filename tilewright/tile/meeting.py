@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -17,13 +17,17 @@ from tilewright.errors import DispatchError, Span
 from tilewright.ir import AllocBuffer, Body, Buffer, Call, DeviceEntry, Kernel, ScopeId, Value, statements
 from tilewright.ir.special import special
 from tilewright.ir.walk import expressions
+from tilewright.records import replace
 from tilewright.tile.walks import plus
 
 if TYPE_CHECKING:
+    from tilewright.ir import AddressOf
+    from tilewright.tile.call import TileCall
     from tilewright.tile.scope import ControlFlow, ExecScope
 
-__all__ = ["MeetingPlaces", "which_of_its_kind"]
+__all__ = ["MeetingPlaces", "in_workspace", "which_of_its_kind"]
 
+LEAST_ALIGNMENT = 16  # bytes, of each part of a workspace
 NAMED = range(1, 16)  # barrier 0 is that of the whole CTA
 
 _OF_ITS_KIND: dict[str, Value] = {
@@ -37,6 +41,32 @@ _OF_ITS_KIND: dict[str, Value] = {
 def which_of_its_kind(scope: ExecScope) -> Value:
     """The number of the calling warp or warpgroup in its CTA; 0 where there is one."""
     return _OF_ITS_KIND[scope.kind] if scope.cta_threads > scope.threads else 0
+
+
+def in_workspace(call: TileCall, scratch: Buffer, taken: int) -> tuple[Buffer, int]:
+    """``scratch`` as a view of the shared memory that the caller offers, and the bytes that are taken of it then.
+
+    Raises DispatchError where ``workspace=`` offers none, or too little.
+    """
+    pairs = cast("tuple[tuple[str, AddressOf], ...]", call.option("workspace"))
+    offered = [address.buffer for _, address in pairs]
+    shared = next((buffer for buffer in offered if buffer.is_shared), None)
+    if shared is None:
+        raise DispatchError(
+            f"{call.stmt.primitive} needs scratch memory, and workspace= offers none",
+            given=", ".join(f"{buffer.name} in {buffer.space} memory" for buffer in offered),
+            allowed="a buffer of shared memory; without workspace=, the compiler finds it",
+        )
+    begin = -(-taken // LEAST_ALIGNMENT) * LEAST_ALIGNMENT
+    end = begin + scratch.storage_size() * scratch.dtype.bits // 8
+    has = shared.storage_size() * shared.dtype.bits // 8
+    if end > has:
+        raise DispatchError(
+            f"workspace= is too small for {call.stmt.primitive}",
+            given=f"{shared.name} of {has} bytes",
+            allowed=f"at least {end} bytes of shared memory; without workspace=, the compiler finds it",
+        )
+    return replace(scratch, data=shared.pointer, elem_offset=begin * 8 // scratch.dtype.bits, align=0), end
 
 
 class MeetingPlaces:

@@ -294,6 +294,15 @@ class Places:
         cta, warp, lane, unit = where
         return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
 
+    def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
+        """Has surely nobody written between two bytes of the buffer of that name, nor read, before a write?"""
+        spans = [self._late_span]
+        if self.is_global:
+            spans += [self._spans[True], self._spans[not write]]
+        elif not {name, self.name}.isdisjoint([*self.written, *(self.read if write else ())]) or name == self.name:
+            return False
+        return all(high < reach[0] or low >= reach[1] for low, high in spans)
+
     # What later accesses have to know
 
     def _latest(self, access: Access, latest: dict[str, Times]) -> None:
