@@ -127,3 +127,16 @@ def test_an_index_below_0_is_told_by_the_name_of_its_array(rules: LoadedModule, 
         rules["shifted"].simulate(zeros(64), zeros(64), *steps, block=64)
 
     assert f"{-4 * min(steps)} bytes before {name}, in CTA (0, 0, 0), warp 0, lane" in str(raised.value.given)
+
+
+def test_an_alias_of_a_namespace_is_kept_where_host_code_is_left_out() -> None:
+    text = (
+        "#include <vector>\nnamespace deep { __device__ int seven() { return 7; } }\nnamespace d = deep;\n"
+        "__global__ void k(int* out) { *out = d::seven(); }\n"
+        "int main() { std::vector<int> v(1); k<<<1, 1>>>(v.data()); }\n"
+    )
+    out = zeros(1)
+
+    load_cu(text)["k"].simulate(out, block=1)
+
+    assert out[0] == 7

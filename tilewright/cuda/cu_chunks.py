@@ -20,7 +20,8 @@ _MARK = re.compile(r"[{}();]|^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _DEVICE = re.compile(r"\b__(?:global|device|constant|managed|shared)__\b")
 _KEPT = re.compile(
     r"^\s*(?:template\s*<.*>\s*)?(?:static\s+|inline\s+)*"
-    r"(?:struct|class|union|enum|typedef|using|constexpr|const|static_assert|concept|asm|alignas)\b",
+    r"(?:struct|class|union|enum|typedef|using|constexpr|const|static_assert|concept|asm|alignas)\b"
+    r"|^\s*namespace\s+\w+\s*=",
     re.DOTALL,
 )
 _SCOPE = re.compile(r"^\s*(?:inline\s+)?(?:namespace\b[^;={}()]*|extern\s*\"C(?:\+\+)?\"\s*)$")
