@@ -36,6 +36,7 @@ from tilewright.ptx.declare import parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
 from tilewright.ptx.instructions import instruction
 from tilewright.ptx.names import Scope
+from tilewright.ptx.printer import operand_text
 from tilewright.ptx.special import Machine
 from tilewright.ptx.state import UINT64, Lowering, Step
 from tilewright.ptx.tree import Block, Body, Function, Instruction, Label, Loc, Module, Name, Registers, Variable
@@ -50,6 +51,9 @@ UNSUPPORTED = {
 
 
 SPREAD = frozenset(("ld", "ldu", "st", "mov", "atom"))  # what takes registers of several parts by one name
+
+
+SHAPES = (ValueError, IndexError, KeyError, TypeError, AttributeError, AssertionError)
 
 
 @dataclass(frozen=True)
@@ -141,6 +145,9 @@ def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: str | N
         _checked(low, ins, scope, returns, at)
     except TilewrightError as error:
         raise error.located(at) from None
+    except SHAPES as cause:  # operands of a shape that the instruction does not have
+        given = ", ".join(map(operand_text, ins.operands))
+        raise KernelError(f"{ins.mnemonic} has other operands", given=given or "none", at=at) from cause
 
 
 def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: str | None, at: Span) -> None:
