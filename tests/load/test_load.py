@@ -193,3 +193,22 @@ def test_clocks_go_on_so_that_whoever_waits_comes_to_an_end() -> None:
     tw.load_cu(text)["k"].simulate(out, grid=1, block=1, limit_steps=1000)
 
     assert out[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("1 + threadIdx.x * 1e-6f", "rounding alone"), ("7", ""), ("threadIdx.x", "race"), ("1 - threadIdx.x", "race")],
+)
+def test_lanes_of_one_store_may_differ_by_rounding_alone(value: str, expected: str) -> None:
+    module = tw.load_cu(
+        f"__global__ void k(float* out) {{ __shared__ float s; s = {value};\n__syncthreads(); *out = s; }}\n"
+    )
+    out = np.zeros(1, np.float32)
+
+    try:
+        told = " ".join(module["k"].simulate(out, grid=1, block=32).warnings)
+    except SimulationError as error:
+        told = error.what
+
+    assert expected in told
+    assert bool(told) == bool(expected)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.isa.machine import Addresses, Lanes
-    from tilewright.isa.products import MatrixProduct
+    from tilewright.isa.products import Accumulator, MatrixProduct
 
 __all__ = ["GIVEN", "LEFT_OUT", "RUNS_ON", "Form", "Spellings"]
 
@@ -81,6 +81,8 @@ class Form:
     source_lane: of a form that reads other lanes' values: gets what `execute` gets, tells which lane each reads.
     pattern: instead of the row's, where this form's operands stand otherwise.
     product: the product of matrices that a call's registers hold, for forms that are nothing else.
+    accumulator: of an operation of all lanes that reads and writes one vector, the matrix that this is and how it adds
+    to it; None where `execute` has to make it anew.
     ready: of a form that may have to wait for others: gets what `execute` gets, tells in which lanes that may take
     place, and keeps for them what they waited for.
     addresses, takes: of an operation (`Issue`), whose `execute` is another: ``addresses(unit, *operands, **passes)``
@@ -110,6 +112,7 @@ class Form:
     joined: Callable[..., list[NDArray[Any]] | None] | None = None
     takes: tuple[str, ...] = ()
     product: Callable[[Mods], MatrixProduct | None] | None = None
+    accumulator: Callable[[Mods], Accumulator | None] | None = None
     ready: Callable[..., object] | None = None
     source_lane: Callable[..., Lanes] | None = None
     language: str = "ptx"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.events import Events
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.precedence import Precedence
     from tilewright.sim.machine.subject import Subject
@@ -135,9 +135,9 @@ class Device:
         """Counts what an asynchronous operation is going to read and write."""
         at, op = operation.instruction.at, operation.instruction.bound.instruction.name
         for one in operation.touched:
-            if isinstance(one.effect, Access) and one.effect.computed and one.at.size:  # others have a site
-                where = (self.places.holding(one.space, int(one.at.flat[0])).name, one.space, one.writes)
+            if isinstance(one.effect, Access) and one.effect.computed and one.places.size:  # others have a site
+                where = (self.places.holding(one.space, int(one.places.flat[0])).name, one.space, one.writes)
                 line = self.lines.setdefault((at, op, *where), Line(at, op, *where))
-                line.accesses += int(one.touches.sum())
+                line.accesses += one.count
                 line.nbytes += one.bytes_moved
                 line.warps += operation.mask.warps

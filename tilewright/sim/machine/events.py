@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.pending import Operation, Waiting
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.pending import Operation, Waiting
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Hook
     from tilewright.sim.machine.subject import Subject
@@ -67,7 +68,8 @@ class Order(Check):
     def begin(self, run: Device) -> None:
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
-        if any(one.write and one.space != "tmem" for bound in self.program.operations for one in bound.form.touched):
+        touched = (one for bound in self.program.operations for one in bound.form.touched)
+        if any(one.write and one.space not in ("tmem", "shared") for one in touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
 
     def start(self, wave: Wave) -> None:
@@ -331,6 +333,9 @@ class Order(Check):
             if not unseen and order.abroad is not None:
                 unseen = next(order.abroad.unseen_by(operation, self.program), "")
         order.protocol.told(operation)
+        if operation.issuers.lanes > 1:
+            rows, threads = operation.issuers.each()
+            order.phases.warps_met(rows[:, ::32].reshape(-1), threads[:, ::32].reshape(-1))
         if operation.is_commit:
             operations.commit(operation)
         else:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.units import Touched
@@ -136,6 +136,9 @@ class Stores:
         self.loaded = np.zeros_like(self.since) if overwrite else None
         self.made = np.zeros((wave.ctas, 2 * units), np.bool_)
         self.halves: list[_Half] = []
+        touched = [one for bound in wave.run.program.operations for one in bound.form.touched]
+        self._may_copy = any(one.write and (one.space, one.proxy) == ("shared", "generic") for one in touched)
+        self._noted = {"stored": False, "loaded": False}  # was there any?
 
     def _warp(self, rows: Ints, warps: Ints) -> Ints:
         """The number of warps of CTAs in their cluster."""
@@ -162,6 +165,7 @@ class Stores:
         units = offset // UNIT
         inside = units < table.shape[-1]
         table[home[inside], self._warp(*who)[inside], units[inside]] = self.clocks.now
+        self._noted["stored" if table is self.since else "loaded"] = True
 
     def initialised(self, signals: Signals) -> None:
         """m-barriers were made."""
@@ -216,7 +220,7 @@ class Stores:
                 (self.since, "stored", "stores"),
                 (self.loaded if one.writes else None, "loaded", "loads"),
             ):
-                if table is None:
+                if table is None or not self._noted[did]:
                     continue
                 unfenced = table.transpose(0, 2, 1)[one.rows, one.at // UNIT] * one.touches[..., None]
                 if unfenced.any():
@@ -237,7 +241,10 @@ class Stores:
 
     def _unseen_copies(self, one: Touched, operations: Operations, program: Subject) -> Iterator[str]:
         """What operations that are no asynchronous unit's have written, and an m-barrier has told of."""
-        copies = [part.number for part in operations.parts.values() if part.writes_shared_as_threads_do]
+        parts = operations.parts.values() if self._may_copy else ()
+        copies = [part.number for part in parts if part.writes_shared_as_threads_do]
+        if copies:
+            operations.expand()
         for rows, units in operations.units_of(one) if copies else ():
             number = np.where(one.touches, operations.filling[rows, units], 0)
             unfenced = np.isin(number, copies) & (self.clocks.parts[self.clocks.at(rows), 0, number] & FENCED == 0)
