@@ -36,6 +36,7 @@ from tilewright.ptx.declare import parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
 from tilewright.ptx.instructions import instruction
 from tilewright.ptx.names import Scope
+from tilewright.ptx.origins import bounded
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.special import Machine
 from tilewright.ptx.state import UINT64, Lowering, Step
@@ -86,6 +87,9 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
         first = low.blocks[0]
         low.blocks[0] = replace(first, body=(Assign(low.clock, const(0, UINT64)), *first.body))
     blocks = tuple(_in_storage(low, block) for block in low.blocks) if low.in_flight else tuple(low.blocks)
+    dynamic = {name for name, _ in low.dynamic}
+    shared = (each.buffer for each in low.allocated if each.buffer.is_shared and each.buffer.name not in dynamic)
+    blocks = tuple(bounded(blocks, shared))
     kernel = Kernel(
         entry.name, tuple(low.params), tuple(low.buffers.values()), tuple(low.allocated), stage="lowered",
         launch=launch, graph=Graph(blocks), at=module.span(entry.line),
