@@ -29,9 +29,30 @@ class Operand:
     def fetch(self, step, part):
         """Bring a part of a stage to registers."""
         to = self.parts[part % 2]
-        with T.If(step * DEPTH < self.array.shape[1]), T.Then():
-            source = self.ring[step % self.stages, :, part * PART : part * PART + PART]
-            Tx.cta.copy(to.permute(1, 0) if self.turned else to, source)
+        source = self.ring[step % self.stages, :, part * PART : part * PART + PART]
+        Tx.cta.copy(to.permute(1, 0) if self.turned else to, source)
+
+
+class Both:
+    """A and B."""
+
+    def __init__(self, left, top):
+        self.operands = left, top
+
+    def load(self, step):
+        """Have the tiles of a step copied, if there is one."""
+        for operand in self.operands:
+            operand.load(step)
+        T.ptx.cp_async.commit_group()
+
+    def fetch(self, step, part):
+        """Bring a part of a step's tiles to registers."""
+        for operand in self.operands:
+            operand.fetch(step, part)
+
+    def fragments(self, part):
+        """Where a part is."""
+        return [operand.parts[part % 2] for operand in self.operands]
 
 
 def product(tile_m: int = M, tile_n: int = N, warps: tuple[int, int] = WARPS, stages: int = STAGES) -> tw.Executable:
@@ -48,20 +69,9 @@ def product(tile_m: int = M, tile_n: int = N, warps: tuple[int, int] = WARPS, st
         down, right = T.cta_id([m // tile_m, n // tile_n])
         T.thread_id([32 * warps[0] * warps[1]])
         left = T.meta_var(Operand("A", A, down, tile_m, stages, warps))
-        top = T.meta_var(Operand("B", B, right, tile_n, stages, warps))
+        both = T.meta_var(Both(left, Operand("B", B, right, tile_n, stages, warps)))
         layout = mma_fragment_layout("D", (tile_m, tile_n), "float32", warps=warps)
         sums = T.alloc_buffer((tile_m, tile_n), "float32", scope="local", layout=layout)
-
-        @T.inline
-        def load(step):
-            left.load(step)
-            top.load(step)
-            T.ptx.cp_async.commit_group()
-
-        @T.inline
-        def fetch(step, part):
-            left.fetch(step, part)
-            top.fetch(step, part)
 
         @T.inline
         def arrived():
@@ -70,17 +80,20 @@ def product(tile_m: int = M, tile_n: int = N, warps: tuple[int, int] = WARPS, st
 
         sums[:] = 0
         for stage in T.unroll(stages - 1):
-            load(stage)
+            both.load(stage)
         arrived()
-        fetch(0, 0)
+        both.fetch(0, 0)
         for step in range(k // DEPTH):
             for part in (0, 1, 2, 3):
-                if part == 3:
+                if part < 3:
+                    both.fetch(step, part + 1)  # without a question: such a branch would keep ldmatrix and mma apart
+                else:
                     arrived()
-                fetch(step + part // 3, (part + 1) % 4)
+                    if (step + 1) * DEPTH < k:
+                        both.fetch(step + 1, 0)
                 if part == 0:
-                    load(step + stages - 1)
-                Tx.cta.gemm(sums, left.parts[part % 2], top.parts[part % 2], sums, beta=1.0)
+                    both.load(step + stages - 1)
+                Tx.cta.gemm(sums, *both.fragments(part), sums, beta=1.0)
         D[down * tile_m : (down + 1) * tile_m, right * tile_n : (right + 1) * tile_n] = sums
 
     return tw.compile(mma_product, target="sm_90a")

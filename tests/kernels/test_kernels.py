@@ -300,6 +300,12 @@ def test_arrays_without_gaps_are_addressed_without_a_pitch(shape: tuple[int, int
     assert "* (long long)up_pitch" not in text
 
 
+def test_one_row_of_a_view_has_the_pitch_of_an_array_without_gaps() -> None:
+    every_second = np.random.default_rng(0).standard_normal((4, 2048), np.float32)[::2]
+
+    close(kernels.silu_mul(every_second[:1], every_second[1:]), silu(every_second[:1]) * every_second[1:], "float32")
+
+
 def test_the_loss_of_a_long_row_is_stored_once() -> None:
     x, target = np.random.default_rng(0).standard_normal((3, 20000), np.float32), np.array([3, 19999, -100])
     loss = np.zeros(3, np.float32)

@@ -35,25 +35,28 @@ SHORT = ((32, 4, 4), (64, 8, 8), (256, 16, 16), (512, 32, 32))
 LAST = (MOST_KEPT, 1024, 1024)
 TABLES = {
     "plain": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 512), (16384, 512, 512), LAST),
-    "weighted": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 256), (16384, 512, 256), LAST),
+    "weighted": (
+        *SHORT,
+        (1024, 64, 128),
+        (2048, 256, 128),
+        (4096, 512, 256),
+        (8192, 512, 256),
+        (16384, 512, 256),
+        LAST,
+    ),
     "summed": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 512), (8192, 512, 256), (16384, 512, 256), LAST),
     "reduced": (*SHORT, (1024, 32, 32), (2048, 64, 64), (4096, 128, 128), (8192, 256, 256), (16384, 256, 256), LAST),
 }
 TABLES["biased"] = TABLES["weighted"]
-RESIDENT = {
-    (512, 32): 2,
-    (1024, 32): 1,
-}  # CTAs that must fit, by threads and elements of each
+RESIDENT = {(512, 32): 2, (1024, 32): 1}  # CTAs that must fit, by threads and elements of each
 # Rows beyond the first of these elements, up to the second, are shared by the CTAs of a cluster, each with so many.
+# Such a CTA has these threads at least, and a thread so many elements at most.
 MOST_ALONE, MOST_SHARED, SHARE, MOST_CTAS = 16384, 262144, 8192, 16
-SHARE_THREADS, SHARE_HELD = (
-    {2: 128, 4: 256},
-    64,
-)  # threads of such a CTA at least, by bytes of an element; and what each holds at most
-MANY, TURNS = 256, 4  # that many rows are taken in turns, where CTAs would be done too soon or read weights too often
+SHARE_THREADS, SHARE_HELD = 128, 64
+MANY, TURNS = 256, 4  # that many long rows are taken in turns of so many
 WARPS = 4  # of a CTA, where each has rows of its own
 PART = 16  # elements that a thread has of a part
-BLOCK_THREADS, BLOCK_RUNS = 256, 1  # of an elementwise kernel: threads of a CTA, and accesses of each to each array
+BLOCK_THREADS = {1 << 17: 128, 1 << 63: 256}  # of a CTA of an elementwise kernel, by the bytes of an array at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,8 +303,8 @@ def chosen(
     whole = columns % vector == 0
     if clusters and MOST_ALONE < columns <= MOST_SHARED:
         found = shared(columns, vector, item_bytes, table)
-        if many and in_turns(columns, item_bytes, table):
-            found = replace(found, turns=TURNS, ahead=1)
+        if many and (ahead := rows_ahead(columns, item_bytes, table)):
+            found = replace(found, turns=TURNS, ahead=ahead)
     elif columns > most:
         found = Rows(LAST[1], PART // vector, vector, whole, long=True)
     else:
@@ -314,15 +317,20 @@ def chosen(
 def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:
     """How a row is dealt out to the CTAs of a cluster."""
     cluster = min(power_of_two(columns / SHARE), MOST_CTAS)
-    threads = max(SHARE_THREADS[max(item_bytes, 2)], power_of_two(columns / (cluster * SHARE_HELD)))
+    least = SHARE_THREADS if item_bytes == 2 or table == "reduced" else 2 * SHARE_THREADS
+    threads = max(least, power_of_two(columns / (cluster * SHARE_HELD)))
     runs = -(-columns // (cluster * threads * vector))
     return Rows(threads, runs, vector, columns % vector == 0, cluster=cluster, early=table in ("weighted", "biased"))
 
 
-def in_turns(columns: int, item_bytes: int, table: str) -> bool:
-    """Does a cluster take several rows? For weights that it reads once for them, or if it would be done too soon."""
-    wide = columns > SHARE * MOST_CTAS
-    return table == "biased" or (table == "weighted" and wide) or (table == "reduced" and item_bytes == 2)
+def rows_ahead(columns: int, item_bytes: int, table: str) -> int:
+    """How many rows are on their way where a cluster takes several; 0 where it is to take one.
+
+    It takes several for the sake of weights, which it then reads once, and if it would be done too soon with one.
+    """
+    if table == "biased":
+        return 4 // item_bytes
+    return int((table == "weighted" and columns > SHARE * MOST_CTAS) or (table == "reduced" and item_bytes == 2))
 
 
 def power_of_two(least: float) -> int:
@@ -336,8 +344,10 @@ def blocks(*arrays: Array) -> tuple[Rows, list[Array]]:
     """
     views = [matrix(array) for array in arrays]
     infos = [info_of(view) for view in views]
-    found = Rows(BLOCK_THREADS, BLOCK_RUNS, common_vector(views), whole=False, long=True)
     size, contiguous = infos[0].size, all(info.is_contiguous for info in infos)
+    nbytes = size * dtype(infos[0].dtype).bits // 8
+    threads = next(threads for most, threads in BLOCK_THREADS.items() if nbytes <= most)
+    found = Rows(threads, 1, common_vector(views), whole=False, long=True)
     if contiguous and size % found.part == 0:
         views = [view.reshape(-1, found.part) for view in views]
         return replace(found, whole=True, long=False, exact=True, flat=True), views
