@@ -90,3 +90,34 @@ def test_lanes_that_executed_an_instruction_together_have_all_looked_at_the_phas
     run(fetched("", lambda cta: cta >= 0))
 
     assert len(runs) == 1  # nobody can have been late for a phase, so that no other order need be tried
+
+
+def stored(*, meets: bool) -> Any:
+    """In the last CTA of a cluster one warp writes a tile that another one has stored to an array."""
+
+    @T.prim_func
+    def kernel(out: T.Buffer((8, 32), "float32")):
+        rank = T.cta_id_in_cluster([2])
+        T.cta_id([2])
+        warp = T.warp_id([2])
+        lane = T.lane_id([32])
+        tile = T.alloc_shared((8, 32), "float32", align=128)
+        if rank == 1 and warp == 0:
+            for i in range(8):
+                tile[i, lane] = T.float32(1)
+            T.ptx.fence.proxy_async("shared::cta")
+        if meets:
+            T.cuda.cta_sync()
+        if rank == 1 and warp == 1 and lane == 0:
+            Tx.copy_async(out, tile)
+            T.ptx.cp_async.bulk.commit_group()
+            T.ptx.cp_async.bulk.wait_group(0)
+
+    return kernel
+
+
+def test_an_operation_of_one_cta_of_a_cluster_is_held_against_what_its_threads_did() -> None:
+    tw.simulate(stored(meets=True), np.zeros((8, 32), np.float32), target="sm_90a", check="all")
+
+    with pytest.raises(SimulationError, match="race"):
+        tw.simulate(stored(meets=False), np.zeros((8, 32), np.float32), target="sm_90a", check="all")

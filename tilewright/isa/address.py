@@ -23,12 +23,12 @@ CVTA = 'PTX ISA, "Data Movement and Conversion Instructions: cvta"'
 
 def to_shared_64(machine: Machine, address: Lanes) -> Lanes:
     """The offset in the shared window as a 64-bit number."""
-    return machine.to_shared(address).astype("uint64")
+    return machine.with_rank(machine.to_shared(address)).astype("uint64")
 
 
 def to_shared_32(machine: Machine, address: Lanes) -> Lanes:
     """The offset in the shared window; its upper 32 bits are zero, so that nothing is lost."""
-    return machine.to_shared(address).astype("uint32")
+    return machine.with_rank(machine.to_shared(address)).astype("uint32")
 
 
 instruction(

@@ -69,6 +69,8 @@ class Boxes:
     @property
     def nbytes(self) -> Ints:
         """Bytes of each box."""
+        if self.kept is None:  # all are as large
+            return np.full(len(self.maps), UNIT * self.tile.shape[1])
         return np.array([one.box_bytes for one in self.maps])
 
     @property

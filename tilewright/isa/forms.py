@@ -13,6 +13,7 @@ from tilewright.isa.arch import Requirement
 from tilewright.isa.effects import (
     Access,
     Commit,
+    Consults,
     Count,
     Effect,
     Fence,
@@ -172,6 +173,11 @@ class Form:
         return self._only(Issue)
 
     @cached_property
+    def consults(self) -> tuple[Consults, ...]:
+        """What an operation reads as it begins."""
+        return self._all(Consults)
+
+    @cached_property
     def commit(self) -> Commit | None:
         """The commit that the form declares: it closes what was issued to a group, or tells when that is complete."""
         return self._only(Commit)
@@ -232,7 +238,8 @@ class Form:
         if isinstance(fence, Fence):
             return Fence(self.word(fence.sem, mods), self.word(fence.scope, mods), fence.only)
         if isinstance(fence, ProxyFence):
-            return ProxyFence(fence.proxy, *(self.word(one, mods) for one in (fence.space, fence.side, fence.scope)))
+            space, side, scope = (self.word(one, mods) for one in (fence.space, fence.side, fence.scope))
+            return ProxyFence(fence.proxy, space, side, scope, fence.at)
         return None
 
     def registers_of(self, operand: str, mods: Mods) -> int:

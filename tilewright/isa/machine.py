@@ -145,6 +145,10 @@ class Machine(Protocol):
         """Generic addresses of shared memory as offsets in the CTA's window."""
         ...
 
+    def with_rank(self, address: Lanes) -> Lanes:
+        """A shared address as a kernel sees it: in a cluster its upper bits say whose shared memory that is."""
+        ...
+
     def on_rank(self, address: Lanes, rank: Lanes) -> Lanes:
         """A shared address of the cluster's window: the same offset in the CTA of that rank."""
         ...

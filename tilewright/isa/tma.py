@@ -22,7 +22,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.dtypes import dtype
-from tilewright.ir.tensor_map import ELEMENTS
+from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES
 from tilewright.isa.arch import since
 from tilewright.isa.atom_red import decremented, incremented
 from tilewright.isa.boxes import boxes_of
@@ -35,6 +35,7 @@ from tilewright.isa.table import (
     LEFT_OUT,
     Access,
     Commit,
+    Consults,
     Form,
     Issue,
     Mods,
@@ -52,6 +53,9 @@ __all__ = ["combined", "nothing"]
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 GROUP = "cp.async.bulk"
 DIMS = {rank: f".{rank}d" for rank in range(1, 6)}
+
+
+MAP = Consults("map", MAP_BYTES, "tensormap")
 
 
 def rank_of(mods: Mods) -> int:
@@ -108,6 +112,7 @@ def _loads() -> Iterator[Form]:
                     Access("map", "global", 16, write=False, proxy="async", computed=True),
                     Access("dst", "shared", 16, write=True, proxy="async", computed=True),
                     Signal("bar", "bytes", "release", "cluster", completed),
+                    MAP,
                     Issue(),
                 ),
                 moves=True,
@@ -163,6 +168,7 @@ def _stores() -> Iterator[Form]:
             effects=(
                 Access("src", "shared", 16, write=False, proxy="async", computed=True),
                 Access("map", "global", 16, write=True, proxy="async", computed=True),
+                MAP,
                 Issue(GROUP),
             ),
             moves=True,
@@ -245,6 +251,7 @@ def _reductions() -> Iterator[Form]:
                     )
                     for write in (False, True)
                 ),
+                MAP,
                 Issue(GROUP),
             ),
             addresses=stored,

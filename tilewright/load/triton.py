@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_triton", "load_triton"]
 
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion")
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug")
 JIT = "what @triton.jit made, or @triton.autotune and @triton.heuristics of that"
 MOST_MODULES = 32  # that are kept
 BARRIERS = {"T.cuda.cta_sync()": "tl.debug_barrier()", "T.cuda.warp_sync()": "tl.debug_barrier()"}

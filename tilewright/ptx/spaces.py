@@ -18,13 +18,16 @@ __all__ = ["convert_address", "is_in_space"]
 
 
 def convert_address(low: Lowering, step: Step) -> Sequence[Stmt]:
-    """``cvta``: an address in shared memory is an offset of 32 bits, all others are the same everywhere."""
+    """``cvta``: an address in shared memory is an offset of 32 bits, one in local memory may be; others have 64."""
     target, source = step.ins.operands
     value = read(low, source, step, UINT64)
     if any(word.startswith("shared") for word in step.ins.modifiers):
         offset = cast(cast(value, UINT32), UINT64)
         start = window(low, "shared")
         value = offset if "to" in step.ins.modifiers or start is None else binary("|", offset, start)
+    elif "local" in step.ins.modifiers and "to" not in step.ins.modifiers:
+        start = window(low, "local")
+        value = value if start is None else binary("|", value, start)
     elif "param" in step.ins.modifiers:
         value = generic_address(low, step.scope, value)
     return assigned(low, target, value, step)

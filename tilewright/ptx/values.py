@@ -150,7 +150,11 @@ def pointer(low: Lowering, address: Address, step: Step, space: str) -> Expr:
     found = lookup(low, address.base.text, step.scope)
     if isinstance(found, Memory):
         return AddressOf(found.buffer, (as_expr(address.offset),))
-    base = cast(_named(low, address.base, step), kind)
+    named = _named(low, address.base, step)
+    base = cast(named, kind)
+    if space == "local" and named.dtype.bits == 32:
+        start = window(low, space)
+        base = base if start is None else binary("|", base, start)
     return base + const(address.offset, kind) if address.offset else base
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.isa import Fence, ProxyFence
-    from tilewright.sim.machine.address import Part
+    from tilewright.sim.machine.address import Address, Part
     from tilewright.sim.machine.arrays import Array, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.events import Events
@@ -93,15 +93,20 @@ class Device:
         return batch.wave.storage(place)
 
     def ordered(
-        self, batch: Batch, mask: Mask, what: Sync | Fence | ProxyFence | RegisterFence, at: Span | None
+        self,
+        batch: Batch,
+        mask: Mask,
+        what: Sync | Fence | ProxyFence | RegisterFence,
+        at: Span | None,
+        where: Address | None = None,
     ) -> None:
-        """A fence, or the lanes of whole warps meeting where none of them can be elsewhere."""
+        """A fence, perhaps of the bytes ``where`` alone; or whole warps meet where no lane can be elsewhere."""
         if not isinstance(what, Sync):
             for check in self.checks:
                 if isinstance(what, RegisterFence):
                     check.fenced_registers(batch, mask, what)
                 else:
-                    check.fenced(batch, mask, what)
+                    check.fenced(batch, mask, what, where)
             return
         if not batch.has_whole_warps(mask):
             raise SimulationError(

@@ -53,8 +53,8 @@ class Events:
     def warps_met(self, batch: Batch, mask: Mask) -> None:
         """The lanes of each active warp have met."""
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
-        """A thread ordered its own accesses."""
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence, where: Address | None = None) -> None:
+        """A thread ordered its own accesses, those of the bytes ``where`` alone if it says so."""
 
     def fenced_registers(self, batch: Batch, mask: Mask, fence: RegisterFence) -> None:
         """A warp ordered what it did to its registers."""

@@ -200,11 +200,11 @@ class Facet:
         return self.mask.full
 
     def to_shared(self, address: Array) -> Array:
-        wave, offset = self.batch.wave, address - (SHARED_WINDOW << WINDOW_BITS)
-        if wave.run.cluster_ctas == 1:
-            return offset
-        elsewhere = offset >> OFFSET_BITS > 0
-        return np.where(elsewhere, offset, on_rank(offset, wave.rank(self.batch.rows(1))))
+        return address - (SHARED_WINDOW << WINDOW_BITS)
+
+    def with_rank(self, address: Array) -> Array:
+        wave = self.batch.wave
+        return on_rank(address, self.rank_of(address)) if wave.run.cluster_ctas > 1 else address
 
     def clock(self) -> int:
         self.batch.wave.run.steps += 1

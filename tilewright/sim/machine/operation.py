@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.isa import Addresses, Signal
+from tilewright.isa import Access, Addresses, Signal
 from tilewright.sim.machine.units import Touched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.isa import Access, Form
+    from tilewright.isa import Consults, Form
     from tilewright.isa.products import Accumulator
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Given, Ints
@@ -51,6 +51,7 @@ class Operation:
     serial: Ints
     touched: tuple[Touched, ...] = ()
     signals: tuple[Touched, ...] = ()
+    consulted: tuple[Touched, ...] = ()
     is_joined: bool = field(default=False, init=False)
     _read: list[Array | None] | None = field(default=None, init=False)
 
@@ -64,14 +65,22 @@ class Operation:
         barriers = {signal.barrier for signal in form.signals}
         spaces = {operand.name: operand.kind for operand in bound.given}
 
-        def located(effect: Access | Signal, operand: str, space: str, width: int) -> Touched:
-            where = found[operand] if operand in found else Addresses(self.arguments[operand])
+        def located(
+            effect: Access | Signal, operand: str, space: str, width: int, of: Consults | None = None
+        ) -> Touched:
+            where = found[operand] if operand in found else Addresses(self.arguments[of.operand if of else operand])
+            if of is not None:
+                where = Addresses(where.at[:, None] + np.arange(0, of.nbytes, width))
             return Touched.of(self.issuers, effect, space, width, where)
 
         self.touched = tuple(
             located(access, access.operand, access.space, form.count(access.nbytes, bound.mods))
             for access in (form.touched if form.issue else ())
             if access.operand not in barriers
+        )
+        self.consulted = tuple(
+            located(Access(one.operand, "global", 16, write=False, proxy=one.proxy), "", "global", 16, of=one)
+            for one in form.consults
         )
         self.signals = tuple(located(signal, signal.barrier, spaces[signal.barrier], 8) for signal in form.signals)
 

@@ -231,7 +231,7 @@ class Order(Check):
             self._expand(batch.wave)
         self.orders[batch.wave].clocks.warps_met(batch, mask.full)
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence, where: Address | None = None) -> None:
         order, who = self.orders[batch.wave], Actors.of(batch, mask)
         if isinstance(fence, Fence) and fence.scope == "warp":
             order.clocks.learn(who, order.clocks.published(who))
@@ -246,6 +246,8 @@ class Order(Check):
                 order.clocks.expand()
                 order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[sem])
                 return
+            if fence.proxy == "tensormap" and order.maps is not None:
+                order.maps.fenced(batch, who, fence, where)
         self.locations.awake |= bool(sem)
         if sem in ACQUIRES:
             self.locations.fenced(order.clocks, who, str(fence.scope), of_shared=fence.is_of_shared)
@@ -332,6 +334,8 @@ class Order(Check):
             unseen = next(order.stores.unseen_by(operation, operations, self.program), "")
             if not unseen and order.abroad is not None:
                 unseen = next(order.abroad.unseen_by(operation, self.program), "")
+            if not unseen and order.maps is not None:
+                unseen = next(order.maps.unseen_by(operation, self.program), "")
         order.protocol.told(operation)
         if operation.issuers.lanes > 1:
             rows, threads = operation.issuers.each()
@@ -340,7 +344,7 @@ class Order(Check):
             operations.commit(operation)
         else:
             check_issue(operations, operation)
-        for one in operation.touched:
+        for one in (*operation.consulted, *operation.touched):
             for access in places_of(self, operation, one):
                 self._meet(access)
         if unseen:

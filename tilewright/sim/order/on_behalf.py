@@ -38,9 +38,9 @@ def places_of(order: Order, operation: Operation, one: Touched, which: Bools | N
     batch, clocks = operation.batch, order.orders[operation.batch.wave].clocks
     chosen = np.ones(len(actors_of(operation)[0]), np.bool_) if which is None else which
     for place, places, part in _memories(order, batch, one):
-        if which is None and places.is_untouched(part.reach, place.name, write=one.writes):
-            continue
         pitch = places.pitch if one.space == "shared" and places.is_global else 0
+        if which is None and not pitch and places.is_untouched(part.reach, place.name, write=one.writes):
+            continue
         most = WIDEST * places.grain // places.tag.itemsize
         for mask, address, nbytes in _accesses(operation, part, chosen, most, pitch):
             together = operation.issuers.lanes > 1

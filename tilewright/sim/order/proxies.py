@@ -68,7 +68,7 @@ def overwrites(program: Subject) -> bool:
 
 
 class GlobalStores:
-    """What threads stored to global memory in this wave, by window: when and in which CTA, for each 16 bytes.
+    """What threads stored to global memory in this wave, by window: when and in which warp, for each 16 bytes.
 
     fenced: (CTAs,), when threads of each have last fenced global memory. A fence in the CTA that stored, or in the one
     whose unit comes there, is enough.
@@ -89,7 +89,8 @@ class GlobalStores:
         since, by = self.since[site.place.window]
         units = spread(at.full(), batch.shape)[mask.full] // UNIT
         since[units] = self.clocks.now
-        by[units] = batch.rows_and_warps(mask.full)[0]
+        rows, warps = batch.rows_and_warps(mask.full)
+        by[units] = rows * batch.wave.run.warps + warps
 
     def fence(self, who: Actors, fence: Fence | ProxyFence) -> None:
         """Threads have fenced."""
@@ -111,9 +112,10 @@ class GlobalStores:
                 if since is None or by is None:
                     continue
                 units = (one.at[there] & (1 << WINDOW_BITS) - 1) // UNIT
-                late = (since[units] > self.fenced[own[there]]) & (since[units] > self.fenced[by[units]])
+                rows = by[units] // self.clocks.wave.run.warps
+                late = (since[units] > self.fenced[own[there]]) & (since[units] > self.fenced[rows])
                 if late.any():
-                    writer = self.clocks.wave.cta_name(int(by[units][late][0]))
+                    writer = self.clocks.wave.cta_name(int(rows[late][0]))
                     yield (
                         f"{'overwrites' if one.writes else 'reads'} {program.places.at(window, 0).name}, stored by CTA "
                         f"{writer} without a proxy fence; {fence_name(ASYNC)}() belongs between the stores and the copy"
@@ -133,7 +135,7 @@ class Stores:
         self.clocks = clocks
         units = -(-max(wave.run.shared_bytes, 1) // UNIT)
         self.since = np.zeros((wave.ctas, wave.run.cluster_ctas * wave.run.warps, units), np.int32)
-        self.loaded = np.zeros_like(self.since) if overwrite else None
+        self.loaded = np.zeros(self.since.shape, np.int32) if overwrite else None  # zeros_like would touch all of it
         self.made = np.zeros((wave.ctas, 2 * units), np.bool_)
         self.halves: list[_Half] = []
         touched = [one for bound in wave.run.program.operations for one in bound.form.touched]
