@@ -3,7 +3,7 @@
     python -m benchmarks.gpu.bounds            # on an H200; --gpu H100 on that
 
 Kernels over rows are counted on few rows and scaled to those that are measured; of products the table's figures alone
-give the bound.
+give the bound: of the tensor cores, or of memory that A and B come from once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from tilewright.profiling import Gpu, gpu, profile
 
 COUNTED_ROWS = 64
 LENGTHS = (1024, 4096, 16384)
-SIZES = (2048, 4096, 8192)
+SHAPES = [(size, size, size) for size in (2048, 4096, 8192)]
+SHAPES += [(m, n, k) for m in (16, 128, 512) for n, k in ((4096, 4096), (14336, 4096), (4096, 14336))]
+"""M, N, K of products: thin ones wait for the memory of B."""
 
 
 def counted(name: str, columns: int, kind: str, on: Gpu) -> tuple[float, str]:
@@ -66,11 +68,13 @@ def products_table(on: Gpu) -> bool:
     from tilewright import kernels
 
     fine = True
-    for size in SIZES:
-        a, b = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    for m, n, k in SHAPES:
+        a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((m, k), (k, n)))
         measured = cold({"ours": Captured(partial(kernels.matmul, a, b))}, rounds=7)["ours"]
-        bound = 2 * size**3 / (on.tensor[16] * on.sms * on.clock)
-        fine &= row(f"matmul bfloat16 {size}", bound, "tensor cores", measured)
+        units = {"tensor cores": 2 * m * n * k / (on.tensor[16] * on.sms * on.clock),
+                 "HBM": 2 * (m * k + k * n + max(0, m * n - on.l2_bytes // 2)) / on.hbm}  # fmt: skip
+        unit = max(units, key=lambda name: units[name])
+        fine &= row(f"matmul bfloat16 {m} x {n} x {k}", units[unit], unit, measured)
     return fine
 
 
