@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu.bounds            # on an H200; --gpu H100 on that
 
-Kernels over rows are counted on few rows and scaled to those that are measured; of products the table's figures alone
-give the bound: of the tensor cores, or of memory that A and B come from once.
+Kernels over rows are counted on few rows and scaled to those that are measured; of products their
+tiles give the bound.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.gpu.tune_rows import BYTES, EXTRA, KINDS, arguments, made, usual
 from tilewright.profiling import Gpu, gpu, profile
+from tilewright.profiling.gpus import SECTOR_RATE
 
 COUNTED_ROWS = 64
 LENGTHS = (1024, 4096, 16384)
@@ -61,6 +62,24 @@ def rows_table(on: Gpu) -> bool:
     return fine
 
 
+def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
+    """Seconds of a product of 16-bit elements, by unit: an SM that has the most tiles does whole ones."""
+    from tilewright.kernels.forms import ROW_BYTES
+    from tilewright.kernels.products import FEW_ROWS, chosen
+
+    steps, few = k * 2 // ROW_BYTES, m <= FEW_ROWS
+    tiles, parts = chosen(m, n, steps, on.sms, few=few)
+    down, across = (n, m) if few else (m, n)
+    ctas = -(-down // (tiles.m * tiles.cluster)) * tiles.cluster * -(-across // tiles.n) * parts
+    most = -(-ctas // on.sms)
+    loaded = (tiles.m + tiles.n / tiles.cluster) * ROW_BYTES * steps / parts
+    return {
+        "tensor cores": most * 2 * tiles.m * tiles.n * k / parts / (on.tensor[16] * on.clock),
+        "L2": most * loaded / (SECTOR_RATE * on.clock),
+        "HBM": 2 * (m * k + k * n + max(0, m * n - on.l2_bytes // 2)) / on.hbm,
+    }
+
+
 def products_table(on: Gpu) -> bool:
     import torch
 
@@ -71,8 +90,7 @@ def products_table(on: Gpu) -> bool:
     for m, n, k in SHAPES:
         a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((m, k), (k, n)))
         measured = cold({"ours": Captured(partial(kernels.matmul, a, b))}, rounds=7)["ours"]
-        units = {"tensor cores": 2 * m * n * k / (on.tensor[16] * on.sms * on.clock),
-                 "HBM": 2 * (m * k + k * n + max(0, m * n - on.l2_bytes // 2)) / on.hbm}  # fmt: skip
+        units = product_bounds(m, n, k, on)
         unit = max(units, key=lambda name: units[name])
         fine &= row(f"matmul bfloat16 {m} x {n} x {k}", units[unit], unit, measured)
     return fine
