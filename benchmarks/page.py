@@ -22,10 +22,15 @@ CPU = {
     "semantics": "The meaning of each instruction, beside a NumPy gather",
     "gemm_simulated": "A simulated matrix product",
     "triton_interpreter": "Simulating, beside Triton's interpreter and Numba",
+    "triton_checked": "Triton's kernels under every check",
 }
 """The results of `make bench` and the title of each one's table, in the order in which they are shown."""
 
-MIXED = ("growth", "triton_interpreter")  # several things to measure: the targets below say what is set against what
+MIXED = (
+    "growth",
+    "triton_interpreter",
+    "triton_checked",
+)  # several things to measure: the targets below say what is set against what
 SANITIZER = "sanitizer"
 
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu.matmul                     # everything
     python -m benchmarks.gpu.matmul sizes tune          # parts
-    python -m benchmarks.gpu.matmul sizes --beside gemm.cu
+    python -m benchmarks.gpu matmul --beside gemm.cu    # a kernel of others takes part
 
 Data are normal numbers, as the power that a product takes depends on them. Calls take turns, round by round. Back to
 back: a CUDA graph of several launches, each on other inputs, more of them than the second-level cache holds. Cold: a
@@ -19,7 +19,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from ctypes import addressof, byref, c_uint32, c_void_p, create_string_buffer
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,30 @@ from tilewright.cuda import driver
 from tilewright.cuda.nvrtc import assemble
 from tilewright.kernels.arrays import like
 from tilewright.kernels.forms import Tiles
-from tilewright.kernels.products import multiplied
+from tilewright.kernels.products import HALVES, multiplied, turned_tiles
 
 ROUNDS, TURN_SECONDS, MOST_LAUNCHES = 24, 4e-3, 64
 CACHED_BYTES = 192 << 20
 SIZES = ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 2048), (16384, 4096, 4096))
 WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336))
-OURS, CUBLAS, BESIDE = "tilewright", "torch.matmul", "beside"
+OURS, CUBLAS, TRITON, BESIDE = "tilewright", "torch.matmul", "Triton", "hand-written CUDA"
+PEERS = (CUBLAS, TRITON, BESIDE)
+
+# What is wanted: the part, the rows of it whose first words are these, what takes part, "mean" or "least", the limit.
+WANTED = (
+    ("sizes", "bfloat16", CUBLAS, "least", 0.995),
+    ("sizes", "bfloat16", CUBLAS, "mean", 1.01),
+    ("sizes", "float16", CUBLAS, "least", 0.995),
+    ("sizes", "float16", CUBLAS, "mean", 1.01),
+    ("sizes", "bfloat16", TRITON, "mean", 1.1),
+    ("sizes", "bfloat16", BESIDE, "least", 1.0),
+    ("layers", "bfloat16", CUBLAS, "mean", 1.0),
+    ("layers", "bfloat16", CUBLAS, "least", 0.95),
+    ("few rows", "bfloat16", CUBLAS, "mean", 1.15),
+    ("few rows", "bfloat16", CUBLAS, "least", 1.0),
+    ("majors", "bfloat16 4096^3", "NT", "least", 0.97),
+    ("scaled", "e4m3, per tensor 8192^3", CUBLAS, "least", 1.0),
+)
 
 Shape = tuple[int, int, int]
 Call = Callable[[Any, Any], object]
@@ -155,12 +172,12 @@ def _map(array: Any, rows: int) -> Any:
 
 
 @cache
-def configured(tiles: Tiles, parts: int = 1) -> Call:
-    """The kernel with these tiles, K in so many parts."""
+def configured(tiles: Tiles, turned: bool = False) -> Call:
+    """The kernel with these tiles."""
 
     def call(a: Any, b: Any) -> Any:
         c = like(a, (a.shape[0], b.shape[1]))
-        multiplied(c, a, b.T, plan=(tiles, parts))
+        multiplied(c, a, b.T, plan=(tiles, turned))
         return c
 
     return call
@@ -170,55 +187,94 @@ def torch_matmul(a: Any, b: Any) -> Any:
     return a @ b
 
 
-def contestants(kind: str) -> dict[str, Call]:
-    found: dict[str, Call] = {OURS: kernels.matmul, CUBLAS: torch_matmul}
-    path = sys.argv[sys.argv.index("--beside") + 1] if "--beside" in sys.argv else ""
-    return {**found, BESIDE: HandWritten(path)} if path and kind == "bfloat16" else found
+@cache
+def hand_written() -> HandWritten | None:
+    return HandWritten(sys.argv[sys.argv.index("--beside") + 1]) if "--beside" in sys.argv else None
 
 
-def cells(shape: Shape, times: Times) -> tuple[str, str]:
-    operations = 2 * math.prod(shape) / 1e12
-    return f"{operations / times.warm:.0f}", f"{operations / times.cold:.0f}"
+def triton_matmul(shape: Shape, kind: str) -> Call:
+    """Triton's product in the configuration that is the fastest here."""
+    from benchmarks.gpu import matmul_triton
+
+    made: dict[str, Call] = {str(config): matmul_triton.configured(config) for config in matmul_triton.CONFIGS}
+    calls = {name: call for name, call in made.items() if launches(call, kind)}
+    times = race(shape, kind, calls, rounds=4)
+    return calls[min(times, key=lambda name: times[name].warm)]
 
 
-def compared(shape: Shape, kind: str) -> tuple[tuple[str, ...], float]:
-    calls = contestants(kind)
+def launches(call: Call, kind: str) -> bool:
+    """Is a small product right? Not every configuration compiles for every GPU."""
+    try:
+        checked((512, 768, 512), kind, call)
+    except AssertionError:
+        raise
+    except Exception as error:  # Triton's own, of many types
+        print(f"left out: {type(error).__name__}: {str(error)[:200]}", flush=True)
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row: of which elements, of what size, the times by who took them, and theirs over ours."""
+
+    kind: str
+    size: str
+    operations: float  # in units of 1e12
+    times: Mapping[str, Times]
+    ratios: Mapping[str, float]
+
+    def cells(self) -> tuple[str, ...]:
+        found = [getattr(self.times.get(name), how, 0) for name in (OURS, *PEERS) for how in ("warm", "cold")]
+        rates = [
+            f"{self.operations / time:.{0 if self.operations > 100 * time else 1}f}" if time else "-" for time in found
+        ]
+        ratios = [f"{self.ratios[name]:.3f}" if name in self.ratios else "-" for name in ("NT", *PEERS)]
+        return (self.kind, self.size, *rates, *ratios)
+
+
+def line(kind: str, shape: Shape, times: Mapping[str, Times], size: str = "") -> Line:
+    ratios = {name: times[name].warm / times[OURS].warm for name in PEERS if name in times}
+    return Line(kind, size or " x ".join(map(str, shape)), 2 * math.prod(shape) / 1e12, times, ratios)
+
+
+def compared(shape: Shape, kind: str, more: Mapping[str, Call] | None = None) -> Line:
+    calls: dict[str, Call] = {OURS: kernels.matmul, CUBLAS: torch_matmul, **(more or {})}
     for name, call in calls.items():
         if name != CUBLAS:
             checked(shape, kind, call)
-    times = race(shape, kind, calls)
-    ratios = [f"{times[other].warm / times[OURS].warm:.3f}" for other in calls if other != OURS]
-    found = [part for name in calls for part in cells(shape, times[name])]
-    row = (kind, " x ".join(map(str, shape)), *found, *ratios)
-    return row, times[CUBLAS].warm / times[OURS].warm
+    return line(kind, shape, race(shape, kind, calls))
 
 
 def geometric(ratios: list[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-def sizes() -> Iterator[tuple[tuple[str, ...], float]]:
+def sizes() -> Iterator[Line]:
     """The five sizes."""
-    for kind in ("bfloat16", "float16"):
+    for kind in HALVES:
         for shape in SIZES:
-            yield compared(shape, kind)
+            more = {TRITON: triton_matmul(shape, kind)} if kind == "bfloat16" else {}
+            if kind == "bfloat16" and (other := hand_written()):
+                more[BESIDE] = other
+            yield compared(shape, kind, more)
 
 
-def layers() -> Iterator[tuple[tuple[str, ...], float]]:
+def layers() -> Iterator[Line]:
     """Rows of a transformer by its weights."""
     for m in (128, 512, 2048, 8192):
         for n, k in WEIGHTS:
             yield compared((m, n, k), "bfloat16")
 
 
-def small() -> Iterator[tuple[tuple[str, ...], float]]:
+def few_rows() -> Iterator[Line]:
     """Few rows, where reading the weights takes the time."""
     for m in (1, 16):
         for n, k in WEIGHTS:
             yield compared((m, n, k), "bfloat16")
 
 
-def majors() -> Iterator[tuple[tuple[str, ...], float]]:
+def majors() -> Iterator[Line]:
     """Operands that lie either way, beside those with K contiguous."""
     shape = (4096, 4096, 4096)
     pairs = inputs(shape, "bfloat16", 4)
@@ -234,11 +290,11 @@ def majors() -> Iterator[tuple[tuple[str, ...], float]]:
         checked_on(pairs[0], each)
     times = race(shape, "bfloat16", {**ours, **theirs}, pairs=pairs)
     for name in which:
-        row = ("bfloat16", f"4096^3, {name}", *cells(shape, times[name]), *cells(shape, times[f"{CUBLAS} {name}"]))
-        yield (*row, f"{times['NT'].warm / times[name].warm:.3f} of NT"), times["NT"].warm / times[name].warm
+        found = line("bfloat16", shape, {OURS: times[name], CUBLAS: times[f"{CUBLAS} {name}"]}, f"4096^3, {name}")
+        yield replace(found, ratios={**found.ratios, "NT": times["NT"].warm / times[name].warm})
 
 
-def scaled() -> Iterator[tuple[tuple[str, ...], float]]:
+def scaled() -> Iterator[Line]:
     """float8 with scales, beside `torch._scaled_mm`."""
     import torch
 
@@ -255,12 +311,10 @@ def scaled() -> Iterator[tuple[tuple[str, ...], float]]:
                 return torch._scaled_mm(a, b, left, right, out_dtype=torch.bfloat16, use_fast_accum=True)
 
             times = race(shape, "float8_e4m3fn", {OURS: ours, CUBLAS: theirs})
-            ratio = times[CUBLAS].warm / times[OURS].warm
-            row = (f"e4m3, {what}", f"{m}^3", *cells(shape, times[OURS]), *cells(shape, times[CUBLAS]), f"{ratio:.3f}")
-            yield row, ratio
+            yield line(f"e4m3, {what}", shape, times, f"{m}^3")
 
 
-def steps() -> Iterator[tuple[tuple[str, ...], float]]:
+def steps() -> Iterator[Line]:
     """The kernels of docs/matmul.md, one after the other."""
     from benchmarks.gpu.measure import compiled
 
@@ -276,11 +330,9 @@ def steps() -> Iterator[tuple[tuple[str, ...], float]]:
             more = (driver.device(0).multiprocessors,) if name == "persistent" else ()
             calls[name] = stored_by(compiled(names[name]), more)
             checked((512, 768, 512), "bfloat16", calls[name])
-        calls = {**calls, OURS: kernels.matmul, CUBLAS: torch_matmul}
-        times = race(shape, "bfloat16", calls, rounds=10)
-        for name in calls:
-            ratio = times[CUBLAS].warm / times[name].warm
-            yield (name, " x ".join(map(str, shape)), *cells(shape, times[name]), f"{ratio:.3f}"), ratio
+        times = race(shape, "bfloat16", {**calls, OURS: kernels.matmul, CUBLAS: torch_matmul})
+        for name in (*calls, OURS):
+            yield line(name, shape, {OURS: times[name], CUBLAS: times[CUBLAS]})
 
 
 def stored_by(exe: Any, more: tuple[int, ...]) -> Call:
@@ -292,13 +344,12 @@ def stored_by(exe: Any, more: tuple[int, ...]) -> Call:
     return call
 
 
-PARTS = {"steps": steps, "sizes": sizes, "layers": layers, "small": small, "majors": majors, "scaled": scaled}
+PARTS = {"steps": steps, "sizes": sizes, "layers": layers, "few rows": few_rows, "majors": majors, "scaled": scaled}
 
 
 def tune() -> None:
     """Tiles beside each other, of many tiles and of few."""
     large = [Tiles(), Tiles(cluster=1), Tiles(at_once=2), Tiles(stages=3, slabs=4), Tiles(stages=3, slabs=4, at_once=2),
-             Tiles(stages=3, slabs=4, at_once=4), Tiles(stages=3, slabs=4, at_once=4, cluster=1),
              Tiles(m=256, n=128)]  # fmt: skip
     for shape in SIZES:
         printed(shape, {str(each): configured(each) for each in large})
@@ -308,33 +359,42 @@ def tune() -> None:
         Tiles(n=128, stages=6, cluster=1),
         Tiles(n=64, stages=8, cluster=1),
     ]
-    for m in (128, 512):
+    for m in (1, 16, 128, 512):
         for n, k in WEIGHTS:
-            printed((m, n, k), {f"{each} x {parts}": configured(each, parts) for each in narrow for parts in (1, 2, 4)})
+            upright = {str(each): configured(each) for each in narrow} if m > 16 else {}
+            printed((m, n, k), {**upright, **{f"{each}, turned": configured(each, True) for each in turned_tiles(m)}})
 
 
 def printed(shape: Shape, calls: dict[str, Call]) -> None:
     times = race(shape, "bfloat16", {**calls, CUBLAS: torch_matmul}, rounds=8)
     for name, time in times.items():
-        print(f"{shape}: {times[CUBLAS].warm / time.warm:.3f} {cells(shape, time)} {name}", flush=True)
+        print(f"{shape}: {times[CUBLAS].warm / time.warm:.3f} {time.warm * 1e6:.1f} us {name}", flush=True)
+
+
+def claims(part: str, lines: list[Line]) -> Iterator[Claim]:
+    """What is wanted of a part, as far as it was measured."""
+    for wanted, rows, peer, which, limit in WANTED:
+        found = [each.ratios[peer] for each in lines if f"{each.kind} {each.size}".startswith(rows)
+                 and peer in each.ratios]  # fmt: skip
+        if wanted == part and found:
+            how, reduced = ("geometric mean", geometric(found)) if which == "mean" else ("least", min(found))
+            what = "speed of NT" if peer == "NT" else f"time of {peer} by ours"
+            yield Claim(f"{part}, {rows}: {how} of the {what}", reduced, limit)
 
 
 def run(wanted: tuple[str, ...] = tuple(PARTS)) -> Table:
     rows: list[tuple[str, ...]] = []
-    claims: list[Claim] = []
+    held: list[Claim] = []
     for part in wanted:
-        ratios: list[float] = []
-        for row, ratio in PARTS[part]():
-            print(*row, sep=" | ", flush=True)
-            rows.append(row)
-            ratios.append(ratio)
-        claims.append(
-            Claim(f"{part}: geometric mean of what torch.matmul takes by what ours takes", geometric(ratios), 1.0)
-        )
-        claims.append(Claim(f"{part}: the least of them", min(ratios), 0.95))
-    head = [f"{name}, {how}" for name in contestants("bfloat16") for how in ("back to back", "cold")]
-    names = ["by torch.matmul", "by the other"][: len(head) // 2 - 1]
-    return Table("Matrix products, TFLOP/s", ("elements", "M x N x K", *head, *names), tuple(rows), tuple(claims))
+        lines = []
+        for each in PARTS[part]():
+            print(*each.cells(), sep=" | ", flush=True)
+            lines.append(each)
+        rows += [each.cells() for each in lines]
+        held += claims(part, lines)
+    rates = [f"{name}, {how}" for name in (OURS, *PEERS) for how in ("back to back", "cold")]
+    head = ("elements", "M x N x K", *rates, "of NT", *(f"by {peer}" for peer in PEERS))
+    return Table("Matrix products, TFLOP/s", head, tuple(rows), tuple(held))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
     python -m benchmarks.gpu.tune_rows softmax 4096,131072   # some of them
 
 Each line: rate of `copy_` of the same bytes, threads of a CTA x runs x elements of an access, CTAs of a cluster (c),
-rows that it takes (t) and that are ahead (a), CTAs that a multiprocessor must have room for (r), registers. A star
-marks what is chosen. Ways that spill are left out.
+rows that it takes (t) and that are ahead (a), whether weights are read early, CTAs that a multiprocessor must have room
+for (r), registers. A star marks what is chosen. Ways that spill are left out.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ BYTES = 2**28
 EPS = 1e-6
 # What a kernel is compiled for beside the rows, and what it is called with: x, weights, results, a number.
 EXTRA = {"softmax": "", "rms_norm": "w", "layer_norm": "ww", "cross_entropy": "t"}
-TABLE = {"": "plain", "w": "weighted", "ww": "weighted", "t": "reduced"}
+TABLE = {"": "plain", "w": "weighted", "ww": "biased", "t": "reduced"}
 
 
 def usual(name: str, columns: int, item_bytes: int) -> Rows:
     """What the kernel takes."""
-    return chosen(columns, 16 // item_bytes, item_bytes, clusters=True, table=TABLE[EXTRA[name]])
+    return chosen(columns, 16 // item_bytes, item_bytes, clusters=True, table=TABLE[EXTRA[name]], many=True)
 
 
 def ways(columns: int, item_bytes: int) -> Iterator[Rows]:
@@ -64,16 +64,14 @@ def ways(columns: int, item_bytes: int) -> Iterator[Rows]:
 def shared_ways(columns: int, item_bytes: int) -> Iterator[Rows]:
     """The same for rows that the CTAs of a cluster share."""
     vector = 16 // item_bytes
-    for cluster, threads, ahead in product((4, 8, 16), (256, 512, 1024), (1, 2, 3)):
+    for cluster, threads, (turns, ahead) in product((4, 8, 16), (128, 256, 512), ((1, 0), (2, 1), (4, 1))):
         share = columns // cluster
         held, stages = share // threads, share * item_bytes * ahead + 1024
         if not LEAST_HELD <= held <= MOST_HELD or held % vector or stages > SHARED_BYTES:
             continue
-        needed = threads * (held * item_bytes // 4 + 24)
-        for resident in range(1, 1 + min(SHARED_BYTES // stages, 65536 // needed, 4)):
-            for turns in (4, 8) if (cluster, threads) == (8, 512) else (4,):
-                yield Rows(threads, held // vector, vector, True, resident=resident, cluster=cluster, turns=turns,
-                           ahead=ahead, exact=True)  # fmt: skip
+        for early in (False, True):
+            yield Rows(threads, held // vector, vector, True, cluster=cluster, turns=turns, ahead=ahead, early=early,
+                       exact=True)  # fmt: skip
 
 
 def made(name: str, rows: Rows, kind: str) -> Any:
@@ -107,7 +105,8 @@ def measure(name: str, columns: int, kind: str, found: dict[Rows, int]) -> None:
     calls = {}
     for rows, used in found.items():
         star = "*" if rows == taken else " "
-        turns = f" t{rows.turns} a{rows.ahead}" if rows.ahead else ""
+        turns = f" t{rows.turns} a{rows.ahead}" if rows.turns > 1 else ""
+        turns += " early" if rows.early else ""
         label = f"{star}{rows.threads}x{rows.runs}x{rows.vector} c{rows.cluster}{turns} r{rows.resident} {used} regs"
         calls[label] = Captured(partial(made(name, rows, kind), *args))
     show(f"{name}, {kind}, rows of {columns}", BYTES if name == "cross_entropy" else 2 * BYTES, calls)

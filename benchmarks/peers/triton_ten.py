@@ -198,14 +198,15 @@ def product(size: int, m: int, n: int, k: int) -> Case:
     return Case(matmul, grid, args, wanted, (0.05, 2e-3), {"M": m, "N": n, "K": k, "num_stages": 3})
 
 
-def product_tma(size: int, m: int, n: int, k: int) -> Case:
-    """A square product in tiles of m x n x k, whose copies are the copy engine's where there is one."""
-    a, b = (torch.from_numpy(_random(size, size + 8 * i, kind="float16")[:, :size].copy()) for i in range(2))
-    c = torch.zeros(size, size, dtype=torch.float16)
+def product_tma(shape: tuple[int, int, int], m: int, n: int, k: int) -> Case:
+    """A product of rows x columns x depth in tiles of m x n x k, by the copy engine where there is one."""
+    rows, columns, depth = shape
+    a, b = (torch.from_numpy(_random(*each, kind="float16")) for each in ((rows, depth), (depth, columns)))
+    c = torch.zeros(rows, columns, dtype=torch.float16)
     blocks = (a, [m, k]), (b, [k, n]), (c, [m, n])
-    args = (*(TensorDescriptor.from_tensor(tensor, block) for tensor, block in blocks), size)
+    args = (*(TensorDescriptor.from_tensor(tensor, block) for tensor, block in blocks), depth)
     wanted = {"c": a.numpy().astype(float) @ b.numpy().astype(float)}
-    return Case(matmul_tma, (size // m, size // n), args, wanted, (0.05, 2e-3), {"M": m, "N": n, "K": k})
+    return Case(matmul_tma, (rows // m, columns // n), args, wanted, (0.05, 2e-3), {"M": m, "N": n, "K": k})
 
 
 def _attention() -> Case:
@@ -249,7 +250,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "softmax": _softmax,
     "layer norm": _layer_norm,
     "matmul": lambda: product(128, 64, 64, 32),
-    "matmul TMA": lambda: product_tma(128, 64, 64, 64),
+    "matmul TMA": lambda: product_tma((128, 64, 320), 64, 64, 64),
     "attention": _attention,
     "reductions": _reductions,
     "histogram": _histogram,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.cuda.driver import LaunchConfig
+from tilewright.cuda.driver import LaunchAttribute, LaunchConfig
 
 CONTEXTS = (0xC0, 0xC1)
 NAMES = {1: "CUDA_ERROR_INVALID_VALUE", 201: "CUDA_ERROR_INVALID_CONTEXT", 700: "CUDA_ERROR_ILLEGAL_ADDRESS"}
@@ -26,6 +26,7 @@ class Launched:
     stream: int | None
     context: int
     values: list[Any]
+    asked: list[tuple[int, int]] = field(default_factory=list)  # attributes, and the first word of their values
 
 
 @dataclass
@@ -146,6 +147,7 @@ class FakeDriver:
         seen = LaunchConfig.from_address(config)
         pointers = (c_void_p * max(1, len(self.kinds))).from_address(params)
         values = [kind.from_address(at).value for kind, at in zip(self.kinds, pointers, strict=False)]
+        attributes = (LaunchAttribute * seen.attribute_count).from_address(seen.attributes or config)
         self.launches.append(
             Launched(
                 function,
@@ -155,6 +157,7 @@ class FakeDriver:
                 seen.stream,
                 self.current[-1],
                 values,
+                [(each.id, each.value[0]) for each in attributes],
             )
         )
         return 0

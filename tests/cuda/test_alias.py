@@ -33,6 +33,7 @@ BODIES = {
     "A[tid] = B[tid] + A[tid]": ["B"],
     "B[tid] = 0\n    A[tid] = 0": [],
     "x = A[tid] + B[tid]": [],  # nothing is written: no load can change
+    "T.ptx.griddepcontrol.wait()\n    B[tid] = A[tid]": [],  # a load must not move before it
     "while A[0] == 0:\n        B[tid] = B[tid] + 1": [],  # polls
     "for i in range(100):\n        if A[0] > 0:\n            break\n    B[tid] = 1": [],
     "B[tid] = 1\n    T.cuda.thread_fence()\n    B[tid + 32] = A[tid]": [],

@@ -48,6 +48,15 @@ def large(A: T.Buffer((16384,), "float32")):
     A[i] = tile[i]
 
 
+@T.prim_func
+def following(A: T.Buffer((32,), "float32")):
+    T.cta_id([1])
+    i = T.thread_id([32])
+    T.ptx.griddepcontrol.wait()
+    A[i] = A[i] + 1
+    T.ptx.griddepcontrol.launch_dependents()
+
+
 @pytest.fixture
 def exe(fake: FakeDriver) -> Any:
     return tw.compile(scale, target="sm_90a")
@@ -172,6 +181,15 @@ def test_a_buffer_that_asks_for_more_alignment_gets_it_checked_each_time(fake: F
 
     with pytest.raises(ArgumentError, match="aligned to 128 bytes"):
         exe(Tensor((32,), address=0x1040), 1, 1.0, 1.0, 1.0, 1)
+
+
+def test_a_kernel_that_waits_for_the_grids_before_it_may_begin_before_they_end(fake: FakeDriver, exe: Any) -> None:
+    fake.kinds = (POINTER,)
+    tw.compile(following, target="sm_90a")(Tensor((32,)))
+    exe(Tensor((64,), address=0x1000), Tensor((64,), address=0x2000), 1.5)
+
+    programmatic_stream_serialization = 6
+    assert [seen.asked for seen in fake.launches] == [[(programmatic_stream_serialization, 1)], []]
 
 
 def test_shared_memory_and_clusters_beyond_the_usual_are_asked_for(fake: FakeDriver) -> None:

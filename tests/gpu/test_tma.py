@@ -24,13 +24,14 @@ KINDS = ("uint8", "uint16", "float16", "bfloat16", "float32", "int64")
 MODES = list(SwizzleMode)
 
 
-def compare(bench: Bench, kernel: Any, *args: Any) -> None:
-    """A kernel on both sides, on equal arguments; all arrays are judged."""
+def compare(bench: Bench, kernel: Any, *args: Any, generated: bool = True) -> None:
+    """A kernel on both sides, on equal arguments; all arrays are judged. generated: is it a program of its own?"""
     exe = kernel if isinstance(kernel, tw.Executable) else tw.compile(kernel, target="sm_90a")
     here, there = ([_copied(arg) for arg in args] for _ in range(2))
     run = exe.simulate(*here)
     exe(*there, on="gpu")
     bench.tally["kernels"] += 1
+    bench.tally["generated programs of TMA"] += generated
     bench.tally["instructions of warps"] += sum(run.counts.instructions.values())
     for i, (ours, theirs) in enumerate(zip(there, here, strict=True)):
         if not isinstance(ours, int):
@@ -85,12 +86,14 @@ def test_boxes_are_stored_and_combined(op: str, mode: SwizzleMode, rank: int, be
     compare(bench, stored(rank, tuple(max(start, 0) for start in starts), len(source), op), target, source)
 
 
+@pytest.mark.parametrize("kind", KINDS[::2])
+@pytest.mark.parametrize("rank", range(1, 6))
 @pytest.mark.parametrize("mode", MODES)
-def test_a_box_is_brought_to_both_ctas_of_a_cluster(mode: SwizzleMode, bench: Bench) -> None:
-    source, starts = made("uint16", mode, 2, np.random.default_rng(mode))
+def test_a_box_is_brought_to_both_ctas_of_a_cluster(mode: SwizzleMode, rank: int, kind: str, bench: Bench) -> None:
+    source, starts = made(kind, mode, rank, np.random.default_rng([5, mode, rank, KINDS.index(kind)]))
     nbytes = source.fields.box_bytes
 
-    compare(bench, loaded(2, starts, nbytes, mask=3), source, np.zeros((2, nbytes), np.uint8))
+    compare(bench, loaded(rank, starts, nbytes, mask=3), source, np.zeros((2, nbytes), np.uint8))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32"])

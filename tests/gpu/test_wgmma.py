@@ -26,6 +26,7 @@ def compared(case: Case, inputs: tuple[Array, Array, Array], bench: Bench) -> No
     exe(a, b, ours, on="gpu")
     run = exe.simulate(a, b, theirs, check="all")
     bench.tally["kernels"] += 1
+    bench.tally["generated programs of wgmma"] += 1
     bench.tally["instructions of warps"] += sum(run.counts.instructions.values())
     assert run.warnings == []
     bench.judge(str(case), ours, theirs)

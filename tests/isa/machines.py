@@ -48,6 +48,9 @@ class PlainMachine:
         self.shared = self.memory = PlainMemory(data, active)
         self.lines: list[str] = []
 
+    def with_rank(self, address: NDArray[Any]) -> NDArray[Any]:
+        return address
+
     def to_shared(self, address: NDArray[Any]) -> NDArray[Any]:
         return address - WINDOW
 

@@ -530,6 +530,11 @@ def setp(mods: dict[str, Any], a: int, b: int, c: int = 0) -> int:
 
 @oracle("set", "set.joined")
 def set_number(mods: dict[str, Any], a: int, b: int, c: int = 0) -> int:
+    if "x2" in mods["stype"]:
+        to = mods["type"].removesuffix("x2") if "x2" in mods["type"] else "u16"
+        inner = {**mods, "stype": mods["stype"][:-2], "type": to}
+        low, high = (set_number(inner, a >> up & 0xFFFF, b >> up & 0xFFFF, c) for up in (0, 16))
+        return low | high << 16
     holds = joined(mods, compared(mods["stype"], mods["compare"], a, b, ftz=mods["ftz"]), c)
     one = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}
     return holds * one.get(mods["type"], (1 << bits_of(mods["type"])) - 1)
@@ -753,9 +758,87 @@ def video(mods: dict[str, Any], a: int, b: int, c: int) -> int:
         }[name]
         low, high = (-(1 << width - 1), (1 << width - 1) - 1) if word[0] == "s" else (0, (1 << width) - 1)
         found.append(min(max(value, low), high) if mods.get("sat") else int(value))
+    asked = mods.get("d_part") or "0123"
     if mods.get("add"):
-        return sum(found) + c & 0xFFFFFFFF
-    return sum((one & (1 << width) - 1) << width * i for i, one in enumerate(found))
+        return sum(one for i, one in enumerate(found) if str(i) in asked) + c & 0xFFFFFFFF
+    third = parts("u32", c, count)
+    kept = [one if str(i) in asked else third[i] for i, one in enumerate(found)]
+    return sum((one & (1 << width) - 1) << width * i for i, one in enumerate(kept))
+
+
+def video_part(word: str, register: int, part: str | None) -> tuple[int, int, int]:
+    """A part as a number; its lowest bit and its width."""
+    width = 32 if part is None else {"b": 8, "h": 16}[part[0]]
+    low = 0 if part is None else int(part[1:]) * width
+    bits = register >> low & (1 << width) - 1
+    return (signed(bits, width) if word[0] == "s" else bits), low, width
+
+
+WORDS = ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vset")
+
+
+@oracle(*WORDS, *(f"{name}.merged" for name in WORDS))
+def video_word(mods: dict[str, Any], a: int, b: int, c: int | None = None) -> int:
+    name, word = mods["name"].partition(".")[0], mods.get("type", "u32")
+    x, _, _ = video_part(mods["atype"], a, mods["a_part"])
+    y, _, _ = video_part(mods.get("btype", "u32"), b, mods["b_part"])
+    if name in ("vshl", "vshr"):
+        y = min(y, 32) if mods["mode"] == "clamp" else y % 32
+    found = int(
+        {
+            "vadd": lambda: x + y,
+            "vsub": lambda: x - y,
+            "vabsdiff": lambda: abs(x - y),
+            "vmin": lambda: min(x, y),
+            "vmax": lambda: max(x, y),
+            "vshl": lambda: x * 2**y,
+            "vshr": lambda: x // 2**y,
+            "vset": lambda: compared("s64", mods["compare"], x % 2**64, y % 2**64, ftz=False),
+        }[name]()
+    )
+    _, low, width = video_part("u32", 0, mods.get("d_part"))
+    if mods.get("sat"):
+        least, most = (-(1 << width - 1), (1 << width - 1) - 1) if word[0] == "s" else (0, (1 << width) - 1)
+        found = min(max(found, least), most)
+    if c is None:
+        return found % 2**32
+    if mods["op2"] is None:
+        mask = (1 << width) - 1
+        return c & ~(mask << low) | (found & mask) << low
+    third, within = number(word, c), signed(found % 2**33, 33)
+    return {"add": within + third, "min": min(within, third), "max": max(within, third)}[mods["op2"]] % 2**32
+
+
+@oracle("vmad")
+def video_product(mods: dict[str, Any], a: int, b: int, c: int) -> int:
+    x, _, _ = video_part(mods["atype"], a, mods["a_part"])
+    y, _, _ = video_part(mods["btype"], b, mods["b_part"])
+    has_sign = "s32" in (mods["atype"], mods["btype"]) or mods["a_sign"] or mods["c_sign"]
+    third = signed(c, 32) if has_sign else c
+    total = (-x * y if mods["a_sign"] else x * y) + (-third if mods["c_sign"] else third) + bool(mods["po"])
+    total >>= int((mods["scale"] or "shr0")[3:])
+    return wrapped("s32" if has_sign else "u32", total, sat=mods["sat"])
+
+
+@oracle("min.of_three", "max.of_three")
+def extreme_of_three(mods: dict[str, Any], *registers: int) -> int:
+    top = (1 << 31) if mods["magnitudes"] else 0
+    one = {**mods, "name": mods["name"].partition(".")[0], "magnitudes": None}
+    a, b, c = (register & ~top & 0xFFFFFFFF for register in registers)
+    return extreme(one, extreme(one, a, b), c)
+
+
+@oracle("add.mixed", "sub.mixed", "fma.mixed")
+def mixed(mods: dict[str, Any], *registers: int) -> int:
+    *narrow, last = registers
+    wide = [encoded("f32", decoded(mods["atype"], one)) for one in narrow]
+    return FLOATS[mods["name"].partition(".")[0]]({**mods, "type": "f32"}, (*wide, last))
+
+
+@oracle("lop3.joined")
+def lop3_joined(mods: dict[str, Any], a: int, b: int, c: int, lut: int, q: int) -> int:
+    found = lop3(mods, a, b, c, lut)
+    return found if mods["out"] == "d" else joined(mods, found != 0, q)
 
 
 # Approximations: the true value, rounded once

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilewright import kernels
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError
-from tilewright.kernels.rows import MOST_KEPT, Rows, chosen, dealt
+from tilewright.kernels.rows import MOST_KEPT, Rows, blocks, chosen, dealt
 
 Array: TypeAlias = NDArray[Any]
 EPSILON = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}  # of results whose size is about one
@@ -249,7 +249,7 @@ def test_ctas_of_a_cluster_share_a_long_row(name: str, columns: int) -> None:
 
     made.simulate(x, *[w for _ in weights], y, *[1e-6 for _ in weights[:1]], check="all")
 
-    assert rows.cluster == 1 << (columns - 1).bit_length() - 14
+    assert rows.cluster == 1 << (columns - 1).bit_length() - 13
     assert not rows.long
     np.testing.assert_allclose(y, meaning(wide(x), wide(w)), 2e-4, 5e-5 if weights else 1e-9)
 
@@ -258,7 +258,7 @@ def test_ctas_of_a_cluster_share_a_long_row(name: str, columns: int) -> None:
     ("rows", "columns"),
     [
         (Rows(64, 2, 4, True, cluster=2, turns=3, ahead=1, exact=True), 1024),
-        (Rows(64, 2, 4, True, cluster=2, turns=2, ahead=2), 1020),
+        (Rows(64, 2, 4, True, cluster=2, turns=2, ahead=2, early=True), 1020),
         (Rows(64, 4, 1, False, cluster=4, turns=4, ahead=3), 999),
         (Rows(64, 4, 4, True, turns=3, ahead=2), 1000),
     ],
@@ -273,6 +273,37 @@ def test_rows_that_a_cta_takes_next_are_on_their_way(name: str, rows: Rows, colu
     made.simulate(x, *[w for _ in weights], y, *[1e-6 for _ in weights[:1]], check="all")
 
     np.testing.assert_allclose(y, meaning(wide(x), wide(w)), 2e-4, 5e-5 if weights else 1e-9)
+
+
+def test_many_long_rows_are_taken_in_turns_where_weights_are_long_too() -> None:
+    def taken(table: str, many: bool) -> int:
+        return chosen(131072, 8, 2, clusters=True, table=table, many=many).turns
+
+    assert (taken("biased", True), taken("biased", False), taken("plain", True)) == (4, 1, 1)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 60, 1000, 40001])
+def test_the_first_of_the_largest_elements_is_found(columns: int) -> None:
+    x = np.random.default_rng(0).integers(-3, 4, (5, columns)).astype(np.float32)
+    x[1], x[2, columns // 2 :], x[3] = -np.inf, np.nan, np.inf
+
+    assert (kernels.row_argmax(x) == x.argmax(1)).all()
+
+
+@pytest.mark.parametrize("shape", [(2, 2048), (3, 700)])
+def test_arrays_without_gaps_are_addressed_without_a_pitch(shape: tuple[int, int]) -> None:
+    rows, _ = blocks(np.zeros(shape, np.float16))
+
+    text = import_module("tilewright.kernels.silu_mul").forward(rows, "float16").source("cuda")
+
+    assert "* (long long)gate_pitch" not in text
+    assert "* (long long)up_pitch" not in text
+
+
+def test_one_row_of_a_view_has_the_pitch_of_an_array_without_gaps() -> None:
+    every_second = np.random.default_rng(0).standard_normal((4, 2048), np.float32)[::2]
+
+    close(kernels.silu_mul(every_second[:1], every_second[1:]), silu(every_second[:1]) * every_second[1:], "float32")
 
 
 def test_the_loss_of_a_long_row_is_stored_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tilewright import kernels
 from tilewright.errors import ArgumentError
 from tilewright.kernels.forms import Form, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.products import LARGE, chosen, multiplied
+from tilewright.kernels.products import LARGE, After, chosen, multiplied, turned_tiles
 
 Array = NDArray[Any]
 BF16 = Form("bfloat16", "bfloat16", "bfloat16")
@@ -50,12 +51,6 @@ def test_operands_of_16_bits_may_lie_either_way(turned: tuple[bool, bool]) -> No
 def test_rows_that_are_not_aligned_are_copied(kind: str) -> None:
     a, b = integers(70, 77, kind=kind), integers(77, 67, kind=kind)
     assert np.array_equal(kernels.matmul(a, b, dtype="float32"), wide(a) @ wide(b))
-
-
-@pytest.mark.parametrize("m", [1, 64])
-def test_parts_of_k_are_added_up_where_rows_have_no_gaps(m: int) -> None:
-    a, w = integers(m, 512), integers(70, 512)
-    assert np.array_equal(kernels.matmul(a, w.T), (wide(a) @ wide(w).T).astype(a.dtype))
 
 
 @pytest.mark.parametrize("m", [1, 3, 16, 40, 64])
@@ -104,13 +99,30 @@ def test_scales_are_of_the_tensor_or_of_rows_and_columns(rows: bool, m: int) -> 
     assert np.array_equal(wide(c), wide(wanted.astype(c.dtype)))
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_k_is_split_where_tiles_are_few(turned: bool) -> None:
-    assert chosen(128, 256, 64, 132)[1] > 1
-    assert chosen(8192, 8192, 128, 132) == (Tiles(), 1)
-    a, b = integers(1024, 72).T if turned else integers(72, 1024), integers(64, 1024)
-    c = np.zeros((72, 64), a.dtype)
-    multiplied(c, a, b)
+def test_the_ctas_of_a_cluster_share_k_where_tiles_are_few() -> None:
+    assert chosen(128, 256, 64, 132)[0].parts > 1
+    assert chosen(16, 4096, 64, 132)[0].parts == 2
+    assert chosen(8192, 8192, 128, 132) == (Tiles(), False)
+
+
+@pytest.mark.parametrize(("parts", "rows", "lies"), [(2, 5, "plain"), (4, 40, "turned"), (8, 20, "batched")])
+def test_shared_sums_are_added_up_before_what_follows_the_product(parts: int, rows: int, lies: str) -> None:
+    tiles = next(tiles for tiles in turned_tiles(rows) if tiles.parts == parts)
+    lead = (2,) if lies == "batched" else ()
+    a, b = integers(*lead, rows, 520), integers(*lead, 520, 72) if lies == "turned" else integers(*lead, 72, 520)
+    b = b.swapaxes(-1, -2) if lies == "turned" else b
+    bias, residual = integers(72), integers(*lead, rows, 72)
+    sums = wide(a) @ wide(b).swapaxes(-1, -2) + wide(bias)
+    for result in ("bfloat16", "float32"):
+        c = np.zeros(residual.shape, result)
+        multiplied(c, a, b, After(bias, residual, activation="relu"), (tiles, True))
+        assert np.array_equal(c, (np.maximum(sums, 0) + wide(residual)).astype(result))
+
+
+def test_rows_stored_upright_may_be_shared_too() -> None:
+    a, b = integers(8, 136), integers(72, 136)
+    c = np.zeros((8, 72), a.dtype)
+    multiplied(c, a, b, plan=(Tiles(m=64, n=128, groups=1, stages=2, cluster=1, parts=2), False))
     assert np.array_equal(c, (wide(a) @ wide(b).T).astype(a.dtype))
 
 
@@ -143,7 +155,21 @@ def test_the_ring_passes_every_check(tiles: Tiles) -> None:
     assert np.array_equal(c, (wide(a) @ wide(b).T).astype(a.dtype))
 
 
+def test_the_exchange_passes_every_check() -> None:
+    a, b = integers(72, 264), integers(13, 264)
+    c = np.zeros((13, 72), a.dtype)
+    tiles = Tiles(m=64, n=16, groups=1, stages=2, cluster=1, parts=4, resident=2)
+    run = product(tiles, replace(BF16, turned=(False, False, True))).simulate(a, b, c, 0, 0, 0, 0, 1, check="all")
+    assert run.warnings == []
+    assert np.array_equal(c, (wide(b) @ wide(a).T).astype(a.dtype))
+
+
 @pytest.mark.parametrize("tiles", LARGE[:3])
 def test_the_kernel_assembles_without_spills_or_complaints(tiles: Tiles) -> None:
     resources = product(tiles, BF16).resources
     assert (resources.registers, resources.spill_store_bytes, resources.local_bytes) == (168, 0, 0)
+
+
+@pytest.mark.parametrize("tiles", [turned_tiles(16)[1], turned_tiles(128)[1]])
+def test_products_of_few_rows_assemble_without_spills(tiles: Tiles) -> None:
+    assert product(tiles, replace(BF16, turned=(False, False, True))).resources.local_bytes == 0

@@ -193,3 +193,51 @@ def test_clocks_go_on_so_that_whoever_waits_comes_to_an_end() -> None:
     tw.load_cu(text)["k"].simulate(out, grid=1, block=1, limit_steps=1000)
 
     assert out[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("1 + threadIdx.x * 1e-6f", "rounding alone"), ("7", ""), ("threadIdx.x", "race"), ("1 - threadIdx.x", "race")],
+)
+def test_lanes_of_one_store_may_differ_by_rounding_alone(value: str, expected: str) -> None:
+    module = tw.load_cu(
+        f"__global__ void k(float* out) {{ __shared__ float s; s = {value};\n__syncthreads(); *out = s; }}\n"
+    )
+    out = np.zeros(1, np.float32)
+
+    try:
+        told = " ".join(module["k"].simulate(out, grid=1, block=32).warnings)
+    except SimulationError as error:
+        told = error.what
+
+    assert expected in told
+    assert bool(told) == bool(expected)
+
+
+def test_local_memory_has_addresses_of_32_bits_too() -> None:
+    text = """
+.version 8.8
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 out)
+.reqntid 32
+{
+    .local .align 8 .b8 depot[16]; .reg .b32 %SPL, %r<4>; .reg .b64 %rd<4>;
+    mov.b32 %SPL, depot;
+    mov.u32 %r1, %tid.x;
+    st.local.b32 [%SPL+4], %r1;
+    add.u32 %r2, %SPL, 4;
+    cvt.u64.u32 %rd1, %r2;
+    cvta.local.u64 %rd2, %rd1;
+    ld.b32 %r3, [%rd2];
+    ld.param.u64 %rd3, [out];
+    mad.wide.u32 %rd3, %r1, 4, %rd3;
+    st.global.b32 [%rd3], %r3;
+    ret;
+}
+"""
+    out = np.zeros(32, np.uint32)
+
+    tw.load_ptx(text)["k"].simulate(out)
+
+    assert out.tolist() == list(range(32))

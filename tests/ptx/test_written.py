@@ -80,3 +80,9 @@ def test_other_operands_are_told_with_those_that_fit() -> None:
         written("wgmma.wait_group.sync.aligned", operands("%r1, %r2"), lambda operand: False)
 
     assert raised.value.allowed == "wgmma.wait_group.sync.aligned n"
+
+
+def test_an_order_that_is_left_out_is_the_default() -> None:
+    assert (
+        isa.opcode("barrier.cluster.arrive.aligned").form is isa.opcode("barrier.cluster.arrive.release.aligned").form
+    )

@@ -14,6 +14,7 @@ import pytest
 import tilewright as tw
 from tilewright import T, Tx
 from tilewright.errors import SimulationError
+from tilewright.ir.tensor_map import MapFields
 
 SHAPE = (8, 32)
 
@@ -278,3 +279,73 @@ def test_global_data_of_another_cta_needs_a_proxy_fence_before_it_is_fetched(fen
     arrays = (np.zeros(SHAPE, np.float32), np.zeros(1, np.uint32), np.zeros(SHAPE, np.float32))
 
     assert verdict(fetched(fence), *arrays) == says
+
+
+def edited(release: str, acquire: str, *, orders: str = "barrier", of: int = 0) -> Any:
+    """px-map: W map; release; bar ||c bar; acquire [map]; TMA load by the map. The map is written as it was."""
+
+    @T.prim_func
+    def k(maps: T.Buffer((2, 128), "uint8"), given: T.Buffer((128,), "uint8"), a: T.Buffer(SHAPE, "float32"),
+          out: T.Buffer(SHAPE, "float32")):  # fmt: skip
+        T.cta_id([1])
+        warp = T.warp_id([2])
+        lane = T.lane_id([32])
+        s = T.alloc_shared(SHAPE, "float32", align=128)
+        bar = T.alloc_shared((1,), "uint64")
+        if warp == 1 and lane == 0:
+            T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+        if warp == 0:
+            for i in range(4):
+                maps[0, 4 * lane + i] = given[4 * lane + i]
+            T.cuda.warp_sync()
+            if release and lane == 0:
+                T.ptx.fence.proxy_tensormap.release(release)
+        if orders == "barrier":
+            T.cuda.cta_sync()
+        if warp == 1:
+            if lane == 0:
+                if acquire:
+                    T.ptx.fence.proxy_tensormap.acquire(maps.ptr_to([of, 0]), acquire)
+                T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 1024)
+                T.ptx.cp_async.bulk.tensor.g2c(
+                    2, s.ptr_to([0, 0]), bar.ptr_to([0]), maps.ptr_to([0, 0]), 0, -1, "", 0, 0
+                )
+            T.cuda.warp_sync()
+            T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+            for i in range(8):
+                out[i, lane] = s[i, lane]
+
+    return k
+
+
+def mapped(kernel: Any) -> str:
+    """The verdict on a kernel that uses a map in global memory, of the array ``a`` where the simulator has it."""
+    made = tw.compile(kernel, target="sm_90a")
+    base = made.program("all").compiled.places.by_name["a"].base
+    fields = MapFields("float32", SHAPE[::-1], (128,), SHAPE[::-1], address=base)
+    bytes_ = np.frombuffer(fields.encode(), np.uint8)
+    maps, a, out = np.stack([bytes_, bytes_]), floats(), np.zeros(SHAPE, np.float32)
+    found = verdict(made, maps, bytes_, a, out)
+    assert found == "R" or np.array_equal(a, out)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("release", "acquire", "of", "expected"),
+    [
+        ("gpu", "gpu", 0, "O"),
+        ("cta", "cta", 0, "O"),
+        ("", "gpu", 0, "P"),
+        ("gpu", "", 0, "P"),
+        ("", "", 0, "P"),
+        ("gpu", "gpu", 1, "P"),  # of another map
+    ],
+)
+def test_a_map_that_threads_have_changed_is_released_and_acquired(
+    release: str, acquire: str, of: int, expected: str
+) -> None:
+    assert mapped(edited(release, acquire, of=of)) == expected
+
+
+def test_a_map_that_is_changed_by_another_warp_without_a_meeting_is_a_race() -> None:
+    assert mapped(edited("gpu", "gpu", orders="")) == "R"

@@ -20,8 +20,10 @@ from typing import Any
 from tilewright.errors import ToolError
 
 __all__ = [
+    "OVERLAPPING",
     "WRONG_CONTEXT",
     "Device",
+    "LaunchAttribute",
     "LaunchConfig",
     "allocate",
     "call",
@@ -64,6 +66,16 @@ class LaunchConfig(ctypes.Structure):
         ("attributes", c_void_p),
         ("attribute_count", c_uint),
     )
+
+
+class LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute: one thing more that a launch says, by its number, and its value in 64 bytes."""
+
+    _fields_ = (("id", c_int), ("padding", c_int), ("value", c_uint * 16))
+
+
+OVERLAPPING = LaunchAttribute(6, 0, (1,))
+"""CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: the grid begins once all CTAs of the one before allow it."""
 
 
 @cache

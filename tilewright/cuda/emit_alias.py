@@ -27,7 +27,9 @@ from tilewright.ir import (
 )
 from tilewright.isa import Bound, ProxyFence, bind
 
-__all__ = ["restricted", "written"]
+__all__ = ["begins_early", "restricted", "written"]
+
+GRID_WAIT = "ptx.griddepcontrol.wait"
 
 
 def restricted(kernel: Kernel, constant: frozenset[str] | None = None) -> frozenset[str]:
@@ -49,6 +51,12 @@ def written(kernel: Kernel, constant: frozenset[str] | None = None) -> frozenset
     )
 
 
+def begins_early(kernel: Kernel) -> bool:
+    """Does the kernel say where it waits for the grids before it, so that it may begin before they end?"""
+    nodes = (node for stmt in statements(kernel.body) for node in expressions(stmt))
+    return any(isinstance(node, Call) and node.op == GRID_WAIT for node in nodes)
+
+
 def _pointers(kernel: Kernel) -> dict[str, list[Buffer]]:
     """The buffers of each handle parameter."""
     found: dict[str, list[Buffer]] = {}
@@ -65,7 +73,7 @@ def _hears_of_others(body: Body) -> bool:
         if isinstance(stmt, (While, For)) and _may_wait(stmt) and any(map(_is_heard, _inside(stmt))):
             return True
         for node in expressions(stmt):
-            if isinstance(node, Call) and _reaches_others(bind(node)):
+            if isinstance(node, Call) and (node.op == GRID_WAIT or _reaches_others(bind(node))):
                 return True
             if isinstance(node, (Load, Reinterpret)) and node.dtype.kind == "handle":
                 return True

@@ -21,7 +21,7 @@ from tilewright import host
 from tilewright.cuda import driver
 from tilewright.cuda.driver import Device, LaunchConfig
 from tilewright.cuda.emit import dynamic_shared_bytes, entry_name
-from tilewright.cuda.emit_alias import restricted, written
+from tilewright.cuda.emit_alias import begins_early, restricted, written
 from tilewright.cuda.maps import Maps
 from tilewright.cuda.quick import MOST_PLANS, QuickCalls
 from tilewright.cuda.tensors import QUICK, Inspected, inspected, stream_of
@@ -275,11 +275,12 @@ class LaunchPlan:
 
     pack, call: what fills a frame with the values of the parameters, and the driver's function.
     is_plain: the machine has one GPU and the grid is not empty, so that a launch need not look at anything else.
-    disjoint: where two of its arrays overlap all the same, another plan launches.
+    disjoint: where two of its arrays overlap all the same, another plan launches. A kernel that waits for the grids
+    before it (``T.ptx.griddepcontrol.wait``) is launched so that it may begin before they end.
     """
 
-    __slots__ = ("_aliased", "_apart", "_device", "_format", "_function", "_grid", "_launched", "_maps", "_name",
-                 "_otherwise", "_several", "_symbols", "call", "frames", "is_plain", "ordinal", "pack",
+    __slots__ = ("_aliased", "_apart", "_attributes", "_device", "_format", "_function", "_grid", "_launched", "_maps",
+                 "_name", "_otherwise", "_several", "_symbols", "call", "frames", "is_plain", "ordinal", "pack",
                  "spans")  # fmt: skip
 
     def __init__(
@@ -301,6 +302,7 @@ class LaunchPlan:
         self._maps = maps
         self._aliased: LaunchPlan | None = None  # the same call where arguments overlap
         self.frames: list[Frame] = []
+        self._attributes = (addressof(driver.OVERLAPPING), 1) if begins_early(kernel) else (None, 0)
         self._several = driver.device_count() > 1
         self.is_plain = not self._several and 0 not in grid
         self.call = driver.library().cuLaunchKernelEx
@@ -348,7 +350,7 @@ class LaunchPlan:
         starts = [addressof(packed) + offset for offset in self._format.offsets]
         pointers = (c_void_p * max(len(starts), 1))(*starts)
         shared = dynamic_shared_bytes(self._launched)
-        config = LaunchConfig(self._grid, (self._launched.threads, 1, 1), shared, None, None, 0)
+        config = LaunchConfig(self._grid, (self._launched.threads, 1, 1), shared, None, *self._attributes)
         prepared = map(c_void_p.from_param, (addressof(config), self._function, addressof(pointers)))
         return [packed, config, *prepared, 0, pointers, []]
 

@@ -1,8 +1,11 @@
 """Three ways from a pointer to a shared address, with the same result: the offset in the CTA's shared window.
 
 Memory is one generic address space with windows in it; an instruction with ``.shared`` wants the place inside the
-window. Sources: CUDA C++ Programming Guide, "Address Space Conversion Functions"; PTX ISA, "Data Movement and
-Conversion Instructions: cvta".
+window. In a cluster the upper bits of that say whose shared memory it is, also of the thread's own CTA: a matrix
+descriptor that is put together of such an address by hand has to leave them out. Seen on an H200.
+
+Sources: CUDA C++ Programming Guide, "Address Space Conversion Functions"; PTX ISA, "Data Movement and Conversion
+Instructions: cvta".
 """
 
 from __future__ import annotations
@@ -20,12 +23,12 @@ CVTA = 'PTX ISA, "Data Movement and Conversion Instructions: cvta"'
 
 def to_shared_64(machine: Machine, address: Lanes) -> Lanes:
     """The offset in the shared window as a 64-bit number."""
-    return machine.to_shared(address).astype("uint64")
+    return machine.with_rank(machine.to_shared(address)).astype("uint64")
 
 
 def to_shared_32(machine: Machine, address: Lanes) -> Lanes:
     """The offset in the shared window; its upper 32 bits are zero, so that nothing is lost."""
-    return machine.to_shared(address).astype("uint32")
+    return machine.with_rank(machine.to_shared(address)).astype("uint32")
 
 
 instruction(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import TargetError, choices, described
 
-__all__ = ["ARCHS", "Arch", "Requirement", "arch", "default_arch", "only", "since"]
+__all__ = ["ARCHS", "Arch", "Requirement", "arch", "default_arch", "nearest", "only", "since"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -93,6 +93,19 @@ def arch(name: str) -> Arch:
     if not isinstance(name, str):
         raise TargetError("a target is a string", given=described(name), allowed=choices(f"sm_{name}", ARCHS))
     raise TargetError(f"unknown architecture {name!r}", given=name, allowed=choices(name, ARCHS))
+
+
+def nearest(name: str) -> Arch:
+    """The architecture of a ``.target``: of one that is not known, older than all perhaps, the last one before it.
+
+    >>> str(nearest("sm_61")), str(nearest("sm_90a"))
+    ('sm_75', 'sm_90a')
+    """
+    if name in ARCHS:
+        return ARCHS[name]
+    digits = "".join(filter(str.isdigit, name))
+    before = [row for row in ARCHS.values() if digits and row.number <= int(digits) and not row.suffix]
+    return before[-1] if before else next(iter(ARCHS.values()))
 
 
 def default_arch(requirements: tuple[Requirement, ...]) -> Arch:

@@ -13,17 +13,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import ArgumentError
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES, UNIT, MapFields
-from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.machine import Addresses, Lanes, Unit, first_of
 
 __all__ = ["Boxes", "boxes_of", "shared_alignment", "swizzled"]
 
+Ints: TypeAlias = "NDArray[np.int64]"
+Bools: TypeAlias = "NDArray[np.bool_]"
+
 TILE_ALIGNMENT = 128  # bytes; a box in shared memory begins at a multiple
+PATTERN = 1024  # bytes after which every swizzle begins anew
 QUIET_NAN = {2: {"float16": 0x7FFF, "bfloat16": 0x7FFF}, 4: {"float32": 0x7FFFFFFF}, 8: {"float64": (1 << 63) - 1}}
 
 
@@ -44,71 +49,92 @@ def swizzled(address: Lanes, swizzle: int) -> Lanes:
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """A box of each of n issuers. maps: theirs. starts: (n, dimensions). shared: (n, units), where 16-byte units are.
+    """A box of each of n issuers. maps: theirs. starts: (n, dimensions). tile: (n, units), the shared addresses of its
+    16-byte units, or the first rows of them where the others repeat those; kept: which units are of a box at all, None
+    for all.
 
     array: (n, units, pieces) generic addresses of the pieces that a unit consists of, in global memory. inside: which
-    of them are in the array, and belong to a box at all. width: bytes of a piece. fill: (n, width) bytes.
+    of them are in the array, None for all. width: bytes of a piece. fill: (n, width) bytes.
     """
 
     maps: list[MapFields]
-    starts: NDArray[np.int64]
-    shared: NDArray[np.int64]
-    array: NDArray[np.int64]
-    inside: NDArray[np.bool_]
+    starts: Ints
+    tile: Ints
+    kept: Bools | None
+    array: Ints
+    inside: Bools | None
     width: int
-    fill: NDArray[np.uint8]
+    fill: NDArray[np.uint8] | None
 
     @property
-    def nbytes(self) -> NDArray[np.int64]:
+    def nbytes(self) -> Ints:
         """Bytes of each box."""
+        if self.kept is None:  # all are as large
+            return np.full(len(self.maps), UNIT * self.tile.shape[1])
         return np.array([one.box_bytes for one in self.maps])
 
     @property
     def in_array(self) -> Addresses:
         """The places of the boxes' elements in global memory."""
-        return Addresses(self.array, nbytes=np.where(self.inside, self.width, 0), fill=self.fill, width=self.width)
-
-    def in_tile(self, address: Lanes) -> NDArray[np.int64]:
-        """(n, units): the places of boxes from these (n,) shared addresses on."""
-        start = address.astype(np.int64)[:, None]
-        return np.stack(
-            [
-                swizzled(at + where, int(one.swizzle))
-                for at, where, one in zip(start, self.shared, self.maps, strict=True)
-            ]
-        )
-
-    def check_tile(self, unit: Unit, address: Lanes, name: str) -> None:
-        """A box begins at a multiple of 128 bytes; then the swizzle is that of the address's own bits."""
-        wrong = address.astype(np.int64) % TILE_ALIGNMENT != 0
-        if wrong.any():
-            unit.fault(f"{name} is the shared address {int(address[wrong][0]):#x}; a box of a tensor map begins at a "
-                       f"multiple of {TILE_ALIGNMENT} bytes", wrong)  # fmt: skip
+        nbytes = None if self.inside is None else np.where(self.inside, self.width, 0)
+        return Addresses(self.array, nbytes=nbytes, fill=self.fill, width=self.width)
 
 
-def boxes_of(unit: Unit, address: Lanes, coords: Lanes, dim: int) -> Boxes:
-    """The boxes at ``coords``, (n, dim), of the maps at (n,) generic addresses. Faults where there is no such map."""
+def boxes_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes, dim: int) -> Boxes:
+    """The boxes at ``coords``, (n, dim), of the maps at (n,) generic addresses, in shared memory from (n,) addresses
+    ``tile`` on, the operand of that name. Faults where there is no such map.
+    """
     if (wrong := address.astype(np.int64) % MAP_ALIGNMENT != 0).any():
         unit.fault(f"the tensor map is at {int(address[wrong][0]):#x}, no multiple of {MAP_ALIGNMENT} bytes", wrong)
-    data = unit.read(address, MAP_BYTES)
-    maps = [_decoded(unit, row.tobytes(), k, dim) for k, row in enumerate(data)]
+    maps = _maps(unit, unit.read(address, MAP_BYTES), dim)
     starts = np.ascontiguousarray(coords).astype(np.uint32).view(np.int32).astype(np.int64).reshape(len(maps), -1)
     size = np.array([one.element.nbytes for one in maps])
     if (wrong := starts[:, 0] * size % UNIT != 0).any():
         k = int(np.argmax(wrong))
         where = f"element {starts[k, 0]} of the innermost dimension, {starts[k, 0] * size[k]} bytes"
         unit.fault(f"the box begins at {where}; the copy engine takes multiples of {UNIT} bytes", wrong)
+    if (wrong := tile.astype(np.int64) % TILE_ALIGNMENT != 0).any():
+        unit.fault(f"{name} is the shared address {int(tile[wrong][0]):#x}; a box of a tensor map begins at a "
+                   f"multiple of {TILE_ALIGNMENT} bytes", wrong)  # fmt: skip
+    first = first_of(tile.astype(np.int64))
+    if all(one is maps[0] for one in maps):
+        (low, *others) = (first % PATTERN).tolist()
+        if all(other == low for other in others):
+            return _alike(maps, starts, first - low, *_tile(maps[0].box_bytes // UNIT, int(maps[0].swizzle), low))
+    return _of_each(maps, starts, tile.astype(np.int64))
+
+
+def _alike(maps: list[MapFields], starts: Ints, first: Ints, tile: Ints, order: Ints | None) -> Boxes:
+    """Boxes of one map. tile: from ``first`` on, (units,), ascending; order: which unit of the box comes there."""
+    one = maps[0]
+    leaves = not _is_inside(one, starts)
+    width = gcd(UNIT, one.dims[0] * one.element.nbytes) if leaves else UNIT
+    array, inside = _placed(one, starts, width, leaves=leaves)
+    if order is not None:
+        array, inside = array[:, order], None if inside is None else inside[:, order]
+    fill = np.broadcast_to(_fill(one, width), (len(maps), width)) if leaves else None
+    return Boxes(maps, starts, first[:, None] + tile, None, array, inside, width, fill)
+
+
+def _of_each(maps: list[MapFields], starts: Ints, first: Ints) -> Boxes:
+    """Boxes of several maps, or that lie differently in shared memory."""
     width = gcd(UNIT, *(one.dims[0] * one.element.nbytes for one in maps))
-    found = [_placed(one, one.address, start, width) for one, start in zip(maps, starts, strict=True)]
     units = max(one.box_bytes for one in maps) // UNIT
-    shared, array = np.zeros((len(maps), units), np.int64), np.zeros((len(maps), units, UNIT // width), np.int64)
-    inside = np.zeros(array.shape, np.bool_)
-    for k, (at, there) in enumerate(found):
-        shared[k, : len(at)] = UNIT * np.arange(len(at))
-        shared[k, len(at) :] = -1  # a box smaller than the largest has no more units
-        array[k, : len(at)], inside[k, : len(at)] = at, there
+    tile, array = np.zeros((len(maps), units), np.int64), np.zeros((len(maps), units, UNIT // width), np.int64)
+    inside, kept = np.zeros(array.shape, np.bool_), np.zeros(tile.shape, np.bool_)
+    for k, one in enumerate(maps):
+        here = np.s_[k, : one.box_bytes // UNIT]
+        at, there = _placed(one, starts[k : k + 1], width, leaves=True)
+        array[here], inside[here], kept[here] = at[0], there, True
+        tile[k] = swizzled(first[k] + UNIT * np.where(kept[k], np.arange(units), -1), int(one.swizzle))
     fill = np.stack([_fill(one, width) for one in maps])
-    return Boxes(maps, starts, shared, array, inside, width, fill)
+    return Boxes(maps, starts, tile, None if kept.all() else kept, array, inside, width, fill)
+
+
+def _maps(unit: Unit, data: NDArray[np.uint8], dim: int) -> list[MapFields]:
+    if (data == data[:1]).all():
+        return [_decoded(unit, data[0].tobytes(), np.arange(len(data)) >= 0, dim)] * len(data)
+    return [_decoded(unit, row.tobytes(), np.arange(len(data)) == k, dim) for k, row in enumerate(data)]
 
 
 @lru_cache(maxsize=256)
@@ -119,9 +145,8 @@ def _map_of(data: bytes) -> MapFields | str:
         return f"{error.what} is {error.given}; allowed: {error.allowed}"
 
 
-def _decoded(unit: Unit, data: bytes, k: int, dim: int) -> MapFields:
+def _decoded(unit: Unit, data: bytes, this: Bools, dim: int) -> MapFields:
     found = _map_of(data)
-    this = np.arange(len(unit.rank)) == k
     if isinstance(found, str):
         unit.fault(found, this)
     if found.rank != dim:
@@ -129,19 +154,43 @@ def _decoded(unit: Unit, data: bytes, k: int, dim: int) -> MapFields:
     return found
 
 
-def _placed(
-    of: MapFields, base: int, start: NDArray[np.int64], width: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """(units, pieces): addresses of the pieces of a box, and which are in the array."""
-    size, counts = of.element.nbytes, of.counts
-    at = start[0] * size + np.arange(0, of.inner_bytes, width).reshape(-1, UNIT // width)
-    inside = (at >= 0) & (at < of.dims[0] * size)
+@lru_cache(maxsize=256)
+def _tile(units: int, swizzle: int, low: int) -> tuple[Ints, Ints | None]:
+    """Where the units of a box are that begins ``low`` bytes into the pattern, ascending, and which unit is where."""
+    tile = swizzled(low + UNIT * np.arange(units), swizzle)
+    order = np.argsort(tile, kind="stable")
+    return tile[order], order if swizzle else None
+
+
+def _is_inside(of: MapFields, starts: Ints) -> bool:
+    """Do the boxes from (n, dimensions) on lie in the array?"""
+    steps = (1, *of.steps[1:])
+    last = starts + [(count - 1) * step for count, step in zip(of.counts, steps, strict=True)]
+    return bool((starts >= 0).all() and (last < of.dims).all())
+
+
+def _placed(of: MapFields, starts: Ints, width: int, *, leaves: bool) -> tuple[Ints, Bools | None]:
+    """(n, units, pieces): addresses of the pieces of boxes, and which are in the array where some are not."""
+    first = starts @ np.array((of.element.nbytes, *of.strides))
+    at = of.address + first[:, None, None] + _pattern(of, width)
+    if not leaves:
+        return at, None
+    along = starts[:, :1] * of.element.nbytes + np.arange(0, of.inner_bytes, width)
+    inside = (along >= 0) & (along < of.dims[0] * of.element.nbytes)
     for d in range(1, of.rank):
-        index = (start[d] + np.arange(counts[d]) * of.steps[d]).reshape(-1, *[1] * at.ndim)
-        at = at + index * of.strides[d - 1]
-        inside = inside & (index >= 0) & (index < of.dims[d])
-    at, inside = (part.reshape(-1, UNIT // width) for part in (at, inside))
-    return np.where(inside, base + at, base), inside
+        index = starts[:, d : d + 1] + np.arange(of.counts[d]) * of.steps[d]
+        inside = (inside[:, None] & ((index >= 0) & (index < of.dims[d]))[..., None]).reshape(len(starts), -1)
+    inside = inside.reshape(at.shape)
+    return np.where(inside, at, of.address), inside
+
+
+@lru_cache(maxsize=256)
+def _pattern(of: MapFields, width: int) -> Ints:
+    """(units, pieces): where the pieces of a box are in global memory, from its first one on."""
+    at = np.arange(0, of.inner_bytes, width)
+    for count, step, stride in zip(of.counts[1:], of.steps[1:], of.strides, strict=True):
+        at = (np.arange(count)[:, None] * step * stride + at).reshape(-1)
+    return at.reshape(-1, UNIT // width)
 
 
 def _fill(of: MapFields, width: int) -> NDArray[np.uint8]:

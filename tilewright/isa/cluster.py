@@ -88,6 +88,7 @@ instruction(
         )
         for sem in ("release", "relaxed")
     ),
+    also={"release": ""},
 )
 instruction(
     "ptx.barrier.cluster.wait",
@@ -104,4 +105,5 @@ instruction(
             effects=(Sync("cluster", wait_only=True),),
         ),
     ),
+    also={"acquire": ""},
 )

@@ -52,6 +52,7 @@ class Field(NamedTuple):
 
 
 MOST = (1 << 14) - 1
+OFFSET = 0x3FFFF  # the bits of a shared address that say where in a CTA's memory it is
 FIELDS = {
     "ptr": Field("the start address", UNIT, f"a multiple of 16, at most {MOST * UNIT:#x}"),
     "ldo": Field("ldo", 1, f"0..{MOST}, in units of 16 bytes"),
@@ -72,6 +73,7 @@ def encoder(modes: Mapping[int, int]) -> Callable[..., Lanes]:
 
     def encode(machine: Machine, start: Lanes, ldo: Lanes, sdo: Lanes, *, swizzle: int) -> Lanes:
         """Start address, leading and stride offset and the swizzle's code, each in its field."""
+        start = start & np.asarray(OFFSET, start.dtype)
         _check_fields(machine, ptr=start, ldo=ldo, sdo=sdo)
         near, far = ldo.astype(np.uint64) << np.uint64(16), sdo.astype(np.uint64) << np.uint64(32)
         words: Lanes = start.astype(np.uint64) >> np.uint64(4) | near | far | np.uint64(modes[swizzle])

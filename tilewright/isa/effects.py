@@ -18,6 +18,7 @@ __all__ = [
     "SPACES",
     "Access",
     "Commit",
+    "Consults",
     "Count",
     "Effect",
     "Fence",
@@ -55,7 +56,7 @@ class Space:
 
 
 SPACES: Mapping[str, Space] = {
-    "global": Space(1, "device", True, ("generic", "async")),
+    "global": Space(1, "device", True, ("generic", "async", "tensormap")),
     "shared": Space(1, "cta", True, ("generic", "async")),
     "local": Space(1, "thread", True, ("generic",)),
     "tmem": Space(4, "cta", False, ("tmem",)),
@@ -128,13 +129,14 @@ class ProxyFence:
 
     proxy: async, tensormap or tmem (which no proxy is, but is put in order in the same way). space: global,
     shared::cta or shared::cluster, where that alone is ordered. side: "both", or "release" and "acquire" for a pair
-    with a meeting in between. scope: of one of a pair that has one.
+    with a meeting in between. scope: of one of a pair that has one. at: the operand that says which bytes are ordered.
     """
 
     proxy: str
     space: Word = ""
     side: Word = "both"
     scope: Word = ""
+    at: str = ""
 
     @property
     def is_of_shared(self) -> bool:
@@ -216,6 +218,17 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True)
+class Consults:
+    """Of an operation: the ``nbytes`` of global memory at an operand say what it does. They are read as it begins,
+    through a proxy of their own; `execute` does not get them.
+    """
+
+    operand: str
+    nbytes: int
+    proxy: str
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Closes what was issued to a group since the last one, for a `Wait` that counts; with a `Signal` beside it, which
     comes when all that was issued to the group before is complete, it closes nothing."""
@@ -234,4 +247,4 @@ class Wait:
     reads: bool = False
 
 
-Effect = Access | Sync | Fence | ProxyFence | RegisterFence | Signal | Issue | Commit | Wait
+Effect = Access | Sync | Fence | ProxyFence | RegisterFence | Signal | Issue | Consults | Commit | Wait

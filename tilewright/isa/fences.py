@@ -158,7 +158,7 @@ instruction(
             since("sm_90"),
             FENCE,
             {"scope": {reach: f".{reach}"}},
-            effects=(ProxyFence("tensormap", side="acquire", scope=reach),),
+            effects=(ProxyFence("tensormap", side="acquire", scope=reach, at="ptr"),),
         )
         for reach in REACH
     ),

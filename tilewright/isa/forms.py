@@ -13,6 +13,7 @@ from tilewright.isa.arch import Requirement
 from tilewright.isa.effects import (
     Access,
     Commit,
+    Consults,
     Count,
     Effect,
     Fence,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.isa.machine import Addresses, Lanes
-    from tilewright.isa.products import MatrixProduct
+    from tilewright.isa.products import Accumulator, MatrixProduct
 
 __all__ = ["GIVEN", "LEFT_OUT", "RUNS_ON", "Form", "Spellings"]
 
@@ -81,6 +82,8 @@ class Form:
     source_lane: of a form that reads other lanes' values: gets what `execute` gets, tells which lane each reads.
     pattern: instead of the row's, where this form's operands stand otherwise.
     product: the product of matrices that a call's registers hold, for forms that are nothing else.
+    accumulator: of an operation of all lanes that reads and writes one vector, the matrix that this is and how it adds
+    to it; None where `execute` has to make it anew.
     ready: of a form that may have to wait for others: gets what `execute` gets, tells in which lanes that may take
     place, and keeps for them what they waited for.
     addresses, takes: of an operation (`Issue`), whose `execute` is another: ``addresses(unit, *operands, **passes)``
@@ -110,6 +113,7 @@ class Form:
     joined: Callable[..., list[NDArray[Any]] | None] | None = None
     takes: tuple[str, ...] = ()
     product: Callable[[Mods], MatrixProduct | None] | None = None
+    accumulator: Callable[[Mods], Accumulator | None] | None = None
     ready: Callable[..., object] | None = None
     source_lane: Callable[..., Lanes] | None = None
     language: str = "ptx"
@@ -167,6 +171,11 @@ class Form:
     def issue(self) -> Issue | None:
         """The declaration that the form begins an operation, if it does."""
         return self._only(Issue)
+
+    @cached_property
+    def consults(self) -> tuple[Consults, ...]:
+        """What an operation reads as it begins."""
+        return self._all(Consults)
 
     @cached_property
     def commit(self) -> Commit | None:
@@ -229,7 +238,8 @@ class Form:
         if isinstance(fence, Fence):
             return Fence(self.word(fence.sem, mods), self.word(fence.scope, mods), fence.only)
         if isinstance(fence, ProxyFence):
-            return ProxyFence(fence.proxy, *(self.word(one, mods) for one in (fence.space, fence.side, fence.scope)))
+            space, side, scope = (self.word(one, mods) for one in (fence.space, fence.side, fence.scope))
+            return ProxyFence(fence.proxy, space, side, scope, fence.at)
         return None
 
     def registers_of(self, operand: str, mods: Mods) -> int:

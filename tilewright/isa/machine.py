@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Addresses", "Lanes", "Machine", "Memory", "Tensor", "Unit"]
+__all__ = ["Addresses", "Lanes", "Machine", "Memory", "Tensor", "Unit", "first_of"]
 
 Lanes = NDArray[Any]  # (..., 32): one value per lane; Any, since each instruction knows its dtypes
 
@@ -95,7 +95,8 @@ class Unit(Protocol):
 class Addresses:
     """Where an operation touches memory or signals: ``m`` rows of places, (m, ...).
 
-    at: bytes of shared memory, generic addresses, or lanes of tensor memory, where ``column`` has the columns. issuer:
+    at: bytes of shared memory, generic addresses, or lanes of tensor memory, where ``column`` has the columns; of
+    shared memory fewer rows are enough where the others repeat them in turn. issuer:
     (m,), on whose behalf each row is; None for one row for each of the n. rank: (m,), in whose CTA of the cluster; None
     for the issuer's own, unless an address of the cluster's window says another. nbytes: (m, ...), how many of an
     access's bytes are touched from each address on; None for all. What is then not read counts as zeros, or as
@@ -144,6 +145,10 @@ class Machine(Protocol):
         """Generic addresses of shared memory as offsets in the CTA's window."""
         ...
 
+    def with_rank(self, address: Lanes) -> Lanes:
+        """A shared address as a kernel sees it: in a cluster its upper bits say whose shared memory that is."""
+        ...
+
     def on_rank(self, address: Lanes, rank: Lanes) -> Lanes:
         """A shared address of the cluster's window: the same offset in the CTA of that rank."""
         ...
@@ -163,3 +168,15 @@ class Machine(Protocol):
     def fault(self, what: str, lanes: NDArray[np.bool_]) -> None:
         """Stop the kernel because of what ``lanes`` did; raises SimulationError with the kernel's line."""
         ...
+
+
+def first_of(values: Lanes) -> Lanes:
+    """The first of (n,) values that the others repeat in turn; all of them where that is not so.
+
+    >>> first_of(np.array([8, 24, 8, 24, 8, 24]))
+    array([ 8, 24])
+    """
+    again = np.flatnonzero(values[1:] == values[0])
+    count = int(again[0]) + 1 if len(again) else len(values)
+    alike = len(values) % count == 0 and bool((values.reshape(-1, count) == values[:count]).all())
+    return values[:count] if alike else values

@@ -5,7 +5,9 @@ With this, products that follow each other on fragments side by side are one pro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from tilewright.dtypes import dtype
 from tilewright.isa.fragments import mma_fragment, mma_shape
 from tilewright.layout import TileLayout
 
-__all__ = ["MatrixProduct", "Spots", "float_product"]
+__all__ = ["Accumulator", "MatrixProduct", "Spots", "float_product"]
 
 Spots = NDArray[np.int64]
 
@@ -33,6 +35,20 @@ class MatrixProduct:
     total: Spots
     left_kind: str
     right_kind: str
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Accumulator:
+    """What an operation of warps adds to: a matrix in the registers that it updates.
+
+    total: (rows, columns), for each element of a warp's part of it the register, times 32, and the lane. ``add(matrix,
+    *found, *values, **keywords)`` is `Form.execute` on (n, rows of all warps, columns), in place; of sources that the
+    issuers of a CTA have in common ``found`` has one row for these. element: of the matrix.
+    """
+
+    total: Spots
+    element: np.dtype[Any]
+    add: Callable[..., None]
 
 
 def float_product(shape: str, left_kind: str, right_kind: str) -> MatrixProduct:

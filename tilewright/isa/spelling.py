@@ -135,6 +135,19 @@ def _matched(holes: tuple[_Hole, ...], rest: Words, also: Mapping[str, str]) -> 
     return None
 
 
+_SYNONYMS = tuple((re.compile(pattern), meant) for pattern, meant in (
+    (r"(mbarrier\.(?:init|inval|arrive\w*|test_wait|try_wait|\w+_tx)\b.*)\.b64", r"\1.shared.b64"),
+    (r"(barrier\.cluster\.arrive)(?!.*re(?:lease|laxed))", r"\1.release"),
+    (r"(barrier\.cluster\.wait)(?!.*acquire)", r"\1.acquire"),
+    (r"^ldu\.(?!global)", "ldu.global."),
+    (r"getctarank\.u(?:32|64)", "getctarank.shared::cluster.u32"),
+    (r"(bar|barrier)\.cta", r"\1"),
+    (r"membar\.proxy", "fence.proxy"),
+    (r"(fence\.(?:sc|acq_rel|acquire|release))", r"\1.gpu"),
+))  # fmt: skip
+"""Other ways to write one instruction: each is tried where no form has the spelling as it stands."""
+
+
 @public
 @cache
 def opcode(mnemonic: str) -> Opcode:
@@ -150,8 +163,9 @@ def opcode(mnemonic: str) -> Opcode:
 
 @cache
 def opcodes(mnemonic: str) -> Sequence[Opcode]:
-    """All forms that have a spelling, which their operands tell apart; one that compilers write stands alone."""
-    found = tuple(_opcodes(mnemonic))
+    """All forms that have a spelling, which their operands tell apart; those that compilers write stand alone."""
+    tried = [mnemonic, *(pattern.sub(meant, mnemonic) for pattern, meant in _SYNONYMS if pattern.search(mnemonic))]
+    found = next(filter(None, (tuple(_opcodes(one)) for one in dict.fromkeys(tried))), ())
     if not found:
         raise InstructionError(f"no instruction is spelled {mnemonic}", given=mnemonic, allowed=_near(mnemonic))
     return found
@@ -159,6 +173,7 @@ def opcodes(mnemonic: str) -> Sequence[Opcode]:
 
 def _opcodes(mnemonic: str) -> Iterator[Opcode]:
     name, *written = mnemonic.split(".")
+    compilers = False
     for row, number in _by_opcode().get(name, ()):
         form = row.forms[number]
         hints = tuple(word for word in written if _is_hint(row, word))
@@ -169,9 +184,9 @@ def _opcodes(mnemonic: str) -> Iterator[Opcode]:
         if found is None:
             found = _matched(holes, words, {**_SAME, **row.also})
         if found is not None:
-            yield Opcode(row, form, {**free, **found}, _outs(row, form, {**free, **found}), hints)
-            if row.written:
-                return
+            compilers |= row.written
+            if row.written or not compilers:
+                yield Opcode(row, form, {**free, **found}, _outs(row, form, {**free, **found}), hints)
 
 
 def _is_hint(row: Instruction, word: str) -> bool:

@@ -19,6 +19,7 @@ from tilewright.isa.arch import Arch
 from tilewright.isa.effects import (
     Access,
     Commit,
+    Consults,
     Effect,
     Fence,
     Issue,
@@ -63,6 +64,7 @@ __all__ = [
     "Access",
     "Bound",
     "Commit",
+    "Consults",
     "Effect",
     "Fence",
     "Form",

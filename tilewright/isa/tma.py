@@ -17,11 +17,12 @@ cp.async.bulk.prefetch.tensor, cp.async.bulk.commit_group, cp.async.bulk.wait_gr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from tilewright.dtypes import dtype
-from tilewright.ir.tensor_map import ELEMENTS
+from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES
 from tilewright.isa.arch import since
 from tilewright.isa.atom_red import decremented, incremented
 from tilewright.isa.boxes import boxes_of
@@ -34,6 +35,7 @@ from tilewright.isa.table import (
     LEFT_OUT,
     Access,
     Commit,
+    Consults,
     Form,
     Issue,
     Mods,
@@ -53,6 +55,9 @@ GROUP = "cp.async.bulk"
 DIMS = {rank: f".{rank}d" for rank in range(1, 6)}
 
 
+MAP = Consults("map", MAP_BYTES, "tensormap")
+
+
 def rank_of(mods: Mods) -> int:
     """Coordinates that a box has."""
     return int(str(mods["dim"]))
@@ -68,19 +73,16 @@ def loaded(
     unit: Unit, dst: Lanes, map: Lanes, coords: Lanes, bar: Lanes, *more: Lanes, dim: int, cta_mask: str | None
 ) -> Mapping[str, Addresses]:
     """The box, its place in shared memory, and the m-barrier that counts its bytes: in each CTA of the mask."""
-    boxes = boxes_of(unit, map, coords, dim)
-    boxes.check_tile(unit, dst, "dst")
-    tile, bytes_ = boxes.in_tile(dst), boxes.nbytes
+    boxes = boxes_of(unit, "dst", dst, map, coords, dim)
+    kept = None if boxes.kept is None else np.where(boxes.kept, 16, 0)
     if cta_mask is None:
-        into, told = Addresses(tile), Addresses(bar, nbytes=bytes_)
+        into, told = Addresses(boxes.tile, nbytes=kept), Addresses(bar, nbytes=boxes.nbytes)
     else:
+        tile = np.resize(boxes.tile, (len(dst), boxes.tile.shape[1]))
         into, told = in_ctas(unit, tile, more[0]), in_ctas(unit, bar, more[0])
         assert told.issuer is not None
-        told = Addresses(told.at, issuer=told.issuer, rank=told.rank, nbytes=bytes_[told.issuer])
-    kept = np.broadcast_to(np.where(boxes.shared >= 0, 16, 0), tile.shape)
-    if not kept.all():
-        into = Addresses(into.at, issuer=into.issuer, rank=into.rank,
-                         nbytes=kept if into.issuer is None else kept[into.issuer])  # fmt: skip
+        told = replace(told, nbytes=boxes.nbytes[told.issuer])
+        into = into if kept is None else replace(into, nbytes=kept[told.issuer])
     return {"map": boxes.in_array, "dst": into, "bar": told}
 
 
@@ -110,6 +112,7 @@ def _loads() -> Iterator[Form]:
                     Access("map", "global", 16, write=False, proxy="async", computed=True),
                     Access("dst", "shared", 16, write=True, proxy="async", computed=True),
                     Signal("bar", "bytes", "release", "cluster", completed),
+                    MAP,
                     Issue(),
                 ),
                 moves=True,
@@ -138,8 +141,7 @@ def stored(
     unit: Unit, src: Lanes, map: Lanes, coords: Lanes, *more: Lanes, dim: int, op: str = ""
 ) -> Mapping[str, Addresses]:
     """The box where it lies in shared memory, and what of it is in the array."""
-    boxes = boxes_of(unit, map, coords, dim)
-    boxes.check_tile(unit, src, "src")
+    boxes = boxes_of(unit, "src", src, map, coords, dim)
     negative = np.any(boxes.starts < 0, axis=1)
     if negative.any():
         given = boxes.starts[negative][0].tolist()
@@ -148,7 +150,7 @@ def stored(
         if op and one.dtype not in REDUCED[op]:
             allowed = ", ".join(REDUCED[op])
             unit.fault(f"{op} reduces elements of {allowed}, not {one.dtype}", np.arange(len(boxes.maps)) == k)
-    tile = boxes.in_tile(src)[..., None] + np.arange(0, 16, boxes.width)
+    tile = boxes.tile[..., None] + np.arange(0, 16, boxes.width)
     array = boxes.in_array
     kinds = Addresses(np.array([list(ELEMENTS).index(one.dtype) for one in boxes.maps]))
     return {"src": Addresses(tile, nbytes=array.nbytes, width=boxes.width), "map": array, "kind": kinds}
@@ -166,6 +168,7 @@ def _stores() -> Iterator[Form]:
             effects=(
                 Access("src", "shared", 16, write=False, proxy="async", computed=True),
                 Access("map", "global", 16, write=True, proxy="async", computed=True),
+                MAP,
                 Issue(GROUP),
             ),
             moves=True,
@@ -248,6 +251,7 @@ def _reductions() -> Iterator[Form]:
                     )
                     for write in (False, True)
                 ),
+                MAP,
                 Issue(GROUP),
             ),
             addresses=stored,

@@ -14,14 +14,16 @@ Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instru
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from tilewright.isa.arch import only
 from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
-from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.machine import Addresses, Lanes, Unit, first_of
+from tilewright.isa.products import Accumulator
 from tilewright.isa.table import (
     REQUIRED,
     WARPGROUP,
@@ -39,7 +41,15 @@ from tilewright.isa.table import (
     reads,
     updates,
 )
-from tilewright.isa.wgmma_values import gathered, multiplied, rows_of_registers, spread_out
+from tilewright.isa.wgmma_values import (
+    add_product,
+    fragment_of_d,
+    gathered,
+    is_summed_in_float32,
+    multiplied,
+    rows_of_registers,
+    spread_out,
+)
 
 __all__ = ["WGMMA_TYPES", "WgmmaType", "wgmma_widths"]
 
@@ -106,11 +116,11 @@ def _matrix(unit: Unit, name: str, desc: Lanes, count: int, *, trans: bool) -> A
     differs = (desc != desc[:, :1]).any(1)
     if differs.any():
         unit.fault(f"{name} is the same in all threads of the warpgroup", differs)
-    bits = desc[:, 0].astype(np.uint64)
+    bits = first_of(desc[:, 0].astype(np.uint64))
     shape = (16, 2 * count, "MN") if trans else (count, OPERAND_BYTES, "K")
     for one in np.unique(bits):
         if trouble := descriptor_trouble(int(one), *shape, "sm_90"):
-            unit.fault(f"{name}: {trouble}", bits == one)
+            unit.fault(f"{name}: {trouble}", desc[:, 0].astype(np.uint64) == one)
     return Addresses(descriptor_addresses(bits, *shape, "sm_90"))
 
 
@@ -138,11 +148,43 @@ def product_of_registers(b: Lanes, *registers: Lanes, **mods: object) -> Lanes:
 
 def _into_registers(a: Lanes, b: Lanes, scaled: Lanes, acc: Lanes, mods: Mapping[str, object]) -> Lanes:
     before = gathered(acc, str(mods["out_dtype"]))
+    if is_summed_in_float32(mods):
+        _add(before, a, b, scaled, mods)
+        return spread_out(before)
     if not scaled.all():
         before = np.where(scaled[:, :1, None], before, before.dtype.type(0))
-    sign = int(str(mods.get("scaleA", 1))) * int(str(mods.get("scaleB", 1)))
     b = _along_k(b, trans=bool(mods.get("transB")))
-    return spread_out(multiplied(a, b, before, _kinds(mods), sign=sign, saturate=bool(mods["saturate"])))
+    return spread_out(multiplied(a, b, before, _kinds(mods), sign=_sign(mods), saturate=bool(mods["saturate"])))
+
+
+def _sign(mods: Mapping[str, object]) -> int:
+    return int(str(mods.get("scaleA", 1))) * int(str(mods.get("scaleB", 1)))
+
+
+def _add(total: Lanes, a: Lanes, b: Lanes, scaled: Lanes, mods: Mapping[str, object]) -> None:
+    if not scaled.all():
+        total[scaled[:, 0] == 0] = 0
+    add_product(total, a, _along_k(b, trans=bool(mods.get("transB"))), str(mods["in_dtype"]), sign=_sign(mods))
+
+
+def add(total: Lanes, a: Lanes, b: Lanes, scaled: Lanes, *, transA: bool = False, **mods: object) -> None:
+    """`product`, added to D as a matrix."""
+    _add(total, _along_k(a, trans=transA), b, scaled, mods)
+
+
+def add_of_registers(total: Lanes, b: Lanes, *registers: Lanes, **mods: object) -> None:
+    """`product_of_registers`, added to D as a matrix."""
+    *a, scaled = registers
+    _add(total, rows_of_registers(np.stack(a, axis=1)), b, scaled, mods)
+
+
+@cache
+def _adding(n: int, add: Callable[..., None]) -> Accumulator:
+    return Accumulator(fragment_of_d(n), np.dtype(np.float32), add)
+
+
+def _accumulator(add: Callable[..., None], mods: Mods) -> Accumulator | None:
+    return _adding(int(str(mods["N"])), add) if is_summed_in_float32(mods) else None
 
 
 def joined(found: Sequence[Sequence[Lanes]], **mods: object) -> list[Lanes] | None:
@@ -205,6 +247,7 @@ def _forms(operands: str, flags: Sequence[str]) -> Iterator[Form]:
             registers=registers_of_d,
             addresses=addresses if shared_a else addresses_of_b,
             joined=joined if shared_a else None,
+            accumulator=partial(_accumulator, add if shared_a else add_of_registers),
             takes=(*flags, "scaleD"),
             effects=(
                 *(read if shared_a else read[1:]),

@@ -4,8 +4,9 @@ Thread 32w + 4g + t of the warpgroup holds, of D and of A in registers, rows 16w
 for each 8 columns two rows, of each the columns 2t and 2t + 1. Registers of A: the bytes 4t to 4t + 3 of a row's first
 16 bytes in both rows, then those of the next 16.
 
-Integers are exact. Floats: f16, bf16 and tf32 products are summed exactly (in float64) and rounded once; the hardware's
-order is its own, so that results differ by up to K * 2**-23 * sum(abs(a * b)). float8: see `float8_sum`.
+Integers are exact. Floats: f16, bf16 and tf32 products are exact, and summed in float32 in any order, for a float16
+result in float64, and rounded once; the hardware's order is its own, so that results differ by up to
+K * 2**-23 * sum(abs(a * b)). float8: see `float8_sum`.
 
 Sources: PTX ISA, "Register Fragments and Shared Memory Matrix Layouts" of wgmma; CuTe's traits, NVIDIA/cutlass,
 include/cute/atom/mma_traits_sm90_gmma.hpp.
@@ -14,14 +15,26 @@ include/cute/atom/mma_traits_sm90_gmma.hpp.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.products import Spots
 from tilewright.isa.widen import Floats, widened
 
-__all__ = ["FLOAT8_BITS", "float8_sum", "gathered", "multiplied", "rows_of_registers", "spread_out"]
+__all__ = [
+    "FLOAT8_BITS",
+    "add_product",
+    "float8_sum",
+    "fragment_of_d",
+    "gathered",
+    "is_summed_in_float32",
+    "multiplied",
+    "rows_of_registers",
+    "spread_out",
+]
 
 Array = NDArray[Any]
 Wide = NDArray[np.float64]
@@ -32,6 +45,7 @@ RESULTS: Mapping[str, np.dtype[Any]] = {
     "int32": np.dtype(np.int32),
 }
 BOUNDS = np.iinfo(np.int32)
+ISSUERS_AT_ONCE = 16  # whose matrices, widened, fit into the cache together
 AT_ONCE = 1 << 22  # products of a sum of float8 that are looked at together
 
 
@@ -63,7 +77,34 @@ def rows_of_registers(registers: Array) -> Array:
     return words.view(np.uint8).reshape(len(registers), 64, 32)
 
 
+@cache
+def fragment_of_d(n: int) -> Spots:
+    """Of D in 32-bit elements what a warp has, (16, n): for each element its register, times 32, and its lane."""
+    row, column = np.arange(16)[:, None], np.arange(n)
+    register = column // 8 * 4 + row // 8 * 2 + column % 2
+    return np.asarray(register * 32 + row % 8 * 4 + column % 8 // 2)
+
+
 # Products
+
+
+def is_summed_in_float32(mods: Mapping[str, object]) -> bool:
+    """Are products with these modifiers exact in float32, and the sums float32?"""
+    return mods["out_dtype"] == "float32" and str(mods["in_dtype"]) in ("float16", "bfloat16", "tf32")
+
+
+def add_product(total: Floats, a: Array, b: Array, kind: str, *, sign: int = 1) -> None:
+    """Adds to D, (n, 64, N), the products of A, (n, 64, bytes), and B, (n, N, bytes); or of fewer B, of which each is
+    for as many A that follow each other.
+    """
+    share = len(total) // len(b)
+    step = max(1, ISSUERS_AT_ONCE // share)
+    for first in range(0, len(b), step):
+        right = _floats(b[first : first + step], kind)
+        here = slice(first * share, (first + len(right)) * share)
+        left = _floats(a[here], kind).reshape(len(right), 64 * share, -1)
+        made = (left @ right.swapaxes(-1, -2)).reshape(-1, 64, total.shape[-1])
+        (np.subtract if sign < 0 else np.add)(total[here], made, out=total[here])
 
 
 def multiplied(

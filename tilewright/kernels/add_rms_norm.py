@@ -6,6 +6,7 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, same_shape
+from tilewright.kernels.meeting import Weights
 from tilewright.kernels.operators import Arrays, Operator
 from tilewright.kernels.rms_norm import BACKWARD
 from tilewright.kernels.rows import Rows, dealt
@@ -29,6 +30,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         Sum = rows.matrix(s, (m, n), kind, s_pitch)
         row = rows.first(rows.ctas(m), n)
         read, added, tile = rows.tile(kind), rows.tile(kind), rows.tile()
+        weights = T.meta_var(Weights(rows, W, weight_kind))
         total, row_total = rows.own(), rows.each()
         if row < m:
             total.local()[0] = 0.0
@@ -45,7 +47,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                 if rows.long:  # each thread reads what it has written
                     scope.copy(read, Sum[rows.at(row), rows.columns(p)], fill=0)
                 scope.mul(tile, read, scale)
-                scope.mul(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)])
+                scope.mul(Y[rows.at(row), rows.columns(p)], tile, weights.part(p))
 
     return tw.compile(add_rms_norm, fast_math=True)
 
@@ -59,7 +61,7 @@ def outputs(x: Array, residual: Array, weight: Array, eps: float) -> Arrays:
 def run(results: Arrays, args: Arrays) -> None:
     x, residual, weight = matrix(args[0]), matrix(args[1]), contiguous(args[2])
     y, total = map(matrix, results)
-    rows = dealt(x, residual, weight, y, total, table="weighted")
+    rows = dealt(x, residual, weight, y, total, table="summed")
     forward(rows, kind_of(x), kind_of(weight))(x, residual, weight, y, total, args[3])
 
 

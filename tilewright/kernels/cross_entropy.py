@@ -6,9 +6,10 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.arrays import INTEGERS, Array, contiguous, expect, kind_of, like, matrix
+from tilewright.kernels.meeting import coming
 from tilewright.kernels.online import Exponents, exponents, powers
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Rows, coming, dealt
+from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T
 
 __all__ = ["cross_entropy"]
@@ -34,7 +35,7 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
             if row < m:
                 scope.copy(wanted, Target[rows.at(row)], fill=-1)
                 at: T.let = wanted.local()[0]
-                exponents(rows, tiles, source, row, n)
+                exponents(rows, tiles, source, row, n, turn)
                 out.local()[0] = 0.0
                 if (at >= 0) & (at < n):
                     mine: T.let = T.cast(X[rows.mine(row), T.cast(at, "int32")], "float32")

@@ -20,9 +20,9 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"": lambda x: x, "relu": T.relu,
 @dataclass(frozen=True, slots=True)
 class Tiles:
     """m, n: a CTA's tile of C. groups: warpgroups that share its rows. stages: of the ring. cluster: CTAs, one below
-    the other. band: rows of clusters that are walked down before the walk goes right, as many as the L2 cache likes.
-    slabs: of a warpgroup, where C is stored from; at_once: how many of them are written between two barriers. resident:
-    CTAs of a multiprocessor.
+    the other. parts: of K, one for each CTA of a cluster, which all have the same tile. band: rows of clusters that are
+    walked down before the walk goes right, as many as the L2 cache likes. slabs: of a warpgroup, where C is stored
+    from; at_once: how many of them are written between two barriers. resident: CTAs of a multiprocessor.
     """
 
     m: int = 128
@@ -30,6 +30,7 @@ class Tiles:
     groups: int = 2
     stages: int = 4
     cluster: int = 2
+    parts: int = 1
     band: int = 8
     slabs: int = 2
     at_once: int = 1
@@ -42,7 +43,20 @@ class Tiles:
 
     def slabs_of(self, wide: int) -> int:
         """Slabs of so many columns; one, where tiles have no multiple of them: turns go on from tile to tile."""
-        return self.slabs if self.m // self.groups // 64 * (self.n // wide) % self.slabs == 0 else self.at_once
+        return (
+            self.slabs if self.m // self.groups // 64 * (self.share(wide) // wide) % self.slabs == 0 else self.at_once
+        )
+
+    def clusters(self, given: Any, batch: Any, m: Any, n: Any) -> Any:
+        """How many there are: as many as the caller says, or, where their CTAs share K, one for each tile."""
+        if self.parts == 1:
+            return given
+        down = T.ceildiv(m, self.m)
+        return (down if batch is None else down * batch) * T.ceildiv(n, self.n)
+
+    def share(self, unit: int) -> int:
+        """Columns of a tile that a CTA of a cluster adds up and stores: multiples of ``unit``."""
+        return max(unit, self.n // self.parts)
 
     @property
     def all_ctas(self) -> int | None:
@@ -79,27 +93,75 @@ class Form:
             T.assume(step % (128 // dtype(kind).bits) == 0)
         return found
 
+    def unit(self, tiles: Tiles) -> int:
+        """Columns of a slab: what a row of it holds, or, where C is turned, rows of C."""
+        row = ROW_BYTES * 8 // dtype(self.c).bits
+        return max(8, min(row, tiles.n // tiles.parts)) if self.turned[2] else row
+
+    def slabs(self, pool: Any, tiles: Tiles) -> Any:
+        """Where a warpgroup's tile is stored from, 64 rows and a unit of columns at a time: in C's order."""
+        wide = self.unit(tiles)
+        every = (tiles.groups, tiles.slabs_of(wide))
+        return pool.alloc_mma((*every, wide, 64) if self.turned[2] else (*every, 64, wide), self.c)
+
     def part(self, array: Any, batch: Any, *places: slice) -> Any:
         """A region of an argument."""
         return array[(batch, *places) if self.batched else places]
 
     def result(self, pointer: Any, batch: Any, m: Any, n: Any, kind: str = "") -> Any:
-        """C, or what is as large, M x N."""
-        if not self.turned[2]:
-            return self.array(pointer, batch, (m, n), kind or self.c)
-        return self.array(pointer, batch, (n, m), kind or self.c).permute(*((0, 2, 1) if self.batched else (1, 0)))
+        """C, or what is as large, as it lies in memory: M x N, or, turned, N x M."""
+        return self.array(pointer, batch, (n, m) if self.turned[2] else (m, n), kind or self.c)
 
-    def epilogue(self, bias: Any, residual: Any, scale_a: Any, scale_b: Any, batch: Any, m: Any, n: Any) -> Epilogue:
+    def upright(self, array: Any) -> Any:
+        """What lies like C, as M x N."""
+        last = len(array.shape) - 1
+        return array.permute(*range(last - 1), last, last - 1) if self.turned[2] else array
+
+    def epilogue(self, pool: Any, tiles: Tiles, arguments: Sequence[Any], extents: Sequence[Any]) -> Epilogue:
         """What follows the product, of those arguments that there are."""
+        bias, residual, scale_a, scale_b = arguments
+        batch, m, n = extents
         along = (m, 1) if self.turned[2] else (1, n)  # C turned is the product of the weights, with a bias for each row
         one = self.scales == "tensor"
         return Epilogue(
             self,
-            self.bias and T.match_buffer(bias, along, self.bias, align=dtype(self.bias).bits // 8),
-            self.residual and self.result(residual, batch, m, n, self.residual),
-            self.scales and T.match_buffer(scale_a, (1 if one else m, 1), "float32", align=4),
-            self.scales and T.match_buffer(scale_b, (1, 1 if one else n), "float32", align=4),
+            self.bias and Line(pool, tiles, bias, along, self.bias),
+            self.residual and self.upright(self.result(residual, batch, m, n, self.residual)),
+            self.scales and Line(pool, tiles, scale_a, (1 if one else m, 1), "float32"),
+            self.scales and Line(pool, tiles, scale_b, (1, 1 if one else n), "float32"),
         )
+
+
+class Line:
+    """A number for each row or column of C, or one for all. What a tile needs comes to shared memory while it is
+    multiplied; each warpgroup has its own. `Any`: values of the language.
+    """
+
+    def __init__(self, pool: Any, tiles: Tiles, pointer: Any, shape: Sequence[Any], kind: str) -> None:
+        self.array = T.match_buffer(pointer, tuple(shape), kind, align=dtype(kind).bits // 8)
+        self.extents = [1 if isinstance(extent, int) else each for extent, each in
+                        zip(shape, (tiles.m // tiles.groups, tiles.n), strict=True)]  # fmt: skip
+        self.is_one = self.extents == [1, 1]
+        self.near: Any = None if self.is_one else pool.alloc((tiles.groups, *self.extents), kind, align=16)
+
+    def fetch(self, place: Any, who: Any) -> None:
+        """A warpgroup has what its tile needs copied, by `cp.async` where elements are wide enough."""
+        if self.is_one:
+            return
+        corner = (place.row, place.column)
+        part = tuple(slice(at, at + extent) if extent > 1 else slice(0, 1)
+                     for at, extent in zip(corner, self.extents, strict=True))  # fmt: skip
+        if self.near.dtype.bits == 32:
+            Tx.wg.copy_async(self.near[who], self.array[part], fill=0, dispatch="ldgsts")
+        else:
+            Tx.wg.copy(self.near[who], self.array[part], fill=0)
+
+    def of(self, who: Any, below: Any, high: int, right: Any, wide: int) -> Any:
+        """What belongs to a part of the tile."""
+        if self.is_one:
+            return self.array[0:1, 0:1]
+        part = zip((below, right), (high, wide), self.extents, strict=True)
+        return self.near[(who, *(slice(at, at + many) if extent > 1 else slice(0, 1) for at, many, extent in part))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,23 +174,30 @@ class Epilogue:
     scale_a: Any
     scale_b: Any
 
-    def __call__(self, sums: Any, place: Any, below: Any, right: Any) -> Any:
+    def fetch(self, place: Any, who: Any) -> None:
+        """Have what the tile of a warpgroup needs on its way."""
+        for line in (self.bias, self.scale_a, self.scale_b):
+            if line:
+                line.fetch(place, who)
+        if self.form.scales == "rows":
+            T.ptx.cp_async.commit_group()
+
+    def arrived(self) -> None:
+        """Before a barrier: what the thread has had copied is there."""
+        if self.form.scales == "rows":
+            T.ptx.cp_async.wait_group(0)
+
+    def __call__(self, sums: Any, place: Any, who: Any, below: Any, right: Any) -> Any:
         """What becomes of a part of the sums, which begins so far below and right of the place, as a tile."""
         high, wide = sums.extents
-        rows = slice(place.row + below, place.row + below + high)
-        columns = slice(place.column + right, place.column + right + wide)
+        part = (who, below, high, right, wide)
         found = sums
         if self.form.scales:
-            found = found * self._of(self.scale_a, rows, columns) * self._of(self.scale_b, rows, columns)
+            found = found * self.scale_a.of(*part) * self.scale_b.of(*part)
         if self.form.bias:
-            found = found + self._of(self.bias, rows, columns)
+            found = found + self.bias.of(*part)
         found = ACTIVATIONS[self.form.activation](found)
-        return found + self.form.part(self.residual, place.batch, rows, columns) if self.form.residual else found
-
-    def _of(self, array: Any, rows: slice, columns: slice) -> Any:
-        """The piece of a row or column of numbers that belongs to a part of C."""
-        whole = slice(0, 1)
-        return array[whole if array.shape[0] == 1 else rows, whole if array.shape[1] == 1 else columns]
+        return found + place.of(self.residual, below, high, right, wide) if self.form.residual else found
 
 
 class Operand:
@@ -166,9 +235,9 @@ class Place:
         self.batch = T.local_scalar("int32") if form.batched else None
         self.row, self.column = T.local_scalar("int32"), T.local_scalar("int32")
 
-    def begin(self, cluster: Any, rank: Any, below: Any = 0) -> None:
-        """Begin with the first tile of the cluster; ``below``: rows further down, where a warpgroup has part of it."""
-        self.shift = rank * self.tiles.m + below
+    def begin(self, cluster: Any, rank: Any, below: Any = 0, right: Any = 0) -> None:
+        """Begin with the first tile of the cluster; below, right: where in the tile a warpgroup's part of it begins."""
+        self.shift, self.right = rank * self.tiles.m + below, right
         self.walk.init(cluster)
         self._settle()
 
@@ -187,9 +256,11 @@ class Place:
             self.batch = down // self.rows
             down = down - self.batch * self.rows
         self.row = down * (self.tiles.m * self.tiles.cluster) + self.shift
-        self.column = self.walk.n_idx * self.tiles.n
+        self.column = self.walk.n_idx * self.tiles.n + self.right
 
-    def of(self, array: Any, below: Any, high: int, right: Any, wide: int) -> Any:
-        """A part of the tile in C."""
+    def of(self, array: Any, below: Any, high: int, right: Any, wide: int, *, as_it_lies: bool = False) -> Any:
+        """A part of the tile in C, upright or not."""
         rows = slice(self.row + below, self.row + below + high)
-        return self.form.part(array, self.batch, rows, slice(self.column + right, self.column + right + wide))
+        columns = slice(self.column + right, self.column + right + wide)
+        places = (columns, rows) if as_it_lies and self.form.turned[2] else (rows, columns)
+        return self.form.part(array, self.batch, *places)

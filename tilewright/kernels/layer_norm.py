@@ -10,29 +10,28 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
+from tilewright.kernels.meeting import Meeting, Weights, coming
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Rows, coming, dealt
+from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
 __all__ = ["layer_norm"]
 
 
 @T.inline
-def join(rows, row, total, squares, n):
-    """The sum of the row, and that of its squared deviations, from those of the shares of CTAs."""
-    if rows.cluster > 1:
-        shares = T.meta_var(rows.exchanged(row, total[0], squares[0]))
-        total[0] = sum([part for part, _ in shares])
-        middle: T.let = total[0] / T.cast(n, "float32")
-        counted = T.meta_var(zip(shares, rows.shares(n), strict=True))
-        squares[0] = sum([deviations(*share, count, middle) for share, count in counted])
+def meet(counts, means, squares, mean, variance, n):
+    """The mean of a row and the sum of its squared deviations, from those of the warps that share it.
 
-
-def deviations(total, squares, columns, middle):
-    """Of a share of a row, from the mean of all: its squares from its own mean, and how far the means are apart."""
-    count = T.cast(columns, "float32")
-    apart = total / T.max(count, 1.0) - middle
-    return squares + count * apart * apart
+    A warp's deviations are from its own mean: how far that is from the mean of all is added.
+    """
+    sums = T.alloc_buffer(means.shape, "float32", scope="local", layout=means.layout)
+    Tx.warp.mul(sums, means, counts)
+    Tx.warp.sum(mean, sums)
+    mean.local()[0] = mean.local()[0] / T.cast(n, "float32")
+    Tx.warp.sub(means, means, mean.local()[0])
+    Tx.warp.mul(means, means, means)
+    Tx.warp.fma(squares, means, counts, squares)
+    Tx.warp.sum(variance, squares)
 
 
 @cache
@@ -48,35 +47,41 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         W, B = rows.line(w, n, weight_kind), rows.line(b, n, weight_kind)
         first: T.let = rows.first(rows.ctas(m), n)
         source = T.meta_var(coming(rows, X, first, (m, n)))
-        read, tile = rows.tile(kind), rows.tile()
-        total, mean, variance = rows.own(), rows.each(), rows.each()
+        weights, biases = T.meta_var((Weights(rows, W, weight_kind), Weights(rows, B, weight_kind)))
+        meeting = T.meta_var(Meeting(rows, 3))
+        read, tile, apart = rows.tile(kind), rows.tile(), rows.tile()
+        total, mean, variance, count = rows.lanes(), rows.each(), rows.each(), rows.each()
         for turn in rows.following():
             row: T.let = first + turn
             if row < m:
-                total.local()[0] = 0.0
+                total.local()[0], count.local()[0] = 0.0, 0.0
                 for p in rows.parts(n):
                     rows.take(read, source, row, p)
-                    Tx.sum(total.local(), read.local(), accum=True)
-                scope.sum(mean, total)
-                middle: T.let = mean.local()[0] / T.cast(T.max(rows.share(n), 1), "float32")
+                    scope.cast(tile, read)
+                    Tx.sum(total.local(), tile.local(), accum=True)
+                    count.local()[0] = count.local()[0] + T.cast(rows.inside(p, n), "float32")
+                Tx.warp.sum(mean, total)
+                mean.local()[0] = mean.local()[0] / T.max(count.local()[0], 1.0)
                 total.local()[0] = 0.0
                 for p in rows.parts(n):
                     if rows.long:
                         rows.take(read, source, row, p)
-                    scope.sub(tile, read, middle)
-                    rows.clear_outside(tile, p, n)
-                    scope.mul(tile, tile, tile)
-                    Tx.sum(total.local(), tile.local(), accum=True)
-                scope.sum(variance, total)
-                join(rows, row, mean.local(), variance.local(), n)
+                        scope.cast(tile, read)
+                    scope.sub(apart, tile, mean.local()[0])
+                    rows.clear_outside(apart, p, n)
+                    scope.mul(apart, apart, apart)
+                    Tx.sum(total.local(), apart.local(), accum=True)
+                Tx.warp.sum(variance, total)
+                if not rows.by_warps:
+                    meet(*meeting.of(turn, count.local()[0], mean.local()[0], variance.local()[0]), mean, variance, n)
                 scale: T.let = T.rsqrt(variance.local()[0] / T.cast(n, "float32") + eps)
-                centre: T.let = mean.local()[0] / T.cast(n, "float32")
+                shift: T.let = -mean.local()[0] * scale
                 for p in rows.parts(n):
                     if rows.long:
                         rows.take(read, source, row, p)
-                    scope.sub(tile, read, centre)
-                    scope.mul(tile, tile, scale)
-                    scope.fma(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)], B[rows.columns(p)])
+                        scope.cast(tile, read)
+                    scope.fma(tile, tile, scale, shift)
+                    scope.fma(Y[rows.at(row), rows.columns(p)], tile, weights.part(p), biases.part(p))
 
     return tw.compile(layer_norm, fast_math=True)
 
@@ -90,7 +95,7 @@ def outputs(x: Array, weight: Array, bias: Array, eps: float) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> None:
     x, y, weight, bias = matrix(args[0]), matrix(results[0]), contiguous(args[1]), contiguous(args[2])
-    forward(dealt(x, y, weight, bias, clusters=True, table="weighted"), kind_of(x), kind_of(weight))(
+    forward(dealt(x, y, weight, bias, clusters=True, table="biased"), kind_of(x), kind_of(weight))(
         x, weight, bias, y, args[3]
     )
 

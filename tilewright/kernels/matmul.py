@@ -11,8 +11,8 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.dtypes import dtype
 from tilewright.kernels.forms import ROW_BYTES, Form, Operand, Place, Tiles
+from tilewright.kernels.split import Split
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
 
@@ -20,10 +20,10 @@ __all__ = ["product"]
 
 
 @T.inline
-def load(put, A, B, place, rank, tiles, steps):
+def load(put, A, B, place, rank, tiles, first, end):
     """One thread fills the stages with the tiles of A and B along K, its CTA's part of B for the whole cluster."""
     part = T.meta_var(tiles.n // tiles.cluster)
-    for i in range(steps):
+    for i in range(first, end):
         put.acquire()
         A.load(put, place.batch, place.row, 0, tiles.m, i)
         B.load(put, place.batch, place.column + rank * part, rank * part, part, i, tiles.all_ctas)
@@ -49,77 +49,76 @@ def multiply(D, take, A, B, first, steps):
 @T.inline
 def store(C, D, slabs, finish, place, who, warp, at_once):
     """A warpgroup stores its tile, some slabs at once: they are written while those before are on their way to C."""
-    many, high, wide = T.meta_var(slabs.shape[1:])
+    upright = T.meta_var(place.form.upright(slabs))
+    many, high, wide = T.meta_var(upright.shape[1:])
     across = T.meta_var(D.shape[1] // wide)
     part = T.alloc_local((high, wide), C.dtype, layout=wgmma_fragment(high, wide))
     for i in T.unroll(D.shape[0] // high * across // at_once):
         each = T.meta_var([i * at_once + j for j in range(at_once)])
-        each = T.meta_var([(slabs[who, j % many], j // across * high, j % across * wide) for j in each])
+        each = T.meta_var([((who, j % many), j // across * high, j % across * wide) for j in each])
         if warp == 0 and T.ptx.elect_sync():
             T.ptx.cp_async.bulk.wait_group(many // at_once - 1, read=True)  # the slabs have been read
+        finish.arrived()
         T.cuda.warpgroup_sync(1 + who)
         for slab, below, right in each:
-            part[:] = finish(D[below : below + high, right : right + wide], place, below, right)
-            Tx.wg.copy(slab, part)
+            part[:] = finish(D[below : below + high, right : right + wide], place, who, below, right)
+            Tx.wg.copy(upright[slab], part)
         T.ptx.fence.proxy_async("shared::cta")
         T.cuda.warpgroup_sync(1 + who)
         if warp == 0 and T.ptx.elect_sync():
             for slab, below, right in each:
-                Tx.copy_async(place.of(C, below, high, right, wide), slab)
+                Tx.copy_async(place.of(C, below, high, right, wide, as_it_lies=True), slabs[slab])
             T.ptx.cp_async.bulk.commit_group()
-
-
-@T.inline
-def scatter(C, D, finish, place):
-    """A warpgroup stores its tile of a C that is turned, by itself: few elements, which no slab has in their order."""
-    part = T.alloc_local(D.shape, C.dtype, layout=D.layout)
-    part[:] = finish(D[:, :], place, 0, 0)
-    Tx.wg.copy(place.of(C, 0, D.shape[0], 0, D.shape[1]), part, clip=True)
 
 
 @cache
 def product(tiles: Tiles, form: Form) -> tw.Executable:
     """C = A @ B.T, and what follows."""
-    rows, wide = tiles.m // tiles.groups, ROW_BYTES * 8 // dtype(form.c).bits
+    rows = tiles.m // tiles.groups
 
     @T.prim_func
     def matmul(a: T.handle, b: T.handle, c: T.handle, bias: T.handle, residual: T.handle, scale_a: T.handle,
                scale_b: T.handle, clusters: T.int32):  # fmt: skip
         batch, m, n, k = T.int32() if form.batched else None, T.int32(), T.int32(), T.int32()
         T.func_attr({"min_blocks": tiles.resident})
-        cluster, rank = T.cluster_id([clusters]), T.cta_id_in_cluster([tiles.cluster])
-        group, warp = T.warpgroup_id([1 + tiles.groups]), T.warp_id_in_wg([4])
+        many = T.meta_var(tiles.clusters(clusters, batch, m, n))
+        cluster, rank = T.cluster_id([many]), T.cta_id_in_cluster([tiles.cluster * tiles.parts])
+        group, warp, thread = T.warpgroup_id([1 + tiles.groups]), T.warp_id_in_wg([4]), T.thread_id_in_wg([128])
         pool = T.SMEMPool()
         A = Operand(form, 0, pool, (a, batch, m, k), tiles.stages, tiles.m)
         B = Operand(form, 1, pool, (b, batch, n, k), tiles.stages, tiles.n)
-        C, finish = form.result(c, batch, m, n), form.epilogue(bias, residual, scale_a, scale_b, batch, m, n)
-        if not form.turned[2]:
-            slabs = pool.alloc_mma((tiles.groups, tiles.slabs_of(wide), 64, wide), form.c)
+        C, slabs = form.result(c, batch, m, n), form.slabs(pool, tiles)
+        finish = form.epilogue(pool, tiles, (bias, residual, scale_a, scale_b), (batch, m, n))
         ring = T.Pipeline(pool, tiles.stages, consumers=4 * tiles.groups, cluster=tiles.cluster)
-        ring.ready()
-        steps: T.let = T.ceildiv(k, A.depth)
+        split = Split(pool, tiles, form, rank)
+        split.ready(ring)
+        first, end = T.meta_var(split.steps(T.ceildiv(k, A.depth)))
 
         with T.WarpgroupRole(group, 0, tiles.registers[0]):
+            T.ptx.griddepcontrol.wait()
             if warp == 0 and T.ptx.elect_sync():
-                put, place = ring.producer((tiles.m + tiles.n) * ROW_BYTES), Place(tiles, form, batch, m, n, clusters)
-                place.begin(cluster, rank)
+                split.expect()
+                put, place = ring.producer((tiles.m + tiles.n) * ROW_BYTES), Place(tiles, form, batch, m, n, many)
+                place.begin(cluster, split.below)
                 while place.valid():
-                    load(put, A, B, place, rank, tiles, steps)
+                    load(put, A, B, place, split.below, tiles, first, end)
                     place.next()
+                T.ptx.griddepcontrol.launch_dependents()
                 put.drain()
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), tiles.registers[1], increase=True):
+            T.ptx.griddepcontrol.wait()
             who: T.let = group - 1
-            take, place = ring.consumer(), Place(tiles, form, batch, m, n, clusters)
+            take, place = ring.consumer(), Place(tiles, form, batch, m, n, many)
             D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
-            place.begin(cluster, rank, who * rows)
+            place.begin(cluster, split.below, who * rows, split.part * split.share)
             while place.valid():
-                multiply(D, take, A, B, who * rows, steps)
-                if form.turned[2]:
-                    scatter(C, D, finish, place)
-                else:
-                    store(C, D, slabs, finish, place, who, warp, tiles.at_once)
+                finish.fetch(place, who)
+                multiply(D, take, A, B, who * rows, end - first)
+                sums = T.meta_var(split.added(D, who, thread))
+                if split.stores:
+                    store(C, sums, slabs, finish, place, who, warp, tiles.at_once)
                 place.next()
             if warp == 0 and T.ptx.elect_sync():
-                T.ptx.cp_async.bulk.wait_group(0)
+                T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory goes with the CTA
 
     return tw.compile(matmul, target="sm_90a", fast_math=bool(form.activation))

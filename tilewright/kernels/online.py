@@ -6,11 +6,11 @@ the row's threads then agree on both, and the CTAs of a cluster likewise.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from tilewright.kernels.meeting import Meeting
 from tilewright.kernels.rows import Rows
 from tilewright.lang import T, Tx
 
@@ -24,8 +24,9 @@ class Exponents:
 
     def __init__(self, rows: Rows, kind: str) -> None:
         self.read, self.tile = rows.tile(kind), rows.tile()
-        self.most, self.total = rows.own(), rows.own()
+        self.most, self.total = rows.lanes(), rows.lanes()
         self.row_most, self.row_total = rows.each(), rows.each()
+        self.meeting = Meeting(rows, 2)
         self.nothing = -T.infinity(kind)  # stands for elements beyond the end of the row
 
     def scale(self) -> Any:
@@ -34,7 +35,7 @@ class Exponents:
 
 
 @T.inline
-def exponents(rows, tiles, source, row, n):
+def exponents(rows, tiles, source, row, n, turn=0):
     """Find the maximum and the sum of the row."""
     most, total = tiles.most.local(), tiles.total.local()
     most[0], total[0] = LOWEST, 0.0
@@ -45,24 +46,26 @@ def exponents(rows, tiles, source, row, n):
         rows.scope.exp(tiles.tile, tiles.read, bias=-most[0])
         total[0] = total[0] * T.exp(before - most[0])
         Tx.sum(total, tiles.tile.local(), accum=True)
-    rows.scope.max(tiles.row_most, tiles.most)
+    Tx.warp.max(tiles.row_most, tiles.most)
     total[0] = total[0] * T.exp(most[0] - tiles.row_most.local()[0])
-    rows.scope.sum(tiles.row_total, tiles.total)
-    join(rows, row, tiles.row_most.local(), tiles.row_total.local())
+    Tx.warp.sum(tiles.row_total, tiles.total)
+    if not rows.by_warps:
+        meet(tiles, turn, tiles.row_most.local(), tiles.row_total.local())
 
 
 @T.inline
-def join(rows, row, most, total):
-    """The maximum and the sum of the row, from those of the shares that CTAs have."""
-    if rows.cluster > 1:
-        shares = T.meta_var(rows.exchanged(row, most[0], total[0]))
-        most[0] = reduce(T.max, [largest for largest, _ in shares])
-        total[0] = sum([part * T.exp(largest - most[0]) for largest, part in shares])
+def meet(tiles, turn, most, total):
+    """The maximum and the sum of the row, from those of the warps that share it."""
+    mosts, totals = T.meta_var(tiles.meeting.of(turn, most[0], total[0]))
+    Tx.warp.max(tiles.row_most, mosts)
+    Tx.warp.exp(mosts, mosts, bias=-most[0])
+    Tx.warp.mul(totals, totals, mosts)
+    Tx.warp.sum(tiles.row_total, totals)
 
 
 @T.inline
 def powers(rows, tiles, source, row, p):
-    """Compute the exponentials of a part again: elements take fewer registers than powers."""
+    """Compute the exponentials of a part again, unless they are still there."""
     if rows.long:
         rows.take(tiles.read, source, row, p, tiles.nothing)
-    rows.scope.exp(tiles.tile, tiles.read, bias=-tiles.most.local()[0])
+        rows.scope.exp(tiles.tile, tiles.read, bias=-tiles.most.local()[0])

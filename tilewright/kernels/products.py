@@ -1,8 +1,8 @@
 """`kernels.matmul`: which arrays are multiplied, by which tiles, and how operands lie that the kernel takes.
 
 Rows of an operand are contiguous along K or, of 16-bit elements, along M or N, and begin at multiples of 16 bytes; any
-other is copied first. Where C has too few tiles for all multiprocessors, K is split: the parts are products of a batch,
-added up afterwards. Few rows are a product that is turned: the weights' rows are the M of the kernel.
+other is copied first. Few rows are a product that is turned: the weights' rows are the M of the kernel. Where C has too
+few tiles for all multiprocessors, the CTAs of a cluster share K.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_o
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, Form, Tiles
 from tilewright.kernels.matmul import product
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.sums import run_columns
 
 __all__ = ["chosen", "matmul"]
 
@@ -27,42 +26,48 @@ HALVES, FLOAT8 = ("bfloat16", "float16"), ("float8_e4m3fn", "float8_e5m2")
 KINDS = (*HALVES, "float32", *FLOAT8)
 RESULTS = (*HALVES, "float32")
 ALIGNED = 16  # bytes: where rows begin
-# What is chosen from, of C with many rows.
+# What is chosen from: upright, for C with many rows.
 LARGE = (Tiles(), Tiles(cluster=1), Tiles(n=128, stages=6), Tiles(n=128, stages=6, cluster=1),
          Tiles(n=64, stages=8, cluster=1))  # fmt: skip
-FEW_ROWS = 64  # rows that are multiplied turned
-SPLITS = (1, 2, 3, 4, 6, 8)
-# Cycles of a multiprocessor, for comparing: to begin and end a tile, to launch a cluster, to add up parts; bytes that
+FEW_ROWS = 128  # rows that are multiplied turned; so is a product of few tiles, whose K several CTAs share
+# Clusters of so many CTAs that run at once, of a CTA for each multiprocessor: on an H200 66, 30 and 15 of 132.
+AT_ONCE = {1: 1.0, 2: 1 / 2, 4: 30 / 132, 8: 15 / 132}
+RING_BYTES, MOST_STAGES = 160 << 10, 16  # of a turned product
+# Cycles of a multiprocessor, for comparing: to begin and end a tile, to launch a cluster, to exchange sums; bytes that
 # it loads in one; what a CTA takes that loads alone. On an H200 clusters of 2 won 0.2 % of large products, and cost
 # 0.6 % of one with a single tile for each CTA.
-TILE_CYCLES, CLUSTER_CYCLES, SUM_CYCLES, LOADED, ALONE = 2500, 500, 5000, 64, 1.003
+TILE_CYCLES, CLUSTER_CYCLES, SUM_CYCLES, LOADED, ALONE = 2500, 500, 1500, 64, 1.003
 
 
 @cache
-def chosen(m: int, n: int, k: int, processors: int, *, split: bool = True, few: bool = False) -> tuple[Tiles, int]:
-    """The tiles that are estimated to be the fastest, and into how many parts K is split.
-
-    k: in steps of the ring. split: may K be? few: are the weights' rows the M of the kernel?
-    """
-    if few:
-        tiles = Tiles(
-            m=64, n=next(each for each in (8, 16, 32, 64) if m <= each), groups=1, stages=8, cluster=1, resident=2
-        )
-        fit = [parts for parts in SPLITS if split and k % parts == 0 and -(-n // 64) * parts <= 2 * processors]
-        return tiles, max(fit, default=1)
-    every = [(tiles, parts) for tiles in LARGE for parts in (SPLITS if split else (1,)) if k % parts == 0]
-    return min(every, key=lambda one: _cycles(one[0], one[1], m, n, k, processors))
+def chosen(m: int, n: int, k: int, processors: int, batch: int = 1) -> tuple[Tiles, bool]:
+    """The tiles that are estimated to be the fastest, and whether the product is turned; k: in steps of the ring."""
+    turned = [(tiles, n, m) for tiles in turned_tiles(m) if (m <= FEW_ROWS or tiles.parts > 1) and tiles.parts <= k]
+    upright = [(tiles, m, n) for tiles in LARGE if m > FEW_ROWS // 2]
+    best = min([*turned, *upright], key=lambda each: _cycles(each[0], each[1:], k, processors, batch))
+    return best[0], best in turned
 
 
-def _cycles(tiles: Tiles, parts: int, m: int, n: int, k: int, processors: int) -> float:
-    """About how long a product takes."""
-    clusters = -(-m // (tiles.m * tiles.cluster)) * -(-n // tiles.n) * parts
-    rounds = -(-clusters // max(1, processors // tiles.cluster))
-    step = max(tiles.m * tiles.n / 32, (tiles.m + tiles.n / tiles.cluster) * ROW_BYTES / LOADED)
-    step *= 1 if tiles.cluster > 1 else ALONE
+def turned_tiles(rows: int) -> list[Tiles]:
+    """For a C of so many rows, or more, which are the columns of the kernel's tiles."""
+    n = next((each for each in (8, 16, 32, 64) if rows <= each), 128)
+    every = [(64, 1, parts) for parts in AT_ONCE] + ([(128, 1, 1)] if n == 128 else [(64, 2, 1)])
+    return [
+        Tiles(m, n, m // 64, min(MOST_STAGES, RING_BYTES // (resident * (m + n) * ROW_BYTES)), 1, parts,
+              resident=resident)
+        for m, resident, parts in every
+    ]  # fmt: skip
+
+
+def _cycles(tiles: Tiles, extents: tuple[int, int], k: int, processors: int, batch: int) -> float:
+    """About how long a product takes; extents: of the kernel's M and N."""
+    clusters = -(-extents[0] // (tiles.m * tiles.cluster)) * -(-extents[1] // tiles.n) * batch
+    rounds = -(-clusters // max(1, int(processors * tiles.resident * AT_ONCE[tiles.cluster * tiles.parts])))
+    loads = (tiles.m + tiles.n / tiles.cluster) * ROW_BYTES / LOADED
+    step = tiles.resident * max(tiles.m * tiles.n / 32, loads) * (1 if tiles.cluster > 1 else ALONE)
     started = CLUSTER_CYCLES if tiles.cluster > 1 else 0
-    added = SUM_CYCLES + 4 * m * n * parts / (processors * LOADED / 2) if parts > 1 else 0
-    return started + rounds * (k / parts * step + TILE_CYCLES) + added
+    each = TILE_CYCLES + (SUM_CYCLES if tiles.parts > 1 else 0)
+    return started + rounds * (k / tiles.parts * step + each)
 
 
 # Operands
@@ -179,7 +184,8 @@ class After:
         if residual is not None and not _fits(residual, _bytes(residual)):
             residual = padded(residual, _bytes(residual))
         if scale_a is not None:
-            scale_a, scale_b = contiguous(scale_a).reshape(-1, 1), contiguous(scale_b).reshape(1, -1)
+            left, right = (scale_b, scale_a) if turned else (scale_a, scale_b)
+            scale_a, scale_b = contiguous(left).reshape(-1, 1), contiguous(right).reshape(1, -1)
         return tuple(0 if array is None else array for array in (bias, residual, scale_a, scale_b))
 
 
@@ -197,39 +203,31 @@ def run(results: Arrays, args: Arrays) -> None:
 
 
 def multiplied(
-    c: Array, a: Array, b: Array, after: After = After(), plan: tuple[Tiles, int] | None = None
+    c: Array, a: Array, b: Array, after: After = After(), plan: tuple[Tiles, bool] | None = None
 ) -> None:  # fmt: skip
     """C = A @ B.T and what follows, of matrices or of equally many each; C is as the kernel takes it.
 
-    plan: the tiles, and into how many parts K is split; chosen if left out.
+    plan: the tiles, and are the weights' rows the M of the kernel? Chosen if left out.
     """
     m, k, kind = a.shape[-2], a.shape[-1], kind_of(a)
-    steps = ROW_BYTES * 8 // dtype(kind).bits
-    few = m <= FEW_ROWS and after.residual is None and after.scale_a is None
-    whole = info_of(c).is_contiguous and b.shape[-2] % (ALIGNED // 4) == 0  # what adds the parts up takes no gaps
-    split = after.is_nothing and len(a.shape) == 2 and k % steps == 0 and whole
-    tiles, parts = plan or chosen(m, b.shape[-2], k // steps, multiprocessors(a), split=split, few=few)
+    steps = -(-k * dtype(kind).bits // (8 * ROW_BYTES))
+    batch = c.shape[0] if len(c.shape) > 2 else 1
+    tiles, turned = plan or chosen(m, b.shape[-2], steps, multiprocessors(a), batch)
     halves = kind in HALVES
-    left, right = (b, a) if few else (a, b)
-    sides = laid_out(left, may_turn=halves), laid_out(right, may_turn=halves and not few)
-    if parts == 1:
-        _launch(tiles, c, sides, few, after)
-        return
-    into = like(c, (parts, *c.shape), "float32")
-    _launch(tiles, into, tuple((_split(side, parts, turned=turned), turned) for side, turned in sides), few, after)
-    run_columns((c.reshape(-1),), (into.reshape(parts, -1), kind_of(c)))
+    left, right = (b, a) if turned else (a, b)
+    _launch(tiles, c, (laid_out(left, may_turn=halves), laid_out(right, may_turn=halves and not turned)), turned, after)
 
 
-def _launch(tiles: Tiles, c: Array, sides: tuple[tuple[Array, bool], ...], few: bool, after: After) -> None:
+def _launch(tiles: Tiles, c: Array, sides: tuple[tuple[Array, bool], ...], turned: bool, after: After) -> None:
     """The kernel, with as many clusters as there is work and room for."""
     (a, a_turned), (b, b_turned) = sides
     batched = len(c.shape) > 2
     kinds = [_multiplied_as(kind_of(array)) for array in (a, b)]
-    form = Form(kinds[0], kinds[1], kind_of(c), (a_turned, b_turned, few), batched, **after.kinds)
+    form = Form(kinds[0], kinds[1], kind_of(c), (a_turned, b_turned, turned), batched, **after.kinds)
     down, across = a.shape[-1 if a_turned else -2], b.shape[-1 if b_turned else -2]
     work = (c.shape[0] if batched else 1) * -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
     most = multiprocessors(a) * tiles.resident // tiles.cluster
-    product(tiles, form)(a, b, c, *after.arrays(turned=few), min(work, most))
+    product(tiles, form)(a, b, c, *after.arrays(turned=turned), min(work, most))
 
 
 def _bytes(array: Array) -> int:
@@ -239,13 +237,6 @@ def _bytes(array: Array) -> int:
 
 def _multiplied_as(kind: str) -> str:
     return "tf32" if kind == "float32" else kind
-
-
-def _split(array: Array, parts: int, *, turned: bool) -> Array:
-    """The same operand as so many along K, without a copy."""
-    if turned:
-        return array.reshape(parts, -1, array.shape[-1])
-    return array.reshape(array.shape[0], parts, -1).swapaxes(0, 1)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

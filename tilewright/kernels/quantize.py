@@ -14,7 +14,7 @@ from tilewright.lang import T, Tx
 __all__ = ["quantize"]
 
 LARGEST = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
-ROUND = 1.5 * 2**23  # a float32 of this size has no fraction: adding it rounds to the nearest integer, ties to even
+ROUND = 1.5 * 2**23  # adding it rounds to the nearest integer, ties to even, which the sum's low bits are
 
 
 @cache
@@ -46,8 +46,9 @@ def forward(rows: Rows, kind: str, to: str) -> tw.Executable:
                 scope.mul(tile, read, inverse)
                 if to == "int8":
                     scope.add(tile, tile, ROUND)
-                    scope.sub(tile, tile, ROUND)
-                scope.cast(Q[rows.at(row), rows.columns(p)], tile)
+                    scope.cast(Q[rows.at(row), rows.columns(p)], tile.view("int32"))
+                else:
+                    scope.cast(Q[rows.at(row), rows.columns(p)], tile)
 
     return tw.compile(quantize)
 

@@ -10,8 +10,9 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix
+from tilewright.kernels.meeting import Meeting, Weights, coming
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Rows, coming, dealt
+from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
 __all__ = ["rms_norm"]
@@ -30,8 +31,10 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         W = rows.line(w, n, weight_kind)
         first: T.let = rows.first(rows.ctas(m), n)
         source = T.meta_var(coming(rows, X, first, (m, n)))
+        weights = T.meta_var(Weights(rows, W, weight_kind))
+        meeting = T.meta_var(Meeting(rows, 1))
         read, tile = rows.tile(kind), rows.tile()
-        total, row_total = rows.own(), rows.each()
+        total, row_total = rows.lanes(), rows.each()
         for turn in rows.following():
             row: T.let = first + turn
             if row < m:
@@ -40,14 +43,15 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                     rows.take(read, source, row, p)
                     scope.mul(tile, read, read)
                     Tx.sum(total.local(), tile.local(), accum=True)
-                scope.sum(row_total, total)
-                whole: T.let = sum(share for (share,) in rows.exchanged(row, row_total.local()[0]))
-                scale: T.let = T.rsqrt(whole / T.cast(n, "float32") + eps)
+                Tx.warp.sum(row_total, total)
+                if not rows.by_warps:
+                    Tx.warp.sum(row_total, *meeting.of(turn, row_total.local()[0]))
+                scale: T.let = T.rsqrt(row_total.local()[0] / T.cast(n, "float32") + eps)
                 for p in rows.parts(n):
                     if rows.long:
                         rows.take(read, source, row, p)
                     scope.mul(tile, read, scale)
-                    scope.mul(Y[rows.at(row), rows.columns(p)], tile, W[rows.columns(p)])
+                    scope.mul(Y[rows.at(row), rows.columns(p)], tile, weights.part(p))
 
     return tw.compile(rms_norm, fast_math=True)
 

@@ -5,8 +5,8 @@ once, by accesses of up to 16 bytes, several of them on their way at a time. A r
 through part by part, and read again where it is needed again. What is outside of a row is neither read nor written, so
 that one kernel serves all rows of nearly one length.
 
-The CTAs of a cluster have a share of a row each. Each computes with its share as if it were a row, and stores what came
-out, a few numbers, in the shared memory of the others; then all know the whole row.
+The CTAs of a cluster have a share of a row each. Each warp computes with its part as if it were a row, and tells the
+others what came out, a few numbers (`meeting`); then all know the whole row.
 """
 
 from __future__ import annotations
@@ -19,32 +19,44 @@ from typing import Any
 
 from tilewright.dtypes import dtype
 from tilewright.host import device_of
+from tilewright.ir import Buffer
 from tilewright.ir.special import special
 from tilewright.kernels.arrays import Array, info_of, kind_of, matrix
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid, tx
 
-__all__ = ["MOST_KEPT", "Rows", "blocks", "chosen", "coming", "dealt"]
+__all__ = ["MOST_KEPT", "Rows", "blocks", "chosen", "dealt"]
 
 ACCESS_BYTES = 16
 MOST_KEPT = 32768  # elements of a row that stays in registers
 # Elements of a row at most, and the threads that share it if an element has four bytes, or two: where a row is read and
 # written; with weights beside it; where it is only read. A multiprocessor is to have 64 KB of rows on their way.
-SHORT = ((32, 4, 4), (64, 8, 8), (256, 16, 16), (1024, 32, 32))
+SHORT = ((32, 4, 4), (64, 8, 8), (256, 16, 16), (512, 32, 32))
 LAST = (MOST_KEPT, 1024, 1024)
 TABLES = {
-    "plain": (*SHORT, (2048, 256, 128), (4096, 512, 256), (8192, 512, 512), (16384, 512, 512), LAST),
-    "weighted": (*SHORT, (2048, 256, 128), (4096, 512, 256), (8192, 512, 256), (16384, 512, 256), LAST),
-    "reduced": (*SHORT, (2048, 64, 64), (4096, 128, 128), (8192, 256, 256), (16384, 256, 256), LAST),
+    "plain": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 512), (16384, 512, 512), LAST),
+    "weighted": (
+        *SHORT,
+        (1024, 64, 128),
+        (2048, 256, 128),
+        (4096, 512, 256),
+        (8192, 512, 256),
+        (16384, 512, 256),
+        LAST,
+    ),
+    "summed": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 512), (8192, 512, 256), (16384, 512, 256), LAST),
+    "reduced": (*SHORT, (1024, 32, 32), (2048, 64, 64), (4096, 128, 128), (8192, 256, 256), (16384, 256, 256), LAST),
 }
-RESIDENT = {
-    (512, 32): 2,
-    (1024, 32): 1,
-}  # CTAs that must fit, by threads and elements of each: else one register too many
-SHARE, SHARE_THREADS, MOST_CTAS = 16384, 256, 16  # elements that a CTA of a cluster has, its threads, CTAs of a cluster
+TABLES["biased"] = TABLES["weighted"]
+RESIDENT = {(512, 32): 2, (1024, 32): 1}  # CTAs that must fit, by threads and elements of each
+# Rows beyond the first of these elements, up to the second, are shared by the CTAs of a cluster, each with so many.
+# Such a CTA has these threads at least, and a thread so many elements at most.
+MOST_ALONE, MOST_SHARED, SHARE, MOST_CTAS = 16384, 262144, 8192, 16
+SHARE_THREADS, SHARE_HELD = 128, 64
+MANY, TURNS = 256, 4  # that many long rows are taken in turns of so many
 WARPS = 4  # of a CTA, where each has rows of its own
 PART = 16  # elements that a thread has of a part
-BLOCK_THREADS, BLOCK_RUNS = 256, 2  # of an elementwise kernel: threads of a CTA, and accesses of each to each array
+BLOCK_THREADS = {1 << 17: 128, 1 << 63: 256}  # of a CTA of an elementwise kernel, by the bytes of an array at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,8 @@ class Rows:
     access. whole: are rows whole vectors? long: does a row have several parts? resident: CTAs that a multiprocessor
     must have room for, 0: any number. cluster: CTAs that share a row. exact: are rows whole parts, so that nothing is
     outside? turns: rows that a CTA takes one after the other. ahead: rows that are on their way meanwhile, to shared
-    memory.
+    memory. early: are weights read before the rows? flat: is there one row,
+    or are there rows of one part without gaps between them?
     """
 
     threads: int
@@ -65,6 +78,8 @@ class Rows:
     cluster: int = 1
     turns: int = 1
     ahead: int = 0
+    early: bool = False
+    flat: bool = False
     exact: bool = False
 
     @property
@@ -83,6 +98,11 @@ class Rows:
         return WARPS * self.at_once if self.by_warps else self.turns
 
     @property
+    def warps(self) -> int:
+        """Of a CTA."""
+        return WARPS if self.by_warps else self.threads // 32
+
+    @property
     def part(self) -> int:
         """Elements of a row, of a CTA's share of it, or of a part of it, that threads hold."""
         return self.threads * self.runs * self.vector
@@ -98,7 +118,7 @@ class Rows:
         """An argument whose rows are ``pitch`` elements apart."""
         align = min(ACCESS_BYTES, self.vector * dtype(kind).bits // 8)
         found = T.match_buffer(pointer, tuple(shape), kind, strides=(pitch, 1), align=align)
-        T.assume(pitch % self.vector == 0)
+        T.assume(pitch == self.part if self.flat and not self.long else pitch % self.vector == 0)
         return found
 
     def line(self, pointer: Any, columns: Any, kind: str) -> Any:
@@ -121,11 +141,8 @@ class Rows:
             T.func_attr({"min_blocks": self.resident})
         if self.cluster > 1:
             T.cta_id_in_cluster([self.cluster])
-            T.ptx.barrier.cluster.arrive(
-                sem="relaxed"
-            )  # `exchanged` waits: nobody stores to a CTA that is not there yet
         cta = T.cluster_id([ctas]) if self.cluster > 1 else T.cta_id([ctas])
-        warp = T.warp_id([WARPS if self.by_warps else self.threads // 32])
+        warp = T.warp_id([self.warps])
         T.lane_id([32])
         return cta * self.of_a_cta + warp * self.at_once if self.by_warps else cta * self.turns
 
@@ -134,11 +151,14 @@ class Rows:
         if not self.long:
             return self.first(rows, columns), 0
         parts = T.ceildiv(columns, self.part)
+        if self.flat:
+            T.assume(rows == 1)
+            return 0, self.first(parts, columns)
         cta = self.first(rows * parts, columns)
         return cta // parts, cta % parts
 
     def ctas(self, rows: Any) -> Any:
-        """CTAs that have all rows at once."""
+        """CTAs, or clusters, of the grid."""
         return T.ceildiv(rows, self.of_a_cta)
 
     def at(self, row: Any) -> slice:
@@ -162,17 +182,22 @@ class Rows:
         begin = self.begin(part)
         return slice(begin, begin + self.part)
 
-    def shares(self, columns: Any) -> list[Any]:
-        """How many columns each CTA of a cluster has."""
-        if self.exact or self.cluster == 1:
-            return [self.part if self.exact else columns] * self.cluster
-        return [T.max(T.min(columns - rank * self.part, self.part), 0) for rank in range(self.cluster)]
+    def column(self, part: Any, number: Any) -> Any:
+        """The column of an element of the calling thread, by its number among those of a part."""
+        lane = special("laneid") % self.threads if self.by_warps else special("tid")
+        run, place = number // self.vector, number % self.vector
+        return self.begin(part) + (run * self.threads + lane) * self.vector + place
 
-    def share(self, columns: Any) -> Any:
-        """How many columns the CTA has."""
-        if self.exact or self.cluster == 1:
-            return self.shares(columns)[0]
-        return T.max(T.min(columns - self.begin(0), self.part), 0)
+    def inside(self, part: Any, columns: Any) -> Any:
+        """How many elements of a part the calling warp has; of a row, where it has rows of its own."""
+        if self.by_warps:
+            return columns
+        of_a_warp = 32 * self.vector
+        if self.exact:
+            return of_a_warp * self.runs
+        left = columns - self.begin(part) - special("warpid") * of_a_warp
+        runs = range(0, self.part, self.threads * self.vector)
+        return sum(T.max(T.min(left - run, of_a_warp), 0) for run in runs)
 
     @property
     def speaks(self) -> Any:
@@ -182,22 +207,6 @@ class Rows:
     def following(self) -> Any:
         """The numbers of the rows that a CTA takes, to go through."""
         return T.serial(self.turns) if self.turns > 1 else (0,)
-
-    def exchanged(self, row: Any, *values: Any) -> list[tuple[Any, ...]]:
-        """These float32 values of each CTA that shares the row, by rank. Once in a kernel, by all threads."""
-        if self.cluster == 1:
-            return [values]
-        by_turns = T.alloc_shared((2, self.cluster, len(values)), "float32")  # who is ahead stores to the other half
-        half = row % 2 if self.turns > 1 else 0
-        tid, rank = special("tid"), special("cluster_ctarank")
-        if not self.ahead:
-            T.ptx.barrier.cluster.wait()
-        with T.If(tid < self.cluster), T.Then():
-            for number, value in enumerate(values):
-                there = T.ptx.mapa(by_turns.ptr_to([half, rank, number]), tid)
-                T.ptx.st(there, value, space="shared::cluster")
-        T.cuda.cluster_sync()
-        return [tuple(by_turns[half, cta, number] for number in range(len(values))) for cta in range(self.cluster)]
 
     def clear_outside(self, tile: Any, part: Any, columns: Any, value: Any = 0.0) -> None:
         """Give the elements this value that are beyond the end of their rows."""
@@ -209,10 +218,10 @@ class Rows:
         """Bring a part of the rows at ``row`` to registers; ``fill`` stands for what is outside. source: a matrix, or
         `Coming` rows of one.
         """
-        if isinstance(source, Coming):
-            source.take(tile, row, fill)
-        else:
+        if isinstance(source, Buffer):
             self.scope.copy(tile, source[self.at(row), self.columns(part)], fill=fill)
+        else:
+            source.take(tile, row, fill)
 
     def tile(self, kind: str = "float32") -> Any:
         """A part of the rows that a warp or a CTA has at a time, in registers."""
@@ -230,6 +239,14 @@ class Rows:
         """One element of each thread."""
         return self._tile((1, self.threads, 1), kind)
 
+    def lanes(self, kind: str = "float32") -> Any:
+        """One element of each thread, as a tile of its warp."""
+        return (
+            self.own(kind)
+            if self.by_warps
+            else T.alloc_buffer((32,), kind, scope="local", layout=TileLayout(S[32 : 1 @ laneid]))
+        )
+
     def each(self, kind: str = "float32") -> Any:
         """One element for each row, in the registers of all threads that share the row."""
         if self.at_once == 1:
@@ -244,42 +261,6 @@ class Rows:
         return T.alloc_buffer((self.at_once, runs * threads * vector), kind, scope="local", layout=TileLayout(layout))
 
 
-class Coming:
-    """The rows of a matrix that a CTA takes in turns: those ahead are on their way to shared memory.
-
-    Each thread has its own elements copied, and waits for them alone. `Any`: the language's expressions.
-    """
-
-    def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:
-        self.rows, self.matrix, self.first, self.extents = rows, matrix, first, extents
-        self.stages = T.alloc_shared((rows.ahead, rows.part), str(matrix.dtype), align=128)
-        for turn in range(rows.ahead):
-            self.call(first + turn, turn)
-        if rows.cluster > 1:
-            T.ptx.barrier.cluster.wait()
-
-    def call(self, row: Any, slot: Any) -> None:
-        """Have the CTA's share of a row copied, if there is one."""
-        with T.If(row < T.min(self.first + self.rows.turns, self.extents[0])), T.Then():
-            share = self.matrix[row : row + 1, self.rows.columns(0)]
-            Tx.cta.copy_async(self.stages[slot : slot + 1, :], share, fill=0, dispatch="ldgsts")
-        T.ptx.cp_async.commit_group()
-
-    def take(self, tile: Any, row: Any, fill: Any) -> None:
-        """Wait for a row, bring it to registers, and have another one copied to its place."""
-        slot = (row - self.first) % self.rows.ahead
-        T.ptx.cp_async.wait_group(self.rows.ahead - 1)
-        Tx.cta.copy(tile, self.stages[slot : slot + 1, :], dispatch="reg")  # ldmatrix would read what others waited for
-        if fill != 0:
-            self.rows.clear_outside(tile, 0, self.extents[1], fill)
-        self.call(row + self.rows.ahead, slot)
-
-
-def coming(rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> Any:
-    """Where `Rows.take` finds the rows: on their way, if there are any ahead; else in the matrix."""
-    return Coming(rows, matrix, first, extents) if rows.ahead else matrix
-
-
 def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: str = "plain") -> Rows:
     """How the rows of these arrays are dealt out, in accesses that all of them allow. One dimension: for all rows.
 
@@ -287,8 +268,9 @@ def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: 
     table: of `TABLES`.
     """
     item_bytes = dtype(kind_of(arrays[0])).bits // 8
-    shared = clusters and has_clusters(arrays[0])
-    return chosen(arrays[0].shape[-1], common_vector(arrays), item_bytes, most, shared, table)
+    shares = clusters and has_clusters(arrays[0])
+    many = len(arrays[0].shape) > 1 and arrays[0].shape[0] >= MANY
+    return chosen(arrays[0].shape[-1], common_vector(arrays), item_bytes, most, shares, table, many)
 
 
 def has_clusters(array: Array) -> bool:
@@ -314,14 +296,15 @@ def common_vector(arrays: Sequence[Array]) -> int:
 
 @cache
 def chosen(
-    columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT, clusters: bool = False, table: str = "plain"
-) -> Rows:
-    """What the tables say of rows of so many elements."""
+    columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT, clusters: bool = False,
+    table: str = "plain", many: bool = False,
+) -> Rows:  # fmt: skip
+    """What the tables say of rows of so many elements. many: are there rows enough to take them in turns?"""
     whole = columns % vector == 0
-    if clusters and SHARE < columns <= SHARE * MOST_CTAS:
-        cluster = 1 << (-(-columns // SHARE) - 1).bit_length()
-        runs = -(-columns // (cluster * SHARE_THREADS * vector))
-        found = Rows(SHARE_THREADS, runs, vector, whole, cluster=cluster)
+    if clusters and MOST_ALONE < columns <= MOST_SHARED:
+        found = shared(columns, vector, item_bytes, table)
+        if many and (ahead := rows_ahead(columns, item_bytes, table)):
+            found = replace(found, turns=TURNS, ahead=ahead)
     elif columns > most:
         found = Rows(LAST[1], PART // vector, vector, whole, long=True)
     else:
@@ -331,16 +314,44 @@ def chosen(
     return replace(found, exact=columns % (found.part * found.cluster) == 0)
 
 
+def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:
+    """How a row is dealt out to the CTAs of a cluster."""
+    cluster = min(power_of_two(columns / SHARE), MOST_CTAS)
+    least = SHARE_THREADS if item_bytes == 2 or table == "reduced" else 2 * SHARE_THREADS
+    threads = max(least, power_of_two(columns / (cluster * SHARE_HELD)))
+    runs = -(-columns // (cluster * threads * vector))
+    return Rows(threads, runs, vector, columns % vector == 0, cluster=cluster, early=table in ("weighted", "biased"))
+
+
+def rows_ahead(columns: int, item_bytes: int, table: str) -> int:
+    """How many rows are on their way where a cluster takes several; 0 where it is to take one.
+
+    It takes several for the sake of weights, which it then reads once, and if it would be done too soon with one.
+    """
+    if table == "biased":
+        return 4 // item_bytes
+    return int((table == "weighted" and columns > SHARE * MOST_CTAS) or (table == "reduced" and item_bytes == 2))
+
+
+def power_of_two(least: float) -> int:
+    """The smallest one that is not below."""
+    return 1 << math.ceil(math.log2(least))
+
+
 def blocks(*arrays: Array) -> tuple[Rows, list[Array]]:
     """For elementwise kernels: how parts of rows are dealt out, and the arrays as matrices; where each is without gaps,
     with a part as a row, or as one row.
     """
     views = [matrix(array) for array in arrays]
     infos = [info_of(view) for view in views]
-    found = Rows(BLOCK_THREADS, BLOCK_RUNS, common_vector(views), whole=False, long=True)
-    if all(info.is_contiguous for info in infos) and infos[0].size % found.part == 0:
-        return replace(found, whole=True, long=False, exact=True), [view.reshape(-1, found.part) for view in views]
-    if all(info.is_contiguous for info in infos) and infos[0].size < 1 << 31:
-        views = [view.reshape(1, -1) for view in views]
+    size, contiguous = infos[0].size, all(info.is_contiguous for info in infos)
+    nbytes = size * dtype(infos[0].dtype).bits // 8
+    threads = next(threads for most, threads in BLOCK_THREADS.items() if nbytes <= most)
+    found = Rows(threads, 1, common_vector(views), whole=False, long=True)
+    if contiguous and size % found.part == 0:
+        views = [view.reshape(-1, found.part) for view in views]
+        return replace(found, whole=True, long=False, exact=True, flat=True), views
+    if contiguous and size < 1 << 31:
+        views, found = [view.reshape(1, -1) for view in views], replace(found, flat=True)
     columns = views[0].shape[-1]
     return replace(found, whole=columns % found.vector == 0, exact=columns % found.part == 0), views

@@ -10,9 +10,10 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix
+from tilewright.kernels.meeting import coming
 from tilewright.kernels.online import Exponents, exponents, powers
 from tilewright.kernels.operators import Arrays, Operator
-from tilewright.kernels.rows import Rows, coming, dealt
+from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
 __all__ = ["softmax"]
@@ -34,7 +35,7 @@ def forward(rows: Rows, kind: str) -> tw.Executable:
         for turn in rows.following():
             row: T.let = first + turn
             if row < m:
-                exponents(rows, tiles, source, row, n)
+                exponents(rows, tiles, source, row, n, turn)
                 scale: T.let = tiles.scale()
                 for p in rows.parts(n):
                     powers(rows, tiles, source, row, p)

@@ -16,7 +16,7 @@ from tilewright.lang import T, Tx
 
 __all__ = ["column_sum", "row_argmax", "row_sum"]
 
-THREADS = 256
+THREADS = 256  # of a CTA, where columns are summed
 RUNS = 32  # accesses of a CTA to a row, where columns are summed
 TALL = 512  # rows that a CTA sums at most
 
@@ -67,20 +67,34 @@ def lines(rows: Rows, kind: str) -> tw.Executable:
 
 
 @cache
-def places(vector: int, kind: str, whole: bool) -> tw.Executable:
-    """Each CTA looks through a row."""
-    rows = Rows(THREADS, 1, vector, whole, long=True)
+def places(rows: Rows, kind: str) -> tw.Executable:
+    """The largest element of each row, then where it is: only threads that have such an element look for it."""
+    scope = rows.scope
 
     @T.prim_func
     def row_places(x: T.handle, y: T.handle):
         m, n, x_pitch = T.int32(), T.int32(), T.int32()
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Y = rows.numbers(y, m, "int32")
-        if whole:
-            T.assume(n % vector == 0)
-        row = T.cta_id([m])
-        T.thread_id([THREADS])
-        Tx.cta.argmax(Y[row : row + 1], X[row : row + 1, 0:n])
+        row = rows.first(rows.ctas(m), n)
+        read, most, row_most = rows.tile(kind), rows.own(), rows.each()
+        place, row_place = rows.own("int32"), rows.each("int32")
+        if row < m:
+            most.local()[0], place.local()[0] = -T.infinity("float32"), n
+            for p in rows.parts(n):
+                rows.take(read, X, row, p, -T.infinity(kind))
+                Tx.max(most.local(), read.local(), accum=True)
+            scope.max(row_most, most)
+            for p in rows.parts(n):
+                if rows.long:
+                    rows.take(read, X, row, p, -T.infinity(kind))
+                if (most.local()[0] == row_most.local()[0]) | T.isnan(most.local()[0]):
+                    for k in T.unroll(rows.runs * rows.vector):
+                        value: T.let = T.cast(read.local()[k], "float32")
+                        if (value == row_most.local()[0]) | T.isnan(value):
+                            place.local()[0] = T.min(place.local()[0], rows.column(p, k))
+            scope.min(row_place, place)
+            scope.copy(Y[rows.at(row)], row_place, clip=True)
 
     return tw.compile(row_places)
 
@@ -103,8 +117,7 @@ def run_lines(results: Arrays, args: Arrays) -> None:
 
 def run_places(results: Arrays, args: Arrays) -> None:
     x = matrix(args[0])
-    vector = common_vector([x])
-    places(vector, kind_of(x), x.shape[-1] % vector == 0)(x, results[0].reshape(-1))
+    places(dealt(x, table="reduced"), kind_of(x))(x, results[0].reshape(-1))
 
 
 def column_outputs(x: Array, kind: str | None) -> Arrays:

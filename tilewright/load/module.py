@@ -24,7 +24,6 @@ from tilewright.ir import Kernel, Launch, Var
 from tilewright.load.arguments import Given, given
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
-from tilewright.ptx.names import nbytes
 from tilewright.ptx.tree import Function, Module
 from tilewright.public import Public, instances
 
@@ -240,12 +239,11 @@ class LoadedKernel:
         found: dict[str, NDArray[Any]] = {}
         raw = self.module.globals.raw  # type: ignore[attr-defined]  # a _Globals
         for name, declared in lowered.globals.items():
-            own = name in self.module.module.variable_of  # else what the driver provides, anew for each launch
-            found[name] = array = raw(name) if own else np.zeros(nbytes(declared), np.uint8)
+            own = name in self.module.module.variable_of  # else a variable of a body, or what the driver provides
+            found[name] = array = raw(name) if own else np.frombuffer(initial_bytes(declared)[0], np.uint8)
             for pointer in initial_bytes(declared)[1]:
                 number = lowered.functions.get(pointer.of)
-                address = base(pointer.of) + pointer.offset if number is None else number
-                array[pointer.place : pointer.place + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
+                pointer.put(array, base(pointer.of) if number is None else number)
         for name in lowered.in_bytes:
             data, where = bound.data.get(name), name
             if name in bound.maps:

@@ -28,12 +28,6 @@ CLUSTER = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 SHOWN = 3
 
 
-class _Attribute(ctypes.Structure):
-    """CUlaunchAttribute with the dimensions of a cluster."""
-
-    _fields_ = (("kind", c_uint), ("pad", c_uint), ("x", c_uint), ("y", c_uint), ("z", c_uint), ("rest", c_uint * 13))
-
-
 def differences(kernel: LoadedKernel, before: Sequence[Any], after: Sequence[Any], **launched: Any) -> list[str]:
     """What a launch on the GPU makes of the arguments ``before``, compared with ``after``: a line for each array."""
     found = [np.copy(value) if isinstance(value, np.ndarray) else value for value in before]
@@ -122,7 +116,7 @@ def _start(
     cluster: tuple[int, int, int],
     values: list[Any],
 ) -> None:
-    attribute = _Attribute(CLUSTER, 0, *cluster)
+    attribute = driver.LaunchAttribute(CLUSTER, 0, cluster)
     wanted = cluster != (1, 1, 1)
     config = driver.LaunchConfig(
         grid=(c_uint * 3)(*grid), block=(c_uint * 3)(*block), shared_bytes=shared_bytes, stream=None,

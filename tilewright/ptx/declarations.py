@@ -46,12 +46,16 @@ def registers(scan: Scanner, line: int) -> Registers:
 
 def variables(scan: Scanner, space: str, linkage: str, line: int) -> list[Variable]:
     """What follows ``.global`` or another space: one variable, or several of one type."""
+    if space == "const":  # a bank has its number in old texts
+        _extents(scan)
     align, vector, kind, attributes = _qualifiers(scan)
     found = []
     while True:
         name = scan.name("the name of a variable")
         extents = _extents(scan)
         initial = _initial(scan) if scan.accept("=") else ""
+        if extents[:1] == (None,) and initial:
+            extents = (_count(initial), *extents[1:])
         found.append(Variable(space, kind, name, extents, align, vector, linkage, attributes, initial, line))
         if not scan.accept(","):
             break
@@ -110,6 +114,14 @@ def _initial(scan: Scanner) -> str:
             return scan.text.clean[start : found.start()].strip()
         depth += {"{": 1, "}": -1}.get(found[0], 0)
     raise scan.text.expected("`;` after an initial value", scan.end)
+
+
+def _count(initial: str) -> int:
+    """The values in the outermost braces, which are as many as an array of open extent has."""
+    inner = re.sub(r"\([^()]*\)", "", initial.strip()[1:-1])
+    while "{" in inner:
+        inner = re.sub(r"\{[^{}]*\}", "0", inner)
+    return len([value for value in inner.split(",") if value.strip()])
 
 
 def params(scan: Scanner) -> tuple[Variable, ...]:

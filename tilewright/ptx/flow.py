@@ -15,7 +15,7 @@ from tilewright.ptx.declare import variable
 from tilewright.ptx.names import Memory, Scope, Symbol, all_statements, element_bytes, identifier, register_dtype
 from tilewright.ptx.outside import OUTSIDE
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
-from tilewright.ptx.tree import Body, Function, Instruction, Name, Operand, Targets, Variable, Vector
+from tilewright.ptx.tree import Body, Function, Immediate, Instruction, Name, Operand, Targets, Variable, Vector
 from tilewright.ptx.values import assigned, element, lookup, read
 
 __all__ = ["FLOW", "inlined"]
@@ -112,7 +112,7 @@ def call(low: Lowering, step: Step) -> None:
 
 def _parts(ins: Instruction) -> tuple[Sequence[Operand], Name, Sequence[Operand]]:
     """Results, callee and arguments."""
-    rest = list(ins.operands)
+    rest = [_listed(operand) for operand in ins.operands]
     results = rest.pop(0) if isinstance(rest[0], Vector) else None
     callee = rest.pop(0)
     arguments = rest.pop(0) if rest and isinstance(rest[0], Vector) else None
@@ -122,6 +122,13 @@ def _parts(ins: Instruction) -> tuple[Sequence[Operand], Name, Sequence[Operand]
         callee,
         (arguments.parts if isinstance(arguments, Vector) else ()),
     )
+
+
+def _listed(operand: Operand) -> Operand:
+    """``(41)`` is a list of one argument here, and a number elsewhere."""
+    if isinstance(operand, Immediate) and operand.text.startswith("("):
+        return Vector((replace(operand, text=operand.text[1:-1]),), "()")
+    return operand
 
 
 def _through_pointer(

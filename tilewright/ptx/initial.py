@@ -9,32 +9,49 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tilewright.errors import KernelError
 from tilewright.ptx.names import element_bytes, nbytes
 from tilewright.ptx.operands import Unreadable, operands
 from tilewright.ptx.tree import Immediate, Name, Sum, Variable
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 __all__ = ["Pointer", "initial_bytes", "named_in"]
 
 _GENERIC = re.compile(r"generic\s*\(\s*([^)]*)\)")
+_MASK = re.compile(r"(0[xX][Ff]+0*|\d+)\s*\(\s*([^)]*)\)")  # one byte of an address
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """An address among initial values. place: bytes from the start of the variable; of: the name; offset: beyond it."""
+    """An address among initial values. place: bytes from the start of the variable; of: the name; offset: beyond it.
+
+    byte: of which only this byte stands there; None for all of it.
+    """
 
     place: int
     of: str
     offset: int
+    byte: int | None = None
+
+    def put(self, data: NDArray[np.uint8], address: int) -> None:
+        """Writes the address of the name to its place."""
+        whole = (address + self.offset).to_bytes(8, "little")
+        part = whole if self.byte is None else whole[self.byte : self.byte + 1]
+        data[self.place : self.place + len(part)] = np.frombuffer(part, np.uint8)
 
 
 def named_in(declared: Variable) -> list[str]:
     """The variables and functions whose addresses are among the initial values."""
     return (
         [pointer.of for pointer in initial_bytes(declared)[1]]
-        if re.search(r"[A-Za-z_$%]\w{2}", declared.initial)
+        if re.search(r"(?<![\w.$%])[A-Za-z_$%]", declared.initial)
         else []
     )
 
@@ -91,6 +108,11 @@ def _strides(declared: Variable, width: int) -> list[int]:
 
 
 def _value(text: str, place: int, declared: Variable) -> Immediate | Pointer:
+    masked = _MASK.fullmatch(text)
+    if masked is not None:
+        found = _value(masked[2], place, declared)
+        if isinstance(found, Pointer):
+            return replace(found, byte=(int(masked[1], 0).bit_length() - 1) // 8)
     try:
         (operand,) = operands(text)
     except (Unreadable, ValueError):

@@ -23,161 +23,47 @@ from tilewright.ir import (
     Stmt,
     Var,
     as_expr,
-    binary,
-    cast,
     const,
-    unary,
 )
 from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.types import TYPES
-from tilewright.ptx.bits import number_dtype, unsigned
-from tilewright.ptx.names import Parameter
-from tilewright.ptx.parameters import generic_address
+from tilewright.ptx.bits import unsigned
+from tilewright.ptx.plain import alone, load, move, store
+from tilewright.ptx.printer import operand_text
+from tilewright.ptx.spaces import convert_address, is_in_space
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
-from tilewright.ptx.values import WINDOW_BITS, assigned, element, lookup, pointer, read, register, stored, window
+from tilewright.ptx.values import assigned, exact, number_of, pointer, read, register
+from tilewright.ptx.warps import reduce_at_barrier, with_mask
+from tilewright.ptx.wmma import matrix
 from tilewright.ptx.written import RESULT, written
 
 __all__ = ["OWN", "instruction"]
 
-CLOCKS = ("%clock", "%globaltimer")
-CYCLES = 16  # ticks between two looks at a clock
+MASKED = ("vote", "shfl")  # which had no mask before sm_70
 
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
     """The statements of an instruction that stays in its block."""
     own = OWN.get(step.ins.opcode)
     made = own(low, step) if own is not None else None
-    yield from _by_row(low, step) if made is None else made
-
-
-# Memory
-
-
-def _plain(step: Step) -> tuple[str, DType, int] | None:
-    """Space, dtype and registers of a weak access; None for one of another kind."""
-    space, lanes = "", 1
-    *words, kind = step.ins.modifiers
-    for word in words:
-        if word in ("volatile", "relaxed", "acquire", "release", "mmio"):
-            return None
-        if word in ("v2", "v4", "v8"):
-            lanes = int(word[1:])
-        elif word.partition("::")[0] in ("global", "shared", "local", "const", "param"):
-            space = word
-    if kind == "b128" or space == "shared::cluster":
-        return None
-    return space, number_dtype(kind), lanes
-
-
-def _load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
-    plain = _plain(step)
-    if plain is None:
-        return None
-    space, kind, lanes = plain
-    target, address = _alone(step.ins.operands[0]), step.ins.operands[1]
-    assert isinstance(address, Address)
-    found = lookup(low, address.base.text, step.scope) if address.base is not None else None
-    if isinstance(found, Parameter):
-        return assigned(low, target, _as(found.value, kind), step)
-    at = pointer(low, address, step, space)
-    if lanes == 1:
-        return assigned(low, target, element(low, at, kind, space), step)
-    parts = target.parts if isinstance(target, Vector) else ()
-    whole = Var(low.fresh("vector"), kind.with_lanes(lanes))
-    made: list[Stmt] = [Bind(whole, element(low, at, whole.dtype, space), mutable=False, at=step.at)]
-    for index, part in enumerate(parts):
-        made += assigned(low, part, Component(whole, index), step)
-    return made
-
-
-def _alone(operand: Operand) -> Operand:
-    """A register, where a vector of one is written, as Triton does."""
-    return operand.parts[0] if isinstance(operand, Vector) and len(operand.parts) == 1 else operand
-
-
-def _as(value: Expr, kind: DType) -> Expr:
-    """The low bits of a parameter as the type of its load, whose sign counts."""
-    bits = cast(value, unsigned(kind.bits))
-    return cast(bits, kind) if kind.is_signed and not kind.is_float else bits
-
-
-def _store(low: Lowering, step: Step) -> Sequence[Stmt] | None:
-    plain = _plain(step)
-    if plain is None:
-        return None
-    space, kind, _ = plain
-    address, source = step.ins.operands
-    assert isinstance(address, Address)
-    parts = source.parts if isinstance(source, Vector) else (source,)
-    bits = unsigned(kind.bits)
-    values = [read(low, part, step, bits) for part in parts]
-    return [stored(low, pointer(low, address, step, space), values, kind, space, step.at)]
-
-
-# Registers
-
-
-def _move(low: Lowering, step: Step) -> Sequence[Stmt] | None:
-    """``mov``: registers, numbers, addresses; parts of a register together, or apart."""
-    target, source = step.ins.operands
-    kind = BOOL if step.ins.modifiers[-1] == "pred" else unsigned(number_dtype(step.ins.modifiers[-1]).bits)
-    if isinstance(source, Vector):
-        width = kind.bits // len(source.parts)
-        values = [cast(read(low, part, step, unsigned(width)), kind) for part in source.parts]
-        whole = values[0]
-        for index, more in enumerate(values[1:], 1):
-            whole = binary("|", whole, binary("<<", more, const(width * index, kind)))
-        return assigned(low, target, whole, step)
-    value = read(low, source, step, kind)
-    if isinstance(source, Name) and source.text.startswith(CLOCKS):  # which goes on with each look
-        now = low.now()
-        return [Assign(now, now + const(CYCLES, UINT64), at=step.at), *assigned(low, target, value, step)]
-    if not isinstance(target, Vector):
-        return assigned(low, target, value, step)
-    width = kind.bits // len(target.parts)
-    before: list[Stmt] = []
-    if not isinstance(value, Var) or any(register(low, part, step) == value for part in target.parts):
-        whole_var = Var(low.fresh("whole"), kind)
-        before, value = [Bind(whole_var, value, mutable=False, at=step.at)], whole_var
-    for index, part in enumerate(target.parts):
-        moved = binary(">>", value, const(width * index, kind)) if index else value
-        before += assigned(low, part, cast(moved, unsigned(width)), step)
-    return before
-
-
-def _convert_address(low: Lowering, step: Step) -> Sequence[Stmt]:
-    """``cvta``: an address in shared memory is an offset of 32 bits, all others are the same everywhere."""
-    target, source = step.ins.operands
-    value = read(low, source, step, UINT64)
-    if any(word.startswith("shared") for word in step.ins.modifiers):
-        offset = cast(cast(value, UINT32), UINT64)
-        start = window(low, "shared")
-        value = offset if "to" in step.ins.modifiers or start is None else binary("|", offset, start)
-    elif "param" in step.ins.modifiers:
-        value = generic_address(low, step.scope, value)
-    return assigned(low, target, value, step)
-
-
-def _is_in_space(low: Lowering, step: Step) -> Sequence[Stmt]:
-    """``isspacep``: does an address lie in a memory? What lies in no other is global."""
-    target, source = step.ins.operands
-    value = binary("&", read(low, source, step, UINT64), const(-1 << WINDOW_BITS, UINT64))
-    inside: dict[str, Expr] = {}
-    for space in ("shared", "local"):
-        start = window(low, space)
-        inside[space] = const(False, BOOL) if start is None else value == start
-    wanted = step.ins.modifiers[0].partition("::")[0]
-    elsewhere = unary("not", binary("or", inside["shared"], inside["local"]))
-    return assigned(low, target, inside.get(wanted, elsewhere if wanted == "global" else const(False, BOOL)), step)
+    if made is not None:
+        yield from made
+        return
+    if step.ins.opcode in MASKED:
+        before, step = with_mask(low, step)
+        yield from before
+    yield from _by_row(low, step)
 
 
 def _barrier(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     """``bar.sync`` and ``barrier.sync`` without a number of threads: all of the CTA."""
     words, operands = step.ins.modifiers, step.ins.operands
-    if words[0] != "sync" or len(operands) != 1:
+    if "red" in words:
+        return reduce_at_barrier(low, step)
+    if "sync" not in words or "warp" in words or len(operands) != 1:
         return None
     number = operands[0]
     if isinstance(number, Immediate) and number.value == 0:
@@ -196,15 +82,37 @@ def _nothing(low: Lowering, step: Step) -> Sequence[Stmt]:
     return ()
 
 
+def _policy(low: Lowering, step: Step) -> Sequence[Stmt]:
+    """``createpolicy``: how caches are to treat accesses, which means nothing to what they do."""
+    return assigned(low, step.ins.operands[0], const(0, UINT64), step)
+
+
+def _wide_atomic(low: Lowering, step: Step) -> Sequence[Stmt] | None:
+    """``atom`` on 128 bits: of each value both halves."""
+    if step.ins.modifiers[-1] != "b128":
+        return None
+    target, place, *values = step.ins.operands
+    found = isa.opcode(step.ins.mnemonic)
+    leaves: list[Operand] = [place]
+    for value in (*values, target):
+        leaves += value.parts if isinstance(value, Vector) and value is not target else [value]
+    mods = dict[str, object](found.mods)
+    given, after = _given(low, found.row, found.form, mods, leaves, step)
+    return [Evaluate(isa.call(found.row.name, **given, **_keywords(found.row, mods)), at=step.at), *after]
+
+
 OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
-    "ld": _load,
-    "st": _store,
-    "mov": _move,
-    "cvta": _convert_address,
-    "isspacep": _is_in_space,
+    "ld": load,
+    "st": store,
+    "mov": move,
+    "cvta": convert_address,
+    "isspacep": is_in_space,
     "bar": _barrier,
     "barrier": _barrier,
     "trap": _trap,
+    "atom": _wide_atomic,
+    "createpolicy": _policy,
+    "wmma": matrix,
     **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
 }
 
@@ -213,11 +121,12 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
 
 
 def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
-    found = isa.opcode(step.ins.mnemonic)
+    found = _fitting(step)
     if found.row.written:
         yield from _of_compilers(low, found, step)
         return
     one = written(step.ins.mnemonic, step.ins.operands, lambda operand: _is_predicate(operand, step))
+    low.check_target(step.ins.mnemonic, one.form.arch)
     given: dict[str, object] = {}
     after: list[Stmt] = []
     for kind in one.row.operands:
@@ -233,6 +142,13 @@ def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
     yield from after
 
 
+def _fitting(step: Step) -> isa.Opcode:
+    """Of the rows that share a spelling the one with so many operands; else the first."""
+    found = isa.opcodes(step.ins.mnemonic)
+    count = len(step.ins.operands) - 1
+    return next((one for one in found if one.row.written and len(one.row.operands) == count), found[0])
+
+
 def _keywords(row: Row, mods: Mapping[str, object]) -> dict[str, object]:
     """The modifiers that a call of a row names."""
     return {
@@ -244,27 +160,55 @@ def _keywords(row: Row, mods: Mapping[str, object]) -> dict[str, object]:
 
 def _of_compilers(low: Lowering, found: isa.Opcode, step: Step) -> Iterator[Stmt]:
     """A call of a row as compilers write it: operands in the row's order, which may lack the last ones."""
-    row, mods = found.row, dict(found.mods)
+    low.check_target(step.ins.mnemonic, found.form.arch)
+    row, mods = found.row, dict[str, object](found.mods)
     leaves = list(_leaves(step.ins.operands))
     targets: list[Operand] = []
     if found.form.result is not VOID:
-        first = leaves.pop(0)
+        if not leaves:
+            raise InstructionError(f"{step.ins.mnemonic} lacks its operands")
+        first = _selected(mods, "d", leaves.pop(0))
         targets = [first.first, first.second] if isinstance(first, Pair) else [first]
-    given, after = _given(low, found, leaves, step)
+    given, after = _given(low, found.row, found.form, mods, leaves, step)
     arguments = _keywords(row, mods)
     if not targets:
         yield Evaluate(isa.call(row.name, **given, **arguments), at=step.at)
+    if mods.get("cc"):
+        after += _carried(low, isa.call(row.name, **given, **arguments | {"out": "cc"}), step)
+        yield after.pop(0)  # before the sum takes the place of an operand
+    outs = found.outs if not mods.get("cc") else ("d",)
     for number, target in enumerate(targets):
         if isinstance(target, Name) and target.text == "_" and len(targets) > 1:
             continue
-        out = {"out": found.outs[number]} if found.outs else {}
+        if outs and number >= len(outs):
+            raise InstructionError(f"{step.ins.mnemonic} has one result", given=f"{len(targets)}")
+        out = {"out": outs[number]} if outs else {}
         value = isa.call(row.name, **given, **{**arguments, **out})
         yield from _results(low, target, value, step)
     yield from after
 
 
+def _carried(low: Lowering, carry: Expr, step: Step) -> list[Stmt]:
+    """The carry flag, which no register names, takes what an instruction leaves."""
+    held = Var(low.fresh("carry"), BOOL)
+    return [Bind(held, carry, mutable=False, at=step.at), Assign(low.carry(step.scope), held, at=step.at)]
+
+
+def _selected(mods: dict[str, object], name: str, operand: Operand) -> Operand:
+    """An operand of a video instruction without its sign and its selector of parts, which are modifiers of the row."""
+    sign = "a_sign" if name == "b" else f"{name}_sign"  # of a product
+    if isinstance(operand, Not) and operand.sign == "-" and sign in mods:
+        mods[sign] = not mods[sign]
+        operand = operand.name
+    if f"{name}_part" in mods and isinstance(operand, Name) and "." in operand.text:
+        stem, _, part = operand.text.rpartition(".")
+        mods[f"{name}_part"] = part
+        operand = Name(stem)
+    return operand
+
+
 def _results(low: Lowering, target: Operand, value: Expr, step: Step) -> Sequence[Stmt]:
-    target = _alone(target)
+    target = alone(target)
     if not isinstance(target, Vector):
         made = assigned(low, target, value, step)
         return made or [Evaluate(value, at=step.at)]
@@ -283,18 +227,23 @@ def _leaves(operands: Sequence[Operand]) -> Iterator[Operand]:
             yield from operand.more
 
 
-def _given(low: Lowering, found: isa.Opcode, leaves: list[Operand], step: Step) -> tuple[dict[str, object], list[Stmt]]:
+def _given(
+    low: Lowering, row: Row, form: Form, mods: dict[str, object], leaves: list[Operand], step: Step
+) -> tuple[dict[str, object], list[Stmt]]:
     """The arguments of a call by name, and what takes what it writes to registers."""
     given: dict[str, object] = {}
     after: list[Stmt] = []
-    row = found.row
     for kind in row.operands:
+        if kind.name == "carry":
+            given["carry"] = low.carry(step.scope)
+            continue
         may_lack = kind.optional or row.keywords.get(kind.name, 0) is None
         if may_lack and (not leaves or (kind.kind == "pred") != _is_predicate(leaves[0], step)):
             continue
         if not leaves:
             raise InstructionError(f"{step.ins.mnemonic} lacks its operand {kind.name}")
-        given[kind.name] = _argument(low, kind, leaves.pop(0), found.form, found.mods, step, after)
+        leaf = _selected(mods, kind.name, leaves.pop(0))
+        given[kind.name] = _argument(low, kind, leaf, form, mods, step, after)
     if leaves:
         raise InstructionError(f"{step.ins.mnemonic} has too many operands", given=f"{len(leaves)} more")
     return given, after
@@ -338,12 +287,16 @@ def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, objec
     """An operand that is read."""
     if isinstance(operand, Address):
         space = "shared" if kind.kind == "shared" else str(mods.get("space") or "") if kind.kind == "place" else ""
-        return pointer(low, operand, step, space)
+        return number_of(pointer(low, operand, step, space), space)
+    if kind.kind == "imm":
+        if not isinstance(operand, Immediate):
+            raise InstructionError(f"{step.ins.mnemonic}: {kind.name} is a constant", given=operand_text(operand))
+        return operand.value
     if kind.kind == "pred":
         return read(low, operand, step, BOOL)
     if kind.kind == "bits":
         word = kind.type_of(mods)  # type: ignore[arg-type]  # modifiers
-        return read(low, operand, step, BOOL if word == "pred" else unsigned(TYPES[word].dtype.bits))
+        return exact(low, operand, step, BOOL if word == "pred" else unsigned(TYPES[word].dtype.bits))
     if kind.kind == "typed":
         typed = dtype(str(mods["dtype"]))
         return _of_type(read(low, operand, step, unsigned(typed.bits)), typed)

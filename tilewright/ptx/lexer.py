@@ -36,7 +36,7 @@ STATEMENT = re.compile(
 
 _BLANKED = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/|^[ \t]*\#[^\n]*', re.DOTALL | re.MULTILINE)
 _TOKEN = re.compile(
-    rf'\s*(?:(?P<word>\.?{NAME}(?:\.\w+|::\w+)*)|(?P<number>{NUMBER})|(?P<string>"[^"]*")|(?P<mark>\S))'
+    rf'\s*(?:(?P<word>\.{NAME}(?:::\w+)*|{NAME}(?:\.\w+|::\w+)*)|(?P<number>{NUMBER})|(?P<string>"[^"]*")|(?P<mark>\S))'
 )
 _names = count(1)
 

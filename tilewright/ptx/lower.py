@@ -49,6 +49,9 @@ UNSUPPORTED = {
 }
 
 
+SPREAD = frozenset(("ld", "ldu", "st", "mov", "atom"))  # what takes registers of several parts by one name
+
+
 @dataclass(frozen=True)
 class Lowered:
     """A kernel of stage "lowered".
@@ -131,6 +134,9 @@ inlined.append(_body)
 
 def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: str | None) -> None:
     at = low.lines.of(ins)
+    if ins.opcode in SPREAD:
+        name = ins.mnemonic.replace(".b128", ".v2.b64") if ins.opcode in ("ld", "st") else ins.mnemonic
+        ins = replace(ins, mnemonic=name, operands=tuple(map(scope.spread, ins.operands)))
     try:
         _checked(low, ins, scope, returns, at)
     except TilewrightError as error:

@@ -14,7 +14,20 @@ from typing import TypeAlias
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError, Span
 from tilewright.ir import Buffer, Expr, Var
-from tilewright.ptx.tree import Block, Body, Function, Label, Prototype, Registers, Statement, Targets, Variable
+from tilewright.ptx.tree import (
+    Block,
+    Body,
+    Function,
+    Label,
+    Name,
+    Operand,
+    Prototype,
+    Registers,
+    Statement,
+    Targets,
+    Variable,
+    Vector,
+)
 
 __all__ = [
     "Memory",
@@ -29,6 +42,7 @@ __all__ = [
 ]
 
 _WIDTHS = {8: dtype("uint16"), 16: dtype("uint16"), 32: dtype("uint32"), 64: dtype("uint64")}
+SPECIAL_VECTORS = ("%tid", "%ntid", "%ctaid", "%nctaid")
 _VECTOR_PARTS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
 
 
@@ -123,18 +137,32 @@ class Scope:
 
     def declare(self, registers: Registers) -> None:
         """Registers, alone, in families, or as vectors."""
-        kind = register_dtype(registers.type)
+        wide = registers.type == "b128"
+        kind, lanes = (_WIDTHS[64], 2) if wide else (register_dtype(registers.type), registers.vector)
         for name, count in registers.names:
-            if registers.vector > 1:
-                parts = tuple(
-                    Var(identifier(f"{name}.{part}", self.suffix), kind) for part in "xyzw"[: registers.vector]
-                )
-                self.vectors[name] = parts
-                self.symbols |= {f"{name}.{part}": parts[at] for part, at in _VECTOR_PARTS.items() if at < len(parts)}
+            if lanes > 1:
+                for own in [name] if count is None else [f"{name}{number}" for number in range(count)]:
+                    self._declare_vector(own, lanes, kind)
             elif count is None:
                 self.symbols[name] = Var(identifier(name, self.suffix), kind)
             else:
                 self.families.append((name, count, kind))
+
+    def _declare_vector(self, name: str, lanes: int, kind: DType) -> None:
+        parts = tuple(Var(identifier(f"{name}.{part}", self.suffix), kind) for part in "xyzw"[:lanes])
+        self.vectors[name] = parts
+        self.symbols |= {f"{name}.{part}": parts[at] for part, at in _VECTOR_PARTS.items() if at < len(parts)}
+
+    def spread(self, operand: Operand) -> Operand:
+        """A register of several parts as a vector of them; ``%tid`` is one, too."""
+        if not isinstance(operand, Name):
+            return operand
+        if operand.text in SPECIAL_VECTORS:
+            return Vector(tuple(Name(f"{operand.text}.{part}") for part in "xyzw"))
+        parts = self.vector(operand.text)
+        return (
+            operand if parts is None else Vector(tuple(Name(f"{operand.text}.{part}") for part in "xyzw"[: len(parts)]))
+        )
 
     def hold_labels(self, body: Body, prefix: str, at: Span | None) -> None:
         """The labels that stand in this scope itself, before any statement of it: jumps go forwards, too."""

@@ -138,8 +138,11 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Operand]], ...] 
 # Constant expressions, which are C's
 
 
+_ARITHMETIC = re.compile(r"(?:\b0[xX][\da-fA-F]+U?\b|\b0[bB][01]+U?\b|\b\d+U?\b|[\s()+*/%<>&|^~!?:=-])+")
+
+
 def _is_arithmetic(text: str) -> bool:
-    return re.fullmatch(r"[\s\dA-Fa-fxXU()+*/%<>&|^~!?:=-]+", text) is not None and bool(re.search(r"\d", text))
+    return _ARITHMETIC.fullmatch(text) is not None and bool(re.search(r"\d", text))
 
 
 _LEVELS: tuple[Mapping[str, Callable[[int, int], int]], ...] = (  # what binds least first

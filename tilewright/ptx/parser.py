@@ -109,8 +109,9 @@ class _Reader:
 
     def _section(self, line: int) -> None:
         """Debugging information: of it, the strings count."""
-        self.scan.of(r"\.[\w.$]+", "the name of a section")
-        self.scan.expect("{")
+        self.scan.of(r"\.[\w$]+", "the name of a section")
+        while not self.scan.accept("{"):
+            self.scan.of(r"\.[\w$]+", "`{`")
         label = ""
         for found in _BYTES.finditer(self.scan.until("}")):
             label = found[1] or label

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright.dtypes import dtype
 from tilewright.ir import Const, Expr, Launch, as_expr, binary, cast, const, const_value, special
 
-__all__ = ["Machine", "special_register"]
+__all__ = ["Machine", "cta_number", "special_register"]
 
 UINT32, UINT64 = dtype("uint32"), dtype("uint64")
 MULTIPROCESSORS = 132  # multiprocessors that a launch is spread over; nothing depends on how many there are
@@ -87,7 +87,7 @@ _PLAIN: Mapping[str, Callable[[Machine], Expr]] = {
     "laneid": lambda _: _register("laneid"),
     "warpid": lambda _: _register("warpid"),
     "nwarpid": lambda machine: _number(machine.launch.warps),
-    "smid": lambda machine: _cta(machine) % MULTIPROCESSORS,
+    "smid": lambda machine: cta_number(machine) % MULTIPROCESSORS,
     "nsmid": lambda _: _number(MULTIPROCESSORS),
     "gridid": lambda _: _number(1, UINT64),
     "cluster_ctarank": lambda _: _register("cluster_ctarank"),
@@ -96,9 +96,10 @@ _PLAIN: Mapping[str, Callable[[Machine], Expr]] = {
     "dynamic_smem_size": lambda machine: _number(machine.dynamic_bytes),
     "total_smem_size": lambda machine: _number(machine.launch.shared_bytes),
     "aggr_smem_size": lambda machine: _number(machine.launch.shared_bytes),
-    "reserved_smem_offset_begin": lambda _: _number(0),
-    "reserved_smem_offset_end": lambda _: _number(0),
-    "reserved_smem_offset_cap": lambda _: _number(0),
+    **{f"reserved_smem_offset_{name}": lambda _: _number(0) for name in ("begin", "end", "cap", 0, 1)},
+    **{f"envreg{number}": lambda _: _number(0) for number in range(32)},
+    **{f"pm{number}": lambda _: _number(0) for number in range(8)},
+    **{f"pm{number}_64": lambda _: _number(0, UINT64) for number in range(8)},
     "current_graph_exec": lambda _: _number(0, UINT64),
     **{f"lanemask_{compare}": _mask(compare) for compare in ("eq", "lt", "le", "gt", "ge")},
     **{f"{kind}.{'xyz'[axis]}": _along(kind, axis)
@@ -108,7 +109,8 @@ _PLAIN: Mapping[str, Callable[[Machine], Expr]] = {
 }  # fmt: skip
 
 
-def _cta(machine: Machine) -> Expr:
+def cta_number(machine: Machine) -> Expr:
+    """The number of the CTA in the grid."""
     x, y, _ = machine.grid
     return _register("ctaid.x") + _register("ctaid.y") * x + _register("ctaid.z") * (x * y)
 

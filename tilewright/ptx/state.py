@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewright.dtypes import HANDLE, dtype
-from tilewright.errors import Span
+from tilewright.dtypes import BOOL, HANDLE, dtype
+from tilewright.errors import Span, TargetError
 from tilewright.ir import (
     AddressOf,
     AllocBuffer,
@@ -23,6 +23,7 @@ from tilewright.ir import (
     as_expr,
     cast,
 )
+from tilewright.isa.arch import Requirement, nearest
 from tilewright.ptx.lines import Lines
 from tilewright.ptx.names import Scope, all_statements, identifier, nbytes
 from tilewright.ptx.special import Machine
@@ -68,7 +69,7 @@ class Lowering:
         self.scopes = self.calls = self.labels = 0
         self.in_flight: dict[Var, Load] = {}  # registers that operations read and write while threads go on
         self.clock: Var | None = None
-        self.carry: dict[str, Var] = {}  # the carry flag of each function's instance
+        self.carries: dict[str, Var] = {}  # the carry flag of each function's instance
 
     @cached_property
     def has_local(self) -> bool:
@@ -77,6 +78,17 @@ class Lowering:
         return any(
             isinstance(each, Variable) and each.space == "local" for body in bodies for each in all_statements(body)
         )
+
+    @cached_property
+    def target_number(self) -> int:
+        """Of the architecture that the text is for."""
+        return int("".join(filter(str.isdigit, "".join(self.module.target[:1]))) or "0")
+
+    def check_target(self, mnemonic: str, needs: Requirement) -> None:
+        """Raises TargetError where the architecture of the text lacks an instruction."""
+        target = self.module.target[0] if self.module.target else ""
+        if not needs.admits(nearest(target)):
+            raise TargetError(f"{mnemonic} is not there on {target}", given=f".target {target}", allowed=str(needs))
 
     # Blocks
 
@@ -117,6 +129,11 @@ class Lowering:
         """The address of what the CTAs of a grid count their barriers in, which the driver provides."""
         self.globals[WORKSPACE.name] = WORKSPACE
         return cast(AddressOf(self.global_bytes(WORKSPACE.name, nbytes(WORKSPACE), 256), (as_expr(0),)), UINT64)
+
+    def carry(self, scope: Scope) -> Var:
+        """The carry flag of the function that a scope belongs to."""
+        *_, function = scope.around()
+        return self.carries.setdefault(function.suffix, Var(f"carry{function.suffix}__n", BOOL))
 
     def now(self) -> Var:
         """The thread's clock: it goes on with each look, so that whoever waits for it comes to an end."""

@@ -36,7 +36,9 @@ __all__ = [
     "address_of",
     "assigned",
     "element",
+    "exact",
     "lookup",
+    "number_of",
     "pointer",
     "read",
     "register",
@@ -48,6 +50,7 @@ WINDOW_BITS = 40
 """Each memory has a window of so many bits in the one address space."""
 CLOCKS = {"%clock": UINT32, "%clock64": UINT64, "%globaltimer": UINT64, "%globaltimer_lo": UINT32}
 WORKSPACE_HALVES = {"%envreg1": 32, "%envreg2": 0}  # of the address of what cooperative groups share in a grid
+WIDENED = frozenset(("ld", "ldu", "cvt", "mov", "call", "atom", "vset"))  # whose results may go to wider registers
 HIGH_CLOCKS = ("%clock_hi", "%globaltimer_hi")
 
 
@@ -67,8 +70,8 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
             return _number(operand, kind)
         case Not(name, "!"):
             return unary("not", read(low, name, step, BOOL))
-        case Not(name):
-            return unary("-", read(low, name, step, kind))
+        case Not(name, sign):
+            raise KernelError(f"{step.ins.mnemonic} takes no {sign} before an operand", given=operand_text(operand))
         case Sum(name, offset):
             return cast(address_of(low, name, offset, step), kind)
         case Name(text) if kind.bits == 32 and (place := place_of(low, text)) is not None:
@@ -107,6 +110,22 @@ def _narrowed(value: Expr, kind: DType, name: str, at: Span) -> Expr:
     return cast(value, kind)
 
 
+def exact(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
+    """The bits of an operand whose register is as wide as ``kind``; only conversions take wider ones."""
+    found = step.scope.find(operand.text) if isinstance(operand, Name) else None
+    if isinstance(found, Var) and found.dtype.bits != max(kind.bits, 16) and kind != BOOL != found.dtype:
+        _check_width(found.dtype.bits, kind.bits, operand, step)
+    return read(low, operand, step, kind)
+
+
+def _check_width(own: int, wanted: int, operand: Operand, step: Step) -> None:
+    if own < wanted or step.ins.opcode != "cvt":
+        raise KernelError(
+            f"{step.ins.mnemonic}: {operand_text(operand)} has {own} bits", given=f"{own} bits",
+            allowed=f"a register of {max(wanted, 16)} bits", at=step.at,
+        )  # fmt: skip
+
+
 # Addresses
 
 
@@ -131,8 +150,17 @@ def pointer(low: Lowering, address: Address, step: Step, space: str) -> Expr:
     found = lookup(low, address.base.text, step.scope)
     if isinstance(found, Memory):
         return AddressOf(found.buffer, (as_expr(address.offset),))
-    base = cast(_named(low, address.base, step), kind)
+    named = _named(low, address.base, step)
+    base = cast(named, kind)
+    if space == "local" and named.dtype.bits == 32:
+        start = window(low, space)
+        base = base if start is None else binary("|", base, start)
     return base + const(address.offset, kind) if address.offset else base
+
+
+def number_of(at: Expr, space: str) -> Expr:
+    """A pointer as a number, whatever stands there: rows have types of their own."""
+    return cast(at, UINT32 if space.startswith("shared") else UINT64) if isinstance(at, AddressOf) else at
 
 
 def window(low: Lowering, space: str) -> Expr | None:
@@ -185,7 +213,23 @@ def register(low: Lowering, operand: Operand, step: Step) -> Var | None:
 def assigned(low: Lowering, operand: Operand, value: Expr, step: Step) -> list[Assign]:
     """The register takes the bits of a value."""
     own = register(low, operand, step)
+    if own is not None:
+        _check_result(own, value, operand, step)
     return [] if own is None else [Assign(own, bits_of(value, own.dtype), at=step.at)]
+
+
+def _check_result(own: Var, value: Expr, operand: Operand, step: Step) -> None:
+    """Results go to registers of their own width; what is loaded or converted also to wider ones."""
+    bits, boolean = value.dtype.bits, value.dtype.kind == "bool"
+    if (own.dtype.kind == "bool") != boolean or own.dtype.bits < bits:
+        fits = False
+    else:
+        fits = boolean or own.dtype.bits == max(bits, 16) or step.ins.opcode in WIDENED
+    if not fits:
+        raise KernelError(
+            f"{step.ins.mnemonic} does not fit into {operand_text(operand)}", given=f"a register of {own.dtype}",
+            allowed="a predicate" if boolean else f"{max(bits, 16)} bits", at=step.at,
+        )  # fmt: skip
 
 
 def stored(low: Lowering, at: Expr, values: list[Expr], kind: DType, space: str, where: Span) -> Store:

@@ -180,6 +180,33 @@ for _name, _doc, _whole in (
         doc=f"{_doc}; of floats the number where one is NaN, unless ``nan``; -0 is less than +0.",
         chapter=BOTH,
     )
+for _name, _doc in (("min", "The smallest"), ("max", "The largest")):
+    scalar(
+        f"{_name}.of_three",
+        "a b c",
+        (
+            f"{_name}{{ftz}}{{nan}}{{magnitudes}}{{type}}",
+            {"type": F32, "ftz": FTZ, "nan": flag("NaN"), "magnitudes": {None: "", "abs": ".abs"}},
+            floats.extreme(_name),
+            "sm_100",
+        ),
+        doc=f"{_doc} of three; a NaN does not count, unless ``nan``; ``magnitudes='abs'``: of their magnitudes.",
+        chapter=FLOATS,
+    )
+_mixed = {"atype": words("f16", "bf16"), "rnd": ROUNDINGS, "sat": SAT}
+for _name, _operands, _table in (
+    ("add", "a:atype b:f32", _mixed),
+    ("sub", "a:atype b:f32", _mixed),
+    ("fma", "a:atype b:atype c:f32", _mixed | {"rnd": WRITTEN}),
+):
+    scalar(
+        f"{_name}.mixed",
+        _operands,
+        (f"{_name}{{rnd}}{{sat}}.f32{{atype}}", _table, floats.mixed(_name), "sm_100"),
+        doc=f"{_name} of numbers of 16 bits and the last one of 32, rounded once.",
+        chapter="Mixed Precision Floating Point Instructions",
+        result="f32",
+    )
 scalar(
     "copysign",
     "a b",

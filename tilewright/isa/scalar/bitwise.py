@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright.isa.scalar.logic import MEANINGS
-from tilewright.isa.scalar.rows import flag, scalar, words
+from tilewright.isa.scalar.rows import flag, predicate_pattern, scalar, words
 
 __all__: list[str] = []
 
@@ -67,6 +69,26 @@ scalar(
     ("lop3{type}", {"type": words("b32")}, MEANINGS["lop3"]),
     doc="In each place bit ``a<<2 | b<<1 | c`` of the constant ``lut``.",
     chapter=LOGIC,
+)
+_TABLE: dict[str, Any] = {"type": words("b32"), "bool_op": words("or", "and")}
+scalar(
+    "lop3.joined",
+    "a b c lut:imm q:pred",
+    *(
+        (
+            "lop3{bool_op}{type}",
+            _TABLE | {"out": {out: ""}},
+            MEANINGS["lop3"],
+            "sm_75",
+            predicate_pattern(written, listed),
+        )
+        for listed in ("{a}, {b}, {c}, {lut}, p_q",)
+        for out, written in (("d", "{result}|p_"), ("p", "_|d_"))
+    ),
+    doc="lop3 of a, b and c; ``out='p'``: whether some bit is set, joined with q.",
+    chapter=LOGIC,
+    result=lambda mods: "pred" if mods["out"] == "p" else "b32",
+    keywords={"out": "d"},
 )
 scalar(
     "bfe",

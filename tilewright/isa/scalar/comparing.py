@@ -93,6 +93,19 @@ def set_number(*, type: str, **mods: Any) -> Callable[..., Numbers]:
     return lambda *given: np.where(test(*given), yes, kind.numpy.type(0))
 
 
+def _set_pair(*, type: str, **mods: Any) -> Callable[..., Numbers]:
+    """Of two numbers in a register, each for itself: 1.0, or all ones of its half."""
+    test = set_predicate(**mods)
+    kind = TYPES[type].numpy if TYPES[type].lanes == 2 else np.dtype(np.uint16)
+    yes = kind.type(1.0) if TYPES[type].lanes == 2 else kind.type(0xFFFF)
+
+    def execute(a: Numbers, b: Numbers, *c: Numbers) -> Numbers:
+        found = np.where(test(a, b, *(one[..., None] for one in c)), yes, kind.type(0)).astype(kind)
+        return found if TYPES[type].lanes == 2 else found.view(TYPES[type].unsigned)[..., 0].view(TYPES[type].numpy)
+
+    return execute
+
+
 def _selected(**_: object) -> Callable[[Numbers, Numbers, Numbers], Numbers]:
     return lambda a, b, c: np.where(c, a, b)
 
@@ -116,11 +129,11 @@ KINDS = (  # sources: their types, comparisons, ftz, since when
     (words("f32"), OF_FLOATS, True, "sm_75"),
     (words("f64"), OF_FLOATS, False, "sm_75"),
 )
-HALVES = (
+HALVES: tuple[tuple[Any, Any, bool, str], ...] = (
     (words("f16"), OF_FLOATS, True, "sm_75"),
     (words("bf16"), OF_FLOATS, False, "sm_90"),
 )
-PAIRS = (
+PAIRS: tuple[tuple[Any, Any, bool, str], ...] = (
     (words("f16x2"), OF_FLOATS, True, "sm_75"),
     (words("bf16x2"), OF_FLOATS, False, "sm_90"),
 )
@@ -168,6 +181,11 @@ def _number_rows(name: str, operands: tuple[Operand, ...], bool_ops: Any, joined
             table = {"type": target, "stype": types, "compare": compare, "bool_op": bool_ops}
             table |= {"ftz": flag("ftz")} if may_flush else {}
             shapes.append((f"set{{compare}}{joined}{flushes}{{type}}{{stype}}", table, set_number, first))
+    for types, compare, may_flush, first in PAIRS:
+        flushes = "{ftz}" if may_flush else ""
+        table = {"type": types | words("u32", "s32"), "stype": types, "compare": compare, "bool_op": bool_ops}
+        table |= {"ftz": flag("ftz")} if may_flush else {}
+        shapes.append((f"set{{compare}}{joined}{flushes}{{type}}{{stype}}", table, _set_pair, first))
     scalar(
         name,
         operands,

@@ -28,6 +28,7 @@ __all__ = [
     "extreme",
     "flushed",
     "magnitude",
+    "mixed",
     "opposite",
     "tested",
 ]
@@ -125,6 +126,16 @@ def arithmetic(op: str) -> Callable[..., Callable[..., Numbers]]:
     return meaning
 
 
+def mixed(op: str) -> Callable[..., Callable[..., Numbers]]:
+    """The meaning of an operation on narrow numbers and one of 32 bits."""
+
+    def meaning(*, atype: str, rnd: str | None = None, sat: bool = False, **_: object) -> Callable[..., Numbers]:
+        run = arithmetic(op)(type="f32", rnd=rnd, sat=sat)
+        return lambda *values: run(*(value.astype(np.float32) for value in values))
+
+    return meaning
+
+
 # Of operands that are all NaN in float64 an H200 keeps the last one of these.
 _FAINTEST_FIRST = {"div": (1, 0), "fma": (0, 2, 1)}
 
@@ -214,7 +225,7 @@ def extreme(op: str) -> Callable[..., Callable[..., Numbers]]:
 
         def two(a: Numbers, b: Numbers) -> Numbers:
             sign = (bits_of(a) ^ bits_of(b)) & _SIGN[a.dtype]
-            x, y = (np.abs(v) for v in (a, b)) if magnitudes else (a, b)
+            x, y = (np.abs(v) for v in (a, b)) if magnitudes == "xorsign" else (a, b)
             found = choose(x, y).astype(a.dtype)
             if nan:
                 found = np.where((a != a) | (b != b), np.array(np.nan, a.dtype), found)
@@ -223,7 +234,7 @@ def extreme(op: str) -> Callable[..., Callable[..., Numbers]]:
             return carried(found, a, b) if a.dtype.itemsize == 8 else canonical(found)
 
         def execute(*values: Numbers) -> Numbers:
-            first, *others = (flush(value) for value in values)
+            first, *others = (flush(np.abs(value) if magnitudes == "abs" else value) for value in values)
             for other in others:
                 first = two(first, other)
             return first

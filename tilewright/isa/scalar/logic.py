@@ -57,9 +57,9 @@ def _chosen(a: Numbers, b: Numbers, c: Numbers, lut: Numbers) -> Numbers:
     return reduce(np.bitwise_or, parts)
 
 
-def _looked_up(*, bool_op: str | None = None, **_: object) -> Callable[..., Numbers]:
-    if bool_op is None:
-        return _chosen
+def _looked_up(*, bool_op: str | None = None, out: str = "d", **_: object) -> Callable[..., Numbers]:
+    if bool_op is None or out == "d":
+        return lambda a, b, c, lut, *q: _chosen(a, b, c, lut)
     join = {"or": np.logical_or, "and": np.logical_and}[bool_op]
     return lambda a, b, c, lut, q: join(_chosen(a, b, c, lut) != 0, q)
 

@@ -14,7 +14,7 @@ from tilewright.sim.checks.base import Check, register
 if TYPE_CHECKING:
     from tilewright.ir import Buffer
     from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.units import Touched
 
@@ -31,7 +31,7 @@ class Descriptors(Check):
     def issued(self, operation: Operation) -> None:
         issue = operation.form.issue
         for one in operation.reads if issue is not None and issue.fenced else ():
-            place = self.program.places.shared_at(int(one.at.min()))
+            place = self.program.places.shared_at(one.reach[0])
             buffer = self.program.authored.get(place.name)
             key = (str(operation.instruction.at), place.name)
             if buffer is None or key in self.warned or not isinstance(buffer.layout, ComposeLayout):
@@ -44,7 +44,7 @@ class Descriptors(Check):
 
 def _disorder(one: Touched, buffer: Buffer, numbers: Ints, start: int) -> str:
     """In words, the first unit of 16 bytes that is not where the units before it imply; empty if every unit is."""
-    place = (one.at - start) * 8 // buffer.dtype.bits
+    place = (one.places - start) * 8 // buffer.dtype.bits
     found = numbers[np.clip(place, 0, len(numbers) - 1)]  # (n, rows, units): the elements' numbers
     down, along = np.arange(found.shape[1])[:, None], np.arange(found.shape[2])
     first = found[:, :1, :1]

@@ -8,7 +8,7 @@ from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Leaks"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
 

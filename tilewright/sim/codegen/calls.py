@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.dtypes import VOID
 from tilewright.ir import AddressOf, Binary, Call, Expr, Load, const_value
-from tilewright.isa import KINDS, WARPGROUP, WHOLE_WARP, Bound, bind
+from tilewright.isa import KINDS, WARPGROUP, WHOLE_WARP, Bound, ProxyFence, bind
 from tilewright.isa import Operand as Row
 from tilewright.sim.codegen.addressing import address_text, advice_of, generic_address_text, inside, terms_of
 from tilewright.sim.codegen.emitter import Emitter, Operand
@@ -44,7 +44,9 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
         if form.execute is not None:
             executed(e, expr, bound, mask)
         what = e.out.constant("X", form.sync or form.register_fence or form.fence_of(bound.mods))
-        e.out.line(f"run.ordered(b, {mask}, {what}, {e.out.constant('A', e.at)})")
+        where = form.fence.at if isinstance(form.fence, ProxyFence) else ""
+        more = f", {generic_address_text(e, bound.operands[where][0], mask)}" if where else ""
+        e.out.line(f"run.ordered(b, {mask}, {what}, {e.out.constant('A', e.at)}{more})")
         return Operand("None")
     return executed(e, expr, bound, mask)
 

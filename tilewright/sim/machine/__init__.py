@@ -12,9 +12,10 @@ arrays              the kinds of arrays, by name
 coordinates         bytes as elements of the kernel's buffers, for messages
 arithmetic, convert, floats
                     what NumPy or Python computes otherwise than a GPU
-instructions, operands, facets, gathered
+instructions, register_files, operands, facets, gathered
                     a row of the instruction table, the machine as it sees it, and lanes that execute it together
-pending, units      asynchronous operations between issue and completion, and what they act on
+pending, operation, issuers, units
+                    asynchronous operations between issue and completion; one of them, who issued it, what it acts on
 sync, turns, precedence
                     where threads meet; loops that turn on the spot; who goes first where several may
 uniform             warps that hold the same

@@ -152,13 +152,12 @@ class Batch(Look):
         ctas = covering(np.flatnonzero(active.any((1, 2))))
         warps = covering(np.flatnonzero(active.any((0, 2))))
         rest = active[ctas, warps]
-        array = None if rest.all() else rest
         env = {name: _taken(value, ctas, warps) for name, value in self.env.items()}
         return Batch(
             self.wave,
             _within(self.ctas, ctas),
             _within(self.warps, warps),
-            Mask(rest.shape, array),
+            Mask.of(rest.shape, rest),
             env,
             segment,
         )
@@ -202,7 +201,7 @@ def merged(a: Batch, b: Batch, axes: dict[str, int]) -> Batch | None:
             return None
         env[name] = joined
     rest = both[ctas, warps]
-    mask = Mask(shape, None if rest.all() else rest)
+    mask = Mask.of(shape, rest)
     return Batch(
         a.wave, ctas, warps, mask, env, a.segment, meeting=a.meeting, polls=min(a.polls, b.polls), again=a.again
     )

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.isa import Fence, ProxyFence
-    from tilewright.sim.machine.address import Part
+    from tilewright.sim.machine.address import Address, Part
     from tilewright.sim.machine.arrays import Array, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.events import Events
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.precedence import Precedence
     from tilewright.sim.machine.subject import Subject
@@ -93,15 +93,20 @@ class Device:
         return batch.wave.storage(place)
 
     def ordered(
-        self, batch: Batch, mask: Mask, what: Sync | Fence | ProxyFence | RegisterFence, at: Span | None
+        self,
+        batch: Batch,
+        mask: Mask,
+        what: Sync | Fence | ProxyFence | RegisterFence,
+        at: Span | None,
+        where: Address | None = None,
     ) -> None:
-        """A fence, or the lanes of whole warps meeting where none of them can be elsewhere."""
+        """A fence, perhaps of the bytes ``where`` alone; or whole warps meet where no lane can be elsewhere."""
         if not isinstance(what, Sync):
             for check in self.checks:
                 if isinstance(what, RegisterFence):
                     check.fenced_registers(batch, mask, what)
                 else:
-                    check.fenced(batch, mask, what)
+                    check.fenced(batch, mask, what, where)
             return
         if not batch.has_whole_warps(mask):
             raise SimulationError(
@@ -135,9 +140,9 @@ class Device:
         """Counts what an asynchronous operation is going to read and write."""
         at, op = operation.instruction.at, operation.instruction.bound.instruction.name
         for one in operation.touched:
-            if isinstance(one.effect, Access) and one.effect.computed and one.at.size:  # others have a site
-                where = (self.places.holding(one.space, int(one.at.flat[0])).name, one.space, one.writes)
+            if isinstance(one.effect, Access) and one.effect.computed and one.places.size:  # others have a site
+                where = (self.places.holding(one.space, int(one.places.flat[0])).name, one.space, one.writes)
                 line = self.lines.setdefault((at, op, *where), Line(at, op, *where))
-                line.accesses += int(one.touches.sum())
+                line.accesses += one.count
                 line.nbytes += one.bytes_moved
                 line.warps += operation.mask.warps

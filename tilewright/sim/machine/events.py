@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.pending import Operation, Waiting
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
@@ -52,8 +53,8 @@ class Events:
     def warps_met(self, batch: Batch, mask: Mask) -> None:
         """The lanes of each active warp have met."""
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
-        """A thread ordered its own accesses."""
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence, where: Address | None = None) -> None:
+        """A thread ordered its own accesses, those of the bytes ``where`` alone if it says so."""
 
     def fenced_registers(self, batch: Batch, mask: Mask, fence: RegisterFence) -> None:
         """A warp ordered what it did to its registers."""

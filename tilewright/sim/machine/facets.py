@@ -202,6 +202,10 @@ class Facet:
     def to_shared(self, address: Array) -> Array:
         return address - (SHARED_WINDOW << WINDOW_BITS)
 
+    def with_rank(self, address: Array) -> Array:
+        wave = self.batch.wave
+        return on_rank(address, self.rank_of(address)) if wave.run.cluster_ctas > 1 else address
+
     def clock(self) -> int:
         self.batch.wave.run.steps += 1
         return self.batch.wave.run.steps

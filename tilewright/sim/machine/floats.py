@@ -11,15 +11,18 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.dtypes import DType
 from tilewright.isa.arith import larger, smaller
 from tilewright.isa.convert import CONVERSIONS
 from tilewright.sim.machine.arrays import Array
 
-__all__ = ["float_max", "float_min", "quotient", "to_float"]
+__all__ = ["EQUAL", "ROUNDED", "float_max", "float_min", "likeness", "quotient", "to_float"]
 
 F32 = np.float32
+EQUAL, ROUNDED = "with equal values", "with values that differ by rounding alone"
+NEAR = 2.0**-10  # of the smaller: how far apart sums of the same numbers are at most
 float_min, float_max = smaller, larger
 
 
@@ -74,3 +77,18 @@ def _float64_to_odd(value: Array) -> Array:
     cut = (size & ~np.uint64(0x7FF)) | (((size & np.uint64(0x7FF)) != 0).astype(np.uint64) << np.uint64(11))
     magnitude = np.where(size >> np.uint64(53), cut, size).astype(np.float64)
     return np.where(value < 0, -magnitude, magnitude)
+
+
+def likeness(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> str:
+    """Are all rows of bytes `EQUAL`, or float32 that sums of the same in another order may be: `ROUNDED`? "" for no.
+
+    Small integers are no such floats.
+    """
+    if (one == other).all():
+        return EQUAL
+    if one.shape[-1] % 4:
+        return ""
+    a, b = one.view("<f4"), other.view("<f4")
+    least = np.minimum(np.abs(a), np.abs(b))
+    near = (least >= np.finfo(F32).tiny) & (np.abs(a - b) <= NEAR * least)
+    return ROUNDED if (near | (a.view(np.uint32) == b.view(np.uint32))).all() else ""

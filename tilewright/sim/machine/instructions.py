@@ -21,6 +21,7 @@ from tilewright.sim.machine.gathered import check_lanes
 from tilewright.sim.machine.memory import UNITS
 from tilewright.sim.machine.operands import sound
 from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
+from tilewright.sim.machine.register_files import RegisterFile, stacked
 from tilewright.sim.machine.remote import OFFSET_BITS
 
 if TYPE_CHECKING:
@@ -30,25 +31,17 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Flags, Given, Value
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.uniform import UniformWarps
 
 __all__ = ["ADDRESSES", "Instruction", "Move", "RegisterFile", "lanes", "stacked", "to_shared"]
 
 ADDRESSES = ("shared", "global", "generic")
-FLOATS = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 
 
 def lanes(value: Value) -> Any:
     """A value as an array (CTAs, warps, 32)."""
     array: Any = np.atleast_3d(value) if np.ndim(value) < 3 else value
     return array if array.shape[2] == 32 else np.broadcast_to(array, (*array.shape[:2], 32, *array.shape[3:]))
-
-
-def stacked(*values: Any) -> Any:
-    """Registers of a vector as (CTAs, warps, registers, 32)."""
-    return np.stack(np.broadcast_arrays(*values), axis=2)
 
 
 def to_shared(at: Address) -> Address:
@@ -72,104 +65,6 @@ class Move:
             self.target.store_flags(batch, mask, target, flags, (self.source, source))
         else:
             self.target.store(batch, mask, target, bits)
-
-
-@dataclass(frozen=True, eq=False)
-class RegisterFile:
-    """An operand in registers. run: they follow each other, and one address says where; else there is one for each."""
-
-    places: tuple[Place, ...]
-    width: int
-    count: int
-    many: bool
-    run: bool
-    sites: tuple[Site, ...]
-    kind: str
-
-    def check(self, batch: Batch, mask: Mask, at: Any) -> None:
-        """Check the registers' addresses before they are accessed."""
-        pending = batch.wave.pending
-        if self.run and not at.parts and self.is_inside(at.start) and not (pending.loading or pending.watched):
-            return
-        if self.run:
-            self.sites[0].reach(batch, mask, at)
-            if self.count > 1:
-                self.sites[0].reach(batch, mask, at.shifted((self.count - 1) * self.width))
-        else:
-            for one in at:
-                self.sites[0].reach(batch, mask, one)
-
-    def is_inside(self, start: int) -> bool:
-        """Are all registers from this address on inside of the buffer, and aligned?"""
-        last = self.places[0].start + self.places[0].nbytes - self.count * self.width
-        return self.places[0].start <= start <= last and not start & (self.width - 1)
-
-    def load(self, batch: Batch, mask: Mask, at: Any, *, checked: bool = False) -> Any:
-        """(CTAs, warps, registers, 32) bits, or (CTAs, warps, 32) of an operand that is no vector."""
-        if not checked:
-            self.check(batch, mask, at)
-        bits = self._read(batch, at, batch.wave.registers)
-        return bits.view(FLOATS[self.kind]) if self.kind in FLOATS else bits
-
-    def flags(self, batch: Batch, mask: Mask, at: Any) -> Any:
-        """The flags of the bits that `load` reads."""
-        shadows = batch.wave.shadows
-        look, _ = shadows.view(batch, mask, *self._each(at))
-        return self._read(look, at, shadows.registers)
-
-    def _read(self, batch: Look, at: Any, registers: Any) -> Any:
-        if self.run and self.width == 4 and self.many and not at.parts:
-            return registers[self.places[0].name].words(batch, at.start, self.count)
-        found = [
-            registers[place.name].load(batch, one, self.width)
-            for place, one in zip(self.places, self._each(at), strict=True)
-        ]
-        return stacked(*found) if self.many else found[0]
-
-    def _each(self, at: Any) -> list[Address]:
-        return [at.shifted(k * self.width) for k in range(self.count)] if self.run else list(at)
-
-    def store(
-        self,
-        batch: Batch,
-        mask: Mask,
-        at: Any,
-        result: Any,
-        *,
-        checked: bool = False,
-        alike: UniformWarps | None = None,
-    ) -> None:
-        """alike: warps that get the same, which then comes once."""
-        if not checked:
-            self.check(batch, mask, at)
-        self._write(batch, mask, at, result, batch.wave.registers, alike)
-
-    def is_initialised(self, batch: Batch, at: Any) -> bool:
-        """Is the register certainly initialised? False where the answer would take a look at many flags."""
-        shadows = batch.wave.shadows
-        if not (self.run and self.many and self.width == 4 and shadows.is_collapsed) or at.parts:
-            return False
-        first = (at.start - self.places[0].start) // 4
-        return bool(shadows.registers[self.places[0].name].all_set(batch.single, range(first, first + self.count)))
-
-    def store_flags(self, batch: Batch, mask: Mask, at: Any, flags: Flags) -> None:
-        """The flags of what `store` wrote; None: all of it is initialised."""
-        if flags is None:
-            shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
-            flags = np.full((*shape, self.width), 1, np.uint8).view(UNITS[self.width])[..., 0]
-        look, active, flags = batch.wave.shadows.view_to_store(batch, mask, flags, *self._each(at))
-        self._write(look, active, at, flags, batch.wave.shadows.registers)
-
-    def _write(
-        self, batch: Look, mask: Mask, at: Any, result: Any, registers: Any, alike: UniformWarps | None = None
-    ) -> None:
-        bits = np.asarray(result)
-        bits = bits.view(UNITS[self.width]) if bits.dtype.itemsize == self.width else bits.astype(UNITS[self.width])
-        if self.run and self.width == 4 and self.many and not at.parts:
-            registers[self.places[0].name].store_words(batch, at.start, bits, mask, alike)
-            return
-        for k, (place, one) in enumerate(zip(self.places, self._each(at), strict=True)):
-            registers[place.name].store(batch, one, self.width, bits[..., k, :] if self.many else bits, mask)
 
 
 @dataclass(frozen=True, eq=False)

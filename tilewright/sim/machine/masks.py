@@ -31,6 +31,13 @@ class Mask:
         self.shape = shape
         self.array = array
 
+    @classmethod
+    def of(cls, shape: Shape, active: Bools) -> Mask:
+        """These lanes; as those of one CTA where all have the same."""
+        if len(active) > 1 and (active == active[:1]).all():
+            active = active[:1]
+        return cls(shape, None if active.all() else active)
+
     def narrowed(self, cond: bool | Bools) -> Mask | None:
         """The lanes where ``cond`` holds too; itself where that is all of them."""
         if cond is True or cond is False:
@@ -40,7 +47,7 @@ class Mask:
             return self
         if not active.any():
             return None
-        return Mask(self.shape, np.atleast_3d(active))
+        return Mask.of(self.shape, np.atleast_3d(active))
 
     def without(self, gone: Mask | None) -> Mask | None:
         """The lanes that are not in ``gone``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ class Held:
     warps: slice
     spread: Spread
     numbers: frozenset[int]
-    matrix: NDArray[np.float32]
+    matrix: NDArray[Any]
 
     def meets(self, other: Held) -> bool:
         """Do the two have a register of one thread in common?"""

@@ -1,130 +1,41 @@
-"""What asynchronous units act on: memory, on behalf of the threads, warps or warpgroups that issued an instruction."""
+"""What asynchronous units act on: memory, on behalf of those who issued an instruction."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.errors import SimulationError
-from tilewright.isa import ANY_LANES, WARPGROUP, Access, Signal
-from tilewright.sim.machine.batch import numbers
+from tilewright.isa import Access, Signal
 from tilewright.sim.machine.memory import SHIFT, UNITS
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.machine.remote import OFFSET_BITS, atomic_words, split
 from tilewright.sim.machine.tmem import trouble_with
 
 if TYPE_CHECKING:
-    from tilewright.errors import Span
     from tilewright.isa import Addresses
     from tilewright.sim.machine.arrays import Array, Bools, Ints
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.issuers import Issuers
     from tilewright.sim.machine.memory import Block
-    from tilewright.sim.machine.tmem import Cells
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Issuers", "Touched", "issuers_of"]
-
-LANES = {ANY_LANES: 1, WARPGROUP: 128}  # lanes of each issuer; all other issuers are warps
-
-
-@dataclass(frozen=True, eq=False)
-class Issuers:
-    """`tilewright.isa.machine.Unit`: who issues together, n of them. rows: of their CTAs in the wave. threads: of the
-    CTA, the first of each. lanes: of each, 1, 32 or 128. places: CTAs, warps and lanes in the batch's arrays.
-    """
-
-    wave: Wave
-    at: Span | None
-    rows: Ints
-    threads: Ints
-    lanes: int
-    places: tuple[Ints, ...]
-
-    @property
-    def rank(self) -> Ints:
-        return np.asarray(self.wave.rank(self.rows))
-
-    @property
-    def warp(self) -> Ints:
-        return self.threads // 32
-
-    @property
-    def cluster_ctas(self) -> int:
-        return self.wave.run.cluster_ctas
-
-    def name(self, k: int) -> str:
-        """``CTA (0, 0, 0), warp 1, lane 3``."""
-        cta, warp = self.wave.cta_name(int(self.rows[k])), int(self.threads[k]) // 32
-        if self.lanes == 128:
-            return f"CTA {cta}, warps {warp}..{warp + 3}"
-        return f"CTA {cta}, warp {warp}" + (f", lane {int(self.threads[k]) % 32}" if self.lanes == 1 else "")
-
-    def read(self, address: Ints, nbytes: int) -> NDArray[np.uint8]:
-        found = np.zeros((len(self.rows), nbytes), np.uint8)
-        run = self.wave.run
-        for one in np.unique(address).tolist():
-            window, offset = divmod(one, 1 << WINDOW_BITS)
-            block = run.blocks[run.places.globals[window].name] if window in run.places.globals else None
-            if block is None or offset + nbytes > block.nbytes:
-                self.fault(f"{nbytes} bytes at {one:#x} are not in global memory", address == one)
-            found[address == one] = block.data[0, offset : offset + nbytes]
-        return found
-
-    def fault(self, what: str, issuers: Bools) -> NoReturn:
-        raise SimulationError(what, given=self.name(int(np.flatnonzero(issuers)[0])), at=self.at)
-
-    def each(self) -> tuple[Ints, Ints]:
-        """Row and thread of all that take part, (n, lanes)."""
-        threads = self.threads[:, None] + np.arange(self.lanes)
-        return np.broadcast_to(self.rows[:, None], threads.shape), threads
-
-    def taken(self, value: Array, shape: tuple[int, ...]) -> Array:
-        """The issuers' part of values (CTAs, warps, 32) or (CTAs, warps, registers, 32), an axis of issuers first."""
-        vector = value.shape[2:-1] if value.ndim > 3 else ()
-        full = np.moveaxis(np.broadcast_to(value, (*shape[:2], *vector, 32)), -1, 2)  # registers last
-        found = np.ascontiguousarray(full[self.places])  # (n, registers), or (n, warps, 32, registers)
-        if self.lanes == 1:
-            return found
-        found = found.reshape(len(self.rows), self.lanes, *vector)
-        return np.ascontiguousarray(np.moveaxis(found, 1, -1))
-
-    def spread(self, value: Array, shape: tuple[int, ...]) -> Array:
-        """The inverse of `taken`: (n, registers, lanes) as (CTAs, warps, registers, 32)."""
-        vector = value.shape[1:] if self.lanes == 1 else value.shape[1:-1]
-        full = np.zeros((*shape, *vector), value.dtype)
-        if self.lanes > 1:
-            value = np.moveaxis(value, -1, 1).reshape(len(self.rows), -1, 32, *vector)
-        full[self.places] = value
-        return np.moveaxis(full, 2, -1)
-
-
-def issuers_of(batch: Batch, mask: Mask, lanes: str, at: Span | None) -> Issuers:
-    """The issuers of a batch. lanes: how many issue together, of the row, see `tilewright.isa.Instruction`."""
-    count = LANES.get(lanes, 32)
-    ctas, warps, *lane = np.nonzero(mask.full if count == 1 else mask.full.any(-1))
-    rows, number = np.array(numbers(batch.ctas))[ctas], np.array(numbers(batch.warps))[warps]
-    if count == 1:
-        return Issuers(batch.wave, at, rows, number * 32 + lane[0], 1, (ctas, warps, lane[0]))
-    first = number % (count // 32) == 0
-    made = Issuers(batch.wave, at, rows[first], number[first] * 32, count, ())
-    if len(warps) != int(first.sum()) * count // 32:
-        given = Issuers(batch.wave, at, rows, number * 32, 32, ())
-        given.fault("a warpgroup takes part without all of its four warps", rows >= 0)
-    places = ctas[first][:, None], warps[first][:, None] + np.arange(count // 32)
-    return replace(made, places=places)
+__all__ = ["Touched"]
 
 
 @dataclass(frozen=True, eq=False)
 class Touched:
     """One access or signal of an operation, m places of it.
 
-    issuer: (m,), on whose behalf. rows: (m, ...), of the CTAs whose memory that is. at: offsets in shared memory,
+    issuer: (m,), on whose behalf. rows: (m, ...), of the CTAs whose memory that is. places: offsets in shared memory,
     generic addresses, or lanes of tensor memory, with their ``column``. width: bytes of each; nbytes: how many count.
+
+    ctas: where CTAs that follow each other touch the same of their own shared memory, these; the places of the first
+    of them, or of each p of its issuers, then stand for all.
     """
 
     effect: Access | Signal
@@ -132,28 +43,63 @@ class Touched:
     width: int
     issuer: Ints
     rows: Ints
-    at: Ints
+    places: Ints
     column: Ints | None
     nbytes: Ints | None
     fill: NDArray[np.uint8] | None = None
+    ctas: slice | None = None
 
     @classmethod
     def of(cls, issuers: Issuers, effect: Access | Signal, space: str, width: int, found: Addresses) -> Touched:
-        at = np.asarray(found.at).astype(np.int64)
-        issuer = np.arange(len(issuers.rows)) if found.issuer is None else found.issuer
+        at, ctas = np.asarray(found.at).astype(np.int64, copy=False), None
+        count = len(issuers.rows) if found.issuer is None else len(found.issuer)
+        if space == "shared" and found.issuer is None and found.rank is None and found.nbytes is None:
+            at, ctas = _alike(issuers, at)
+        if ctas is None and len(at) < count:
+            at = _repeated(at, count)
+        issuer = np.arange(count) if found.issuer is None else found.issuer
+        shape = (count, *at.shape[1:])
         rows = issuers.rows[issuer]
         if found.rank is not None:
             rows, at = rows - issuers.wave.rank(rows) + found.rank, at & (1 << OFFSET_BITS) - 1
-        rows = np.broadcast_to(rows.reshape(-1, *[1] * (at.ndim - 1)), at.shape)
-        if space == "shared":
+        rows = np.broadcast_to(rows.reshape(-1, *[1] * (at.ndim - 1)), shape)
+        if space == "shared" and ctas is None:
             own = rows - issuers.wave.rank(rows)
             rows, at = split(issuers.wave, rows, at)
             count = issuers.cluster_ctas
             if (beyond := (rows < own) | (rows >= own + count)).any():
                 who = np.isin(np.arange(len(issuers.rows)), issuer[beyond.reshape(len(at), -1).any(1)])
                 issuers.fault(f"an address of CTA {int((rows - own)[beyond][0])} of a cluster of {count} CTAs", who)
-        nbytes = None if found.nbytes is None else np.broadcast_to(found.nbytes, at.shape).astype(np.int64)
-        return cls(effect, space, found.width or width, issuer, rows, at, found.column, nbytes, found.fill)
+        nbytes = None if found.nbytes is None else np.broadcast_to(found.nbytes, shape).astype(np.int64)
+        return cls(effect, space, found.width or width, issuer, rows, at, found.column, nbytes, found.fill, ctas)
+
+    @cached_property
+    def at(self) -> Ints:
+        """(m, ...): all places, of each issuer its own."""
+        return _repeated(self.places, len(self.issuer))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(m, ...)."""
+        return (len(self.issuer), *self.places.shape[1:])
+
+    @cached_property
+    def reach(self) -> tuple[int, int]:
+        """The first byte that counts, and the one behind the last; the same twice where none does."""
+        at = self.places if self.nbytes is None else self.at[self.touches]
+        return (int(at.min()), int(at.max()) + self.width) if at.size else (0, 0)
+
+    def of_one_cta(self) -> Touched:
+        """Those of the first of ``ctas``, which stand for all of them."""
+        assert self.ctas is not None
+        count = len(self.issuer) // (self.ctas.stop - self.ctas.start)
+        return replace(
+            self,
+            issuer=self.issuer[:count],
+            rows=np.zeros_like(self.rows[:count]),
+            places=_repeated(self.places, count),
+            ctas=slice(0, 1),
+        )
 
     @property
     def writes(self) -> bool:
@@ -173,20 +119,24 @@ class Touched:
     @property
     def touches(self) -> Bools:
         """(m, ...) bools: the places of which at least one byte counts."""
-        return np.ones(self.at.shape, np.bool_) if self.nbytes is None else self.nbytes > 0
+        return np.broadcast_to(np.True_, self.shape) if self.nbytes is None else self.nbytes > 0
+
+    @property
+    def count(self) -> int:
+        """How many places count."""
+        return prod(self.shape) if self.nbytes is None else int(np.count_nonzero(self.nbytes > 0))
 
     @property
     def bytes_moved(self) -> int:
         """Bytes of all places together."""
-        return self.at.size * self.width if self.nbytes is None else int(self.nbytes.sum())
+        return prod(self.shape) * self.width if self.nbytes is None else int(self.nbytes.sum())
 
     def on_behalf(self, issuer: int) -> Touched:
         """The places that one issuer touches."""
         own = self.issuer == issuer
         column, nbytes = (None if part is None else part[own] for part in (self.column, self.nbytes))
-        return replace(
-            self, issuer=self.issuer[own], rows=self.rows[own], at=self.at[own], column=column, nbytes=nbytes
-        )
+        issuers, rows, places = self.issuer[own], self.rows[own], self.at[own]
+        return replace(self, issuer=issuers, rows=rows, places=places, column=column, nbytes=nbytes, ctas=None)
 
     def check(self, issuers: Issuers, *, bounds: bool) -> None:
         """Raises SimulationError for the first issuer with a place that is none."""
@@ -198,12 +148,24 @@ class Touched:
                     if trouble := trouble_with(wave.columns, self.rows[k], self.at[k], self.column[k], bounds):
                         issuers.fault(trouble, np.arange(len(issuers.rows)) == self.issuer[k])
             return
+        if self._is_inside(wave):
+            return
         for rows, at, size, name in self._memories(wave):
             outside = (at < 0) | (at + (self.width if self.nbytes is None else self.nbytes) > size)
             outside = outside & rows & self.touches
             if outside.any():
                 which = np.isin(np.arange(len(issuers.rows)), self.issuer[outside.reshape(len(at), -1).any(1)])
                 issuers.fault(f"outside of {name}: byte {int(at[outside].max())} of {size}", which)
+
+    def _is_inside(self, wave: Wave) -> bool:
+        """Are all places surely inside of one memory?"""
+        low, high = self.reach
+        if self.space == "shared":
+            return low >= 0 and high <= wave.run.shared_bytes
+        window = low >> WINDOW_BITS
+        if window != high - 1 >> WINDOW_BITS:
+            return low == high
+        return high - (window << WINDOW_BITS) <= wave.run.blocks[wave.run.places.at(window, 0).name].nbytes
 
     def _memories(self, wave: Wave) -> Iterator[tuple[Bools, Ints, int, str]]:
         """For each memory: which places are in it, their addresses there, its bytes and its name."""
@@ -216,6 +178,10 @@ class Touched:
 
     def windows(self) -> Iterator[tuple[int, Bools]]:
         """The global buffers, by their windows, and which of the places that count are in each."""
+        low, high = self.reach
+        if low >> WINDOW_BITS == high - 1 >> WINDOW_BITS:
+            yield low >> WINDOW_BITS, self.touches
+            return
         window, counts = self.at >> WINDOW_BITS, self.touches
         for one in np.unique(window[counts]).tolist():
             yield one, (window == one) & counts
@@ -226,26 +192,68 @@ class Touched:
     def all_initialised(self) -> Array:
         """Flags that say that all places are initialised."""
         if self.space == "tmem":
-            return np.full(self.at.shape, 0x01010101, np.uint32)
-        return np.ones((*self.at.shape, self.width), np.uint8)
+            return np.full(self.shape, 0x01010101, np.uint32)
+        return np.ones((*self.shape, self.width), np.uint8)
 
-    def load(self, wave: Wave, *, flags: bool) -> Array:
-        """What is there, or its flags: (m, ..., width) bytes, (m, ...) cells. Bytes that do not count are zero, and
-        initialised.
+    def load(self, wave: Wave, *, once: bool = False) -> Array:
+        """What is there: (m, ..., width) bytes, (m, ...) cells. Bytes that do not count are zero, or the fill.
+
+        once: what all issuers of a CTA read may come once for each CTA.
         """
         if self.space == "tmem":
-            return _cells(wave, flags).load(self.rows, self.at, self.column)  # type: ignore[arg-type]  # tmem has one
-        found = np.full((*self.at.shape, self.width), flags, np.uint8)
-        if self.fill is not None and not flags:
+            return wave.tmem.load(self.rows, self.at, self.column)  # type: ignore[arg-type]  # tmem has one
+        if self.space == "shared" and self.ctas is not None:
+            return self._of_each_cta(wave.shared, once=once)
+        if self.space != "shared" and self.nbytes is None and len(windows := list(self.windows())) == 1:
+            (window, _), *_ = windows
+            block = wave.run.blocks[wave.run.places.at(window, 0).name]
+            units = self.at - (window << WINDOW_BITS) >> SHIFT[self.width]
+            found = block.view(self.width)[0].take(units)[..., None].view(np.uint8)
+            return np.asarray(found)
+        found = np.zeros((*self.shape, self.width), np.uint8)
+        if self.fill is not None:
             found[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.at.ndim - 1), self.width)
-        if self.space == "shared":
-            block = wave.shadows.shared if flags else wave.shared
-            self._gather(block, self.rows, self.at, self.touches, found)
-        elif not flags:
-            for window, there in self.windows():
-                block = wave.run.blocks[wave.run.places.at(window, 0).name]
-                self._gather(block, np.zeros_like(self.rows), self.at & (1 << WINDOW_BITS) - 1, there, found)
+        for block, rows, at, there in self._blocks(wave):
+            self._gather(block, rows, at, there, found)
         return found
+
+    def load_flags(self, wave: Wave) -> Array | None:
+        """The flags of what `load` finds; None where all of it is initialised."""
+        shadows = wave.shadows
+        if self.space == "tmem":
+            return shadows.tmem.load(self.rows, self.at, self.column)  # type: ignore[arg-type]  # tmem has one
+        low, high = self.reach
+        if self.space != "shared" or (shadows.is_collapsed and shadows.shared.data[0, low:high].all()):
+            return None
+        if self.ctas is not None:
+            found = self._of_each_cta(shadows.shared)
+        else:
+            shadows.expand()
+            found = np.ones((*self.shape, self.width), np.uint8)
+            self._gather(shadows.shared, self.rows, self.at, self.touches, found)
+        return None if found.all() else found
+
+    def _of_each_cta(self, block: Block, *, once: bool = False) -> NDArray[np.uint8]:
+        assert self.ctas is not None
+        view = block.view(self.width)[self.ctas if block.rows > 1 else slice(0, 1)]
+        places = self.places.reshape(-1) >> SHIFT[self.width]
+        found = view.take(places, axis=1).reshape(len(view), *self.places.shape)
+        each = (self.ctas.stop - self.ctas.start, len(self.issuer) // (self.ctas.stop - self.ctas.start))
+        if once and len(self.places) == 1 and len(found) == each[0]:
+            return found.reshape(-1, *self.shape[1:])[..., None].view(np.uint8)
+        if found.shape[:2] != each:
+            full = np.broadcast_to(found[:, None], (each[0], each[1] // found.shape[1], *found.shape[1:]))
+            found = np.ascontiguousarray(full)
+        return found.reshape(self.shape)[..., None].view(np.uint8)
+
+    def _blocks(self, wave: Wave) -> Iterator[tuple[Block, Ints, Ints, Bools]]:
+        """The memories, rows and places in each, and which of them are there."""
+        if self.space == "shared":
+            yield wave.shared, self.rows, self.at, self.touches
+            return
+        for window, there in self.windows():
+            block = wave.run.blocks[wave.run.places.at(window, 0).name]
+            yield block, np.zeros_like(self.rows), self.at & (1 << WINDOW_BITS) - 1, there
 
     def _gather(self, block: Block, rows: Ints, at: Ints, there: Bools, found: NDArray[np.uint8]) -> None:
         if self.nbytes is None or (self.nbytes[there] == self.width).all():
@@ -255,20 +263,47 @@ class Touched:
         octets = np.where(counts, at[..., None] + np.arange(self.width), 0)
         found[there] = np.where(counts, block.data[rows[..., None], octets], found)[there]
 
-    def store(self, wave: Wave, data: Array, *, flags: bool) -> None:
+    def store(self, wave: Wave, data: Array) -> None:
         """Write what `load` would find, a row for each of the m, or one for each of the n issuers."""
-        if len(data) != len(self.at):
+        if len(data) != len(self.issuer):
             data = data[self.issuer]
         if self.space == "tmem":
-            _cells(wave, flags).store(self.rows, self.at, self.column, data)  # type: ignore[arg-type]  # tmem has one
+            wave.tmem.store(self.rows, self.at, self.column, data)  # type: ignore[arg-type]  # tmem has one
             return
-        data = np.broadcast_to(data, (*self.at.shape, self.width))
-        if self.space == "shared":
-            self._scatter(wave.shadows.shared if flags else wave.shared, self.rows, self.at, self.touches, data)
-        elif not flags:
-            for window, there in self.windows():
-                block = wave.run.blocks[wave.run.places.at(window, 0).name]
-                self._scatter(block, np.zeros_like(self.rows), self.at & (1 << WINDOW_BITS) - 1, there, data)
+        data = np.broadcast_to(data, (*self.shape, self.width))
+        if self.ctas is not None:
+            self._to_each_cta(wave.shared, data)
+            return
+        for block, rows, at, there in self._blocks(wave):
+            self._scatter(block, rows, at, there, data)
+
+    def store_flags(self, wave: Wave, flags: Array | None) -> None:
+        """The flags of what `store` wrote; None: all of it is initialised."""
+        shadows = wave.shadows
+        alike = self.ctas is not None and self.ctas.stop - self.ctas.start == wave.ctas
+        if self.space == "shared" and flags is None and alike and shadows.is_collapsed:
+            one = self.of_one_cta()
+            one._to_each_cta(shadows.shared, one.all_initialised)
+            return
+        data = self.all_initialised if flags is None else flags
+        if len(data) != len(self.issuer):
+            data = data[self.issuer]
+        if self.space == "tmem":
+            shadows.tmem.store(self.rows, self.at, self.column, data)  # type: ignore[arg-type]  # tmem has one
+        elif self.space == "shared":
+            shadows.expand()
+            data = np.broadcast_to(data, (*self.shape, self.width))
+            self._scatter(shadows.shared, self.rows, self.at, self.touches, data)
+
+    def _to_each_cta(self, block: Block, data: NDArray[np.uint8]) -> None:
+        assert self.ctas is not None
+        ctas, shift = self.ctas.stop - self.ctas.start, SHIFT[self.width]
+        words = np.ascontiguousarray(data).view(UNITS[self.width]).reshape(ctas, -1, self.places.size)[:, -1]
+        view, places = block.view(self.width)[self.ctas], self.places.reshape(-1) >> shift
+        if (places == places[0] + np.arange(len(places))).all():
+            view[:, places[0] : places[0] + len(places)] = words
+        else:
+            view[:, places] = words
 
     def _scatter(self, block: Block, rows: Ints, at: Ints, there: Bools, data: NDArray[np.uint8]) -> None:
         if self.nbytes is None or (self.nbytes[there] == self.width).all():
@@ -287,5 +322,18 @@ class Touched:
         atomic_words(wave, self.rows, self.at, self.effect.change, given)
 
 
-def _cells(wave: Wave, flags: bool) -> Cells:
-    return wave.shadows.tmem if flags else wave.tmem
+def _repeated(places: Ints, count: int) -> Ints:
+    """``count`` rows, of which the others repeat the first ones."""
+    full = np.broadcast_to(places, (count // len(places), *places.shape)) if len(places) < count else places
+    return full.reshape(count, *places.shape[1:])
+
+
+def _alike(issuers: Issuers, at: Ints) -> tuple[Ints, slice | None]:
+    """The places of one CTA's issuers, or of the first of them, and the CTAs that all have the same."""
+    each = issuers.each_cta
+    if not each or not at.size or at.max() >> OFFSET_BITS or len(at) > each < len(issuers.rows):
+        by_cta = at.reshape(-1, each, *at.shape[1:]) if each and len(at) == len(issuers.rows) else at[:0]
+        if not at.size or not len(by_cta) or at.max() >> OFFSET_BITS or (by_cta != by_cta[:1]).any():
+            return at, None
+        at = by_cta[0]
+    return (at, issuers.ctas) if each % len(at) == 0 else (at, None)

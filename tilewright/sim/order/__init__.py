@@ -10,7 +10,7 @@ on_behalf   the same as accesses of who issued them; in_flight: what threads tou
 protocol    what must hold whatever the schedule
 missing     the step that is missing between two accesses, in the kernel's own words
 reports     what a race report says; advice: a barrier that can stand there and helps; handover: what flags lack
-proxies     accesses of two kinds to one memory, and the fences between them
+proxies     accesses of two kinds to one memory, and the fences between them; tensor_maps: through a third one
 wave        all of these for one wave of CTAs
 engine      the events of a run, each brought to those that it concerns
 

@@ -12,7 +12,7 @@ from tilewright.isa import phase_state
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.remote import split
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.clocks import Clocks, Known, Ledger, Times
+from tilewright.sim.order.clocks import Clocks, Known, Ledger, Times, gather_at
 
 if TYPE_CHECKING:
     from tilewright.isa import Lanes
@@ -104,7 +104,9 @@ class _Barriers:
 
     remote: what other CTAs have published with a scope that holds them, the running phase's and that of those before.
     unseen: whose last phase nobody has seen over. waited: (CTAs, threads of the cluster), when threads last saw the
-    phase before the running one over, 0 where an arrival at the running one comes after that.
+    phase before the running one over, 0 where an arrival at the running one comes after that. met: (CTAs, warps of the
+    cluster), when such a warp then first executed an instruction together: whoever comes after a lane of it since,
+    comes after all.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -112,6 +114,7 @@ class _Barriers:
         self.phase = np.zeros(rows, np.int64)
         self.unseen = np.zeros(rows, np.bool_)
         self.waited = np.zeros((rows, clocks.width), np.int32)
+        self.met = np.zeros((rows, clocks.width // 32), np.int32)
         self.running, self.over = Ledger(clocks), Ledger(clocks)
         self.remote = (Ledger(clocks), Ledger(clocks)) if clocks.wave.run.cluster_ctas > 1 else None
 
@@ -126,6 +129,7 @@ class Phases:
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
         self._at: dict[int, _Barriers] = {}
+        self._looked_at: dict[int, _Barriers] = {}  # by warps that have met nowhere since
         self.overtaken = False  # may a phase have ended before threads looked for the one before it?
 
     def _now(self, offset: int, phase: int, home: Ints) -> _Barriers:
@@ -165,8 +169,10 @@ class Phases:
             early.append(those[state.unseen[home]])
             if state.waited[home].any():
                 reach = np.zeros_like(state.waited)
-                np.maximum.at(reach, home, after[those])
+                gather_at(np.maximum, reach, home, after[those])
                 state.waited[reach >= state.waited] = 0
+                of_warps = reach.reshape(*state.met.shape, 32).max(-1)
+                state.waited.reshape(*of_warps.shape, 32)[(state.met > 0) & (of_warps >= state.met)] = 0
             own = signals.who.rows[those] == home
             state.running.add(home[own], known[those[own]])
             far = those[~own]
@@ -206,6 +212,18 @@ class Phases:
         which, lane = np.nonzero(who.lanes)
         thread = self.clocks.first_column(who.rows[which]) + 32 * who.warps[which] + lane
         state.waited[home[which], thread] = self.clocks.now
+        state.met[home[which], thread >> 5] = 0
+        self._looked_at[id(state)] = state
+
+    def warps_met(self, rows: Ints, threads: Ints) -> None:
+        """Warps have executed an instruction together, given by their first threads."""
+        if self._looked_at:
+            self.clocks.now += 1
+            warps = (self.clocks.first_column(rows) + threads) >> 5
+            for number, state in list(self._looked_at.items()):
+                state.met[rows, warps] = np.where(state.met[rows, warps], state.met[rows, warps], self.clocks.now)
+                if (state.met > 0)[(state.waited > 0).reshape(*state.met.shape, 32).any(-1)].all():
+                    del self._looked_at[number]
 
     def forget(self, signals: Signals) -> None:
         """New m-barriers begin here."""

@@ -29,7 +29,21 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["FENCED", "HEARD", "ORDERED", "SEEN", "Clocks", "Far", "Known", "Ledger", "Times", "joined", "told"]
+__all__ = [
+    "FENCED",
+    "HEARD",
+    "ORDERED",
+    "SEEN",
+    "Clocks",
+    "Far",
+    "Flags",
+    "Known",
+    "Ledger",
+    "Times",
+    "gather_at",
+    "joined",
+    "told",
+]
 
 SEEN, OFFERED, HEARD, ORDERED, FENCED = 1, 2, 4, 8, 16
 NUMBERS = 256  # of operations' parts, to begin with
@@ -71,6 +85,15 @@ class Known:
         return Known(np.zeros_like(self.threads), np.asarray(self.parts & HEARD, np.uint8), self.cluster)
 
 
+def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values: NDArray[np.integer]) -> None:
+    """``combine.at(table, rows, values)`` for whole rows, of which some may come several times."""
+    if len(rows):
+        order = np.argsort(rows, kind="stable")
+        (first,) = np.nonzero(np.diff(rows[order], prepend=-1))
+        once = rows[order[first]]
+        table[once] = combine(table[once], combine.reduceat(values[order], first, axis=0))
+
+
 class Ledger:
     """What was published and is not yet forgotten, a row for each CTA of the wave."""
 
@@ -84,8 +107,8 @@ class Ledger:
 
     def add(self, rows: Ints, known: Known) -> None:
         """Publish more knowledge, each row of it at the CTA that ``rows`` says."""
-        np.maximum.at(self.threads, rows, known.threads)
-        np.bitwise_or.at(self.parts, rows, known.parts)
+        gather_at(np.maximum, self.threads, rows, known.threads)
+        gather_at(np.bitwise_or, self.parts, rows, known.parts)
         for row, far in zip(rows.tolist(), known.far, strict=bool(known.far)):
             self.far[row] = joined(self.far.get(row, {}), far)
 
@@ -207,6 +230,10 @@ class Clocks:
         """(n, numbers): what threads know of the parts of operations."""
         return np.asarray(self.parts[self.at(rows), self.knower[threads]])
 
+    def flags_of_knowers(self, rows: Ints, knowers: Ints) -> Flags:
+        """The same of knowers."""
+        return np.asarray(self.parts[self.at(rows), knowers])
+
     # Handing on
 
     def published(self, who: Actors) -> Known:
@@ -301,10 +328,12 @@ class Clocks:
             self.parts[row, own] |= (self.parts[row, own] & flags) << 1
         self._changed()
 
-    def complete(self, rows: Ints | Bools, warp: int, number: int) -> None:
-        """All lanes of a warp have seen that a part of theirs is complete."""
-        for knower in (warp, *(one for thread, one in self.alone.items() if thread >> 5 == warp)):
-            self.parts[rows, knower, number] |= SEEN | ORDERED
+    def complete(self, rows: Ints, warps: Ints, numbers: Ints) -> None:
+        """All lanes of warps have seen that a part of theirs is complete."""
+        self.parts[rows, warps, numbers] |= SEEN | ORDERED
+        for thread, knower in self.alone.items():
+            own = warps == thread >> 5
+            self.parts[rows[own], knower, numbers[own]] |= SEEN | ORDERED
 
     # Meetings
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.units import Touched
 
@@ -38,8 +38,7 @@ def check_issue(known: Operations, operation: Operation) -> None:
             _touch(known, operation, own, one)
         elif one.space == "shared":
             _touch_bytes(known, operation, own, one)
-    spans = [(int(one.at[one.touches].min()), int(one.at[one.touches].max()) + one.width)
-             for one in operation.touched if one.space == "shared" and one.touches.any()]  # fmt: skip
+    spans = [one.reach for one in operation.touched if one.space == "shared" and one.count]
     if spans:
         known.spans[operation.number] = min(first for first, _ in spans), max(last for _, last in spans)
     if any(one.space in ("global", "generic") for one in operation.touched):
@@ -54,21 +53,24 @@ def check_issue(known: Operations, operation: Operation) -> None:
         known.tells(operation, own)
 
 
-def _touch_bytes(known: Operations, operation: Operation, own: Ints, one: Touched) -> None:
+def _touch_bytes(known: Operations, operation: Operation, own: Ints, every: Touched) -> None:
     """Has every operation that writes these bytes, or that reads what is written now, been seen complete before?"""
-    each = max(operation.issuers.lanes // 32, 1)
-    mine = along(own[one.issuer * each], one.at)
-    knowers = along(known.knowers(operation)[one.issuer * each], one.at)
-    rows = along(operation.issuers.rows[one.issuer], one.at)
+    each, one = max(operation.issuers.lanes // 32, 1), known.view(every)
+    mine, issuer = along(own[one.issuer * each], one.at), along(one.issuer, one.at)
+    flags = known.flags_of_issuers(operation)
     tables = [(known.filling, "written"), *((table, "read") for table in known.holders.values() if one.writes)]
     for where in known.units_of(one):
         for table, did in tables:
             before = np.where(one.touches, table[where], 0)
-            seen = known.clocks.parts[rows, knowers, before] & SEEN != 0
+            seen = flags[issuer, before] & SEEN != 0
             seen |= (before == mine) & (not one.writes or (one.combines and did == "read"))
             if one.combines:  # atomic, whichever is first
                 seen |= np.isin(before, _combining(known, before))
             if not seen.all():
+                if known.is_collapsed:  # by CTA: which one does not know?
+                    known.expand()
+                    _touch_bytes(known, operation, own, every)
+                    return
                 raise _collides(known, operation, one, np.argwhere(~seen)[0], known.parts[int(before[~seen][0])], did)
         if one.writes:
             known.filling[where] = np.where(one.touches, mine, known.filling[where])

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.pending import Operation, Waiting
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Hook
     from tilewright.sim.machine.subject import Subject
@@ -67,7 +68,8 @@ class Order(Check):
     def begin(self, run: Device) -> None:
         self.orders, self.globals, self.locations, self.warned, self.doubtful = {}, {}, Locations(), set(), False
         self.written = {site.place.window if site.place else ANYWHERE for site in self.program.sites if site.write}
-        if any(one.write and one.space != "tmem" for bound in self.program.operations for one in bound.form.touched):
+        touched = (one for bound in self.program.operations for one in bound.form.touched)
+        if any(one.write and one.space not in ("tmem", "shared") for one in touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
 
     def start(self, wave: Wave) -> None:
@@ -229,7 +231,7 @@ class Order(Check):
             self._expand(batch.wave)
         self.orders[batch.wave].clocks.warps_met(batch, mask.full)
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence, where: Address | None = None) -> None:
         order, who = self.orders[batch.wave], Actors.of(batch, mask)
         if isinstance(fence, Fence) and fence.scope == "warp":
             order.clocks.learn(who, order.clocks.published(who))
@@ -244,6 +246,8 @@ class Order(Check):
                 order.clocks.expand()
                 order.clocks.promote(who, {"release": SEEN, "acquire": HEARD}[sem])
                 return
+            if fence.proxy == "tensormap" and order.maps is not None:
+                order.maps.fenced(batch, who, fence, where)
         self.locations.awake |= bool(sem)
         if sem in ACQUIRES:
             self.locations.fenced(order.clocks, who, str(fence.scope), of_shared=fence.is_of_shared)
@@ -330,12 +334,17 @@ class Order(Check):
             unseen = next(order.stores.unseen_by(operation, operations, self.program), "")
             if not unseen and order.abroad is not None:
                 unseen = next(order.abroad.unseen_by(operation, self.program), "")
+            if not unseen and order.maps is not None:
+                unseen = next(order.maps.unseen_by(operation, self.program), "")
         order.protocol.told(operation)
+        if operation.issuers.lanes > 1:
+            rows, threads = operation.issuers.each()
+            order.phases.warps_met(rows[:, ::32].reshape(-1), threads[:, ::32].reshape(-1))
         if operation.is_commit:
             operations.commit(operation)
         else:
             check_issue(operations, operation)
-        for one in operation.touched:
+        for one in (*operation.consulted, *operation.touched):
             for access in places_of(self, operation, one):
                 self._meet(access)
         if unseen:

@@ -18,7 +18,7 @@ from tilewright.sim.order.operations import Part as Issued
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.units import Touched
 
@@ -78,7 +78,7 @@ def check_shared(
     ]:
         for byte in range(0, max(site.width, 1) + known.unit - 1, known.unit):
             unit = np.minimum((address + min(byte, site.width - 1)) // known.unit, table.shape[1] - 1)
-            number = table[there, unit]
+            number = table[np.zeros_like(there) if known.is_collapsed else there, unit]
             complete = known.clocks.parts[rows, knowers, number] & SEEN != 0
             if not complete.all():
                 k = int(np.argmin(complete))
@@ -93,10 +93,10 @@ def check_abroad(known: Operations, site: Site, batch: Batch, mask: Mask, at: Ad
     low, high = base + at.lo, base + at.hi + site.width
     for operation, own in known.abroad:
         for one in operation.touched:
-            if one.space in ("shared", "tmem") or not (site.write or one.writes) or not one.touches.any():
+            if one.space in ("shared", "tmem") or not (site.write or one.writes):
                 continue
-            places = one.at[one.touches]
-            if places.max() + one.width <= low or places.min() >= high:
+            first, last = one.reach
+            if last <= low or first >= high:
                 continue
             _check_each(known, site, batch, mask, base + spread(at.full(), batch.shape), (operation, own, one))
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.pending import Operation, Waiting
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.engine import Order
@@ -32,12 +33,14 @@ __all__ = ["awaited", "places_of"]
 
 def places_of(order: Order, operation: Operation, one: Touched, which: Bools | None = None) -> Iterator[Access]:
     """What some actors of an operation touch, all for None, as if they did so themselves, now."""
-    if one.space == "tmem" or not one.touches.any():
+    if one.space == "tmem" or not one.count:
         return
     batch, clocks = operation.batch, order.orders[operation.batch.wave].clocks
     chosen = np.ones(len(actors_of(operation)[0]), np.bool_) if which is None else which
     for place, places, part in _memories(order, batch, one):
         pitch = places.pitch if one.space == "shared" and places.is_global else 0
+        if which is None and not pitch and places.is_untouched(part.reach, place.name, write=one.writes):
+            continue
         most = WIDEST * places.grain // places.tag.itemsize
         for mask, address, nbytes in _accesses(operation, part, chosen, most, pitch):
             together = operation.issuers.lanes > 1
@@ -51,7 +54,7 @@ def _memories(order: Order, batch: Batch, one: Touched) -> Iterator[tuple[Place,
     """The buffers that an operation touches, and its places in each."""
     if one.space == "shared":
         shared = order.program.places
-        low, high = int(one.at[one.touches].min()), int(one.at[one.touches].max()) + one.width
+        low, high = one.reach
         place = shared.shared_at(low)
         yield place if high <= place.start + place.nbytes else shared.arena, order.orders[batch.wave].shared, one
         return
@@ -60,7 +63,7 @@ def _memories(order: Order, batch: Batch, one: Touched) -> Iterator[tuple[Place,
             place = order.program.places.at(window, 0)
             nbytes = np.where(there, one.width if one.nbytes is None else one.nbytes, 0)
             at = one.at & (1 << WINDOW_BITS) - 1
-            yield place, order.buffer(place, batch), replace(one, at=at, nbytes=None if there.all() else nbytes)
+            yield place, order.buffer(place, batch), replace(one, places=at, nbytes=None if there.all() else nbytes)
 
 
 def awaited(order: Order, operations: Operations, waiting: Waiting) -> None:

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.instructions import Instruction
-    from tilewright.sim.machine.pending import Operation, Waiting
+    from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.units import Touched
+    from tilewright.sim.order.clocks import Flags
 
 __all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "along", "keeps_order", "stretches_of"]
 
@@ -130,7 +132,8 @@ class Operations:
     """The parts of a wave, and what they touched.
 
     writers, readers: (CTAs, columns, lanes), who wrote a cell last, and who in each warpgroup has read it since.
-    holders: for each warp that copies, (CTAs, units) who reads a unit of shared memory last; filling: who writes it.
+    holders: for each warp that copies, (CTAs, units) who reads a unit of shared memory last; filling: who writes it;
+    one row of these stands for all CTAs while those do the same.
     spans: of operations on shared memory, their first and last byte. abroad: those on global memory. unseen: those that
     somebody has not waited for, and who, (n, lanes). committed: what commits, or signals of their own, will publish;
     issued: what their threads came after.
@@ -144,6 +147,7 @@ class Operations:
         self.writers = table_of_cells(wave.ctas, np.int32)
         self.readers = [table_of_cells(wave.ctas, np.int32) for _ in range(-(-wave.run.warps // 4))]
         self.unit: int = wave.run.program.asynchronous_unit
+        self.is_collapsed = wave.ctas > 1 and wave.run.cluster_ctas == 1
         self.holders: dict[int, NDArray[np.int32]] = {}
         self.filling = self._units()
         self.spans: dict[int, tuple[int, int]] = {}
@@ -161,7 +165,31 @@ class Operations:
         return [(self.writers, "written"), *((readers, "read") for readers in self.readers)]
 
     def _units(self) -> NDArray[np.int32]:
-        return np.zeros((self.wave.ctas, -(-max(self.wave.run.shared_bytes, 1) // self.unit) + 1), np.int32)
+        rows = 1 if self.is_collapsed else self.wave.ctas
+        return np.zeros((rows, -(-max(self.wave.run.shared_bytes, 1) // self.unit) + 1), np.int32)
+
+    def expand(self) -> None:
+        """From now on every CTA has units of its own."""
+        if self.is_collapsed:
+            self.is_collapsed = False
+            self.filling = self.filling.repeat(self.wave.ctas, axis=0)
+            self.holders = {warp: table.repeat(self.wave.ctas, axis=0) for warp, table in self.holders.items()}
+
+    def view(self, one: Touched) -> Touched:
+        """What an operation touches as the tables of units have it: in one CTA, while all do the same."""
+        if self.is_collapsed and one.ctas == slice(0, self.wave.ctas):
+            return one.of_one_cta()
+        self.expand()
+        return one
+
+    def flags_of_issuers(self, operation: Operation) -> Flags:
+        """(n, numbers): what the issuers know of parts; of the issuers of one CTA what those of all CTAs know."""
+        issuers = operation.issuers
+        knowers = self.knowers(operation)[:: max(issuers.lanes // 32, 1)]
+        flags = self.clocks.flags_of_knowers(issuers.rows, knowers)
+        if not self.is_collapsed:
+            return flags
+        return np.asarray(np.bitwise_and.reduce(flags.reshape(self.wave.ctas, -1, flags.shape[1]), axis=0))
 
     def holders_of(self, warp: int) -> NDArray[np.int32]:
         """Who reads each unit of shared memory last, of what a warp has issued."""
@@ -278,8 +306,7 @@ class Operations:
             number, rows, threads = actors_of(operation)
             over: Bools = np.asarray(now.reshape(len(number), -1).any(1))
             if operation.issuers.lanes > 1:
-                for k in np.flatnonzero(over).tolist():
-                    self.clocks.complete(rows[k : k + 1], int(threads[k]) // 32, int(own[k]))
+                self.clocks.complete(rows[over], threads[over] // 32, own[over])
             if not waiting.effect.reads:
                 unseen &= ~now
             yield operation, own, over
@@ -296,9 +323,11 @@ class Operations:
         else need know of it.
         """
         mine = np.where(over, own, -1)
-        tables = [*self.holders.values()] if reads else [self.filling, *self.holders.values()]
-        for one in operation.touched:
-            for where in self.units_of(one) if one.space == "shared" else ():
+        if self.is_collapsed and (mine.reshape(self.wave.ctas, -1) != mine[: len(mine) // self.wave.ctas]).any():
+            self.expand()
+        for one in (self.view(one) for one in operation.touched if one.space == "shared"):
+            tables = [*self.holders.values()] if reads else [self.filling, *self.holders.values()]
+            for where in self.units_of(one):
                 for table in tables:
                     table[where] = np.where(table[where] == along(mine[one.issuer], one.at), 0, table[where])
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.floats import likeness
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.memory import UNITS, WIDEST, Block
 from tilewright.sim.machine.sites import harmless
@@ -132,10 +133,10 @@ class Access:
         """That address as a kernel counts, from the first byte of the CTA whose memory it is."""
         return self.address(lane) % self.places.pitch
 
-    def wrote_alike(self) -> bool:
-        """Do lanes that write one place in this statement write the same there?"""
+    def wrote_alike(self) -> str:
+        """Do lanes that write one place in this statement write the same: `EQUAL`, nearly so: `ROUNDED`, or not: ""?"""
         if self.site.pending is None:
-            return False
+            return ""
         row = 0 if self.places.is_global else self.batch.rows(1 << 40)
         active = spread(self.mask.full, self.batch.shape)
         place = np.broadcast_to(self.where.full() + row, self.batch.shape)[active]
@@ -143,7 +144,7 @@ class Access:
         bits = np.ascontiguousarray(given)[:, None].view(np.uint8)
         order = np.argsort(place, kind="stable")
         meets = np.diff(place[order]) == 0
-        return bool((bits[order][1:] == bits[order][:-1]).all(-1)[meets].all())
+        return likeness(bits[order][1:][meets], bits[order][:-1][meets])
 
     def finds_equal(self, racing: Bools) -> bool:
         """Does memory hold already what the racing lanes are about to write?"""
@@ -293,6 +294,15 @@ class Places:
             return None
         cta, warp, lane, unit = where
         return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
+
+    def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
+        """Has surely nobody written between two bytes of the buffer of that name, nor read, before a write?"""
+        spans = [self._late_span]
+        if self.is_global:
+            spans += [self._spans[True], self._spans[not write]]
+        elif not {name, self.name}.isdisjoint([*self.written, *(self.read if write else ())]) or name == self.name:
+            return False
+        return all(high < reach[0] or low >= reach[1] for low, high in spans)
 
     # What later accesses have to know
 

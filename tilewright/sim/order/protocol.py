@@ -18,7 +18,7 @@ from tilewright.sim.order.missing import fence_name
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.order.actors import Actors
     from tilewright.sim.order.channels import Signals
     from tilewright.sim.order.clocks import Clocks
@@ -32,7 +32,7 @@ INIT = Fence("release", "cluster", "mbarrier.init")
 @dataclass(eq=False, slots=True)
 class Made:
     """An m-barrier that is alive: who made it and when. fenced: for the cluster; shown: at a barrier of the cluster;
-    known: warps and their lanes that surely came after.
+    known: warps and their lanes that surely came after; threads: those by their CTA's row.
     """
 
     thread: int
@@ -41,6 +41,7 @@ class Made:
     told: bool = False
     shown: bool = False
     known: set[tuple[int, bytes]] = field(default_factory=set)
+    threads: set[tuple[int, int]] = field(default_factory=set)
 
 
 @dataclass(eq=False, slots=True)
@@ -185,15 +186,20 @@ class Protocol:
 
     def _knows(self, row: int, thread: int, home: int, made: Made) -> bool:
         """Does a thread come after mbarrier.init in the CTA ``home``?"""
-        if made.shown or (row, thread) == (home, made.thread):
+        if made.shown or (row, thread) in made.threads:
             return True
-        rows, knowers = np.array([row]), self.clocks.knower[[thread]]
-        ctas = np.array([home + self.wave.first])
-        return bool(
-            self.clocks.knows(
-                rows, knowers, ctas, np.array([made.thread]), np.array([made.time]), also=self.clocks.of_shared
-            )[0]
+        each = (np.array([value]) for value in (row, thread, home, made.thread, made.time))
+        if known := bool(self._know(*each)[0]):
+            made.threads.add((row, thread))
+        return known
+
+    def _know(self, rows: Ints, threads: Ints, homes: Ints, makers: Ints, times: Ints) -> Bools:
+        """Do threads come after what the threads ``makers`` of the CTAs ``homes`` did until then?"""
+        clocks = self.clocks
+        found = clocks.knows(
+            rows, clocks.knower[threads], homes + self.wave.first, makers, times, also=clocks.of_shared
         )
+        return np.asarray(found | ((threads == makers) & (rows == homes)))
 
     # Other CTAs' memory
 
@@ -225,21 +231,32 @@ class Protocol:
     def _looked(self, signals: Signals, at: Span | None) -> None:
         """Threads wait at m-barriers of their own CTA, which they know to be made."""
         who = signals.who
+        new: list[tuple[int, Made]] = []
         for k, (home, offset) in enumerate(zip(signals.home.tolist(), signals.offset.tolist(), strict=True)):
             made = self.made.get((home, offset))
             key = (int(who.warps[k]), who.lanes[k].tobytes())
-            if made is None or key in made.known:
-                continue
-            for _, row, thread in who[np.array([k])].each():
-                if not self._knows(row, thread, home, made):
-                    raise SimulationError(
-                        f"a wait at {self._name(offset)}, which may not have been initialised",
-                        given=self._who(row, thread),
-                        allowed="a wait after a meeting with the thread of mbarrier.init",
-                        hint="T.cuda.cta_sync() by all warps between mbarrier.init and the wait",
-                        at=at,
-                    )
-            made.known.add(key)
+            if made is not None and key not in made.known:
+                made.known.add(key)
+                if not made.shown:
+                    new.append((k, made))
+        if not new:
+            return
+        those = np.array([k for k, _ in new])
+        which, lanes = np.nonzero(who.lanes[those])
+        rows, homes, threads = who.rows[those][which], signals.home[those][which], 32 * who.warps[those][which] + lanes
+        makers, times = (
+            np.array(each)[which] for each in zip(*((made.thread, made.time) for _, made in new), strict=True)
+        )
+        known = self._know(rows, threads, homes, makers, times)
+        if not known.all():
+            k = int(np.argmin(known))
+            raise SimulationError(
+                f"a wait at {self._name(int(signals.offset[those[which[k]]]))}, which may not have been initialised",
+                given=self._who(int(rows[k]), int(threads[k])),
+                allowed="a wait after a meeting with the thread of mbarrier.init",
+                hint="T.cuda.cta_sync() by all warps between mbarrier.init and the wait",
+                at=at,
+            )
 
     def closed(self) -> None:
         """All CTAs of the wave have ended: has everyone waited, and was who was visited surely there still?"""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.pending import Operation
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.units import Touched
@@ -68,7 +68,7 @@ def overwrites(program: Subject) -> bool:
 
 
 class GlobalStores:
-    """What threads stored to global memory in this wave, by window: when and in which CTA, for each 16 bytes.
+    """What threads stored to global memory in this wave, by window: when and in which warp, for each 16 bytes.
 
     fenced: (CTAs,), when threads of each have last fenced global memory. A fence in the CTA that stored, or in the one
     whose unit comes there, is enough.
@@ -89,7 +89,8 @@ class GlobalStores:
         since, by = self.since[site.place.window]
         units = spread(at.full(), batch.shape)[mask.full] // UNIT
         since[units] = self.clocks.now
-        by[units] = batch.rows_and_warps(mask.full)[0]
+        rows, warps = batch.rows_and_warps(mask.full)
+        by[units] = rows * batch.wave.run.warps + warps
 
     def fence(self, who: Actors, fence: Fence | ProxyFence) -> None:
         """Threads have fenced."""
@@ -111,9 +112,10 @@ class GlobalStores:
                 if since is None or by is None:
                     continue
                 units = (one.at[there] & (1 << WINDOW_BITS) - 1) // UNIT
-                late = (since[units] > self.fenced[own[there]]) & (since[units] > self.fenced[by[units]])
+                rows = by[units] // self.clocks.wave.run.warps
+                late = (since[units] > self.fenced[own[there]]) & (since[units] > self.fenced[rows])
                 if late.any():
-                    writer = self.clocks.wave.cta_name(int(by[units][late][0]))
+                    writer = self.clocks.wave.cta_name(int(rows[late][0]))
                     yield (
                         f"{'overwrites' if one.writes else 'reads'} {program.places.at(window, 0).name}, stored by CTA "
                         f"{writer} without a proxy fence; {fence_name(ASYNC)}() belongs between the stores and the copy"
@@ -133,9 +135,12 @@ class Stores:
         self.clocks = clocks
         units = -(-max(wave.run.shared_bytes, 1) // UNIT)
         self.since = np.zeros((wave.ctas, wave.run.cluster_ctas * wave.run.warps, units), np.int32)
-        self.loaded = np.zeros_like(self.since) if overwrite else None
+        self.loaded = np.zeros(self.since.shape, np.int32) if overwrite else None  # zeros_like would touch all of it
         self.made = np.zeros((wave.ctas, 2 * units), np.bool_)
         self.halves: list[_Half] = []
+        touched = [one for bound in wave.run.program.operations for one in bound.form.touched]
+        self._may_copy = any(one.write and (one.space, one.proxy) == ("shared", "generic") for one in touched)
+        self._noted = {"stored": False, "loaded": False}  # was there any?
 
     def _warp(self, rows: Ints, warps: Ints) -> Ints:
         """The number of warps of CTAs in their cluster."""
@@ -162,6 +167,7 @@ class Stores:
         units = offset // UNIT
         inside = units < table.shape[-1]
         table[home[inside], self._warp(*who)[inside], units[inside]] = self.clocks.now
+        self._noted["stored" if table is self.since else "loaded"] = True
 
     def initialised(self, signals: Signals) -> None:
         """m-barriers were made."""
@@ -216,7 +222,7 @@ class Stores:
                 (self.since, "stored", "stores"),
                 (self.loaded if one.writes else None, "loaded", "loads"),
             ):
-                if table is None:
+                if table is None or not self._noted[did]:
                     continue
                 unfenced = table.transpose(0, 2, 1)[one.rows, one.at // UNIT] * one.touches[..., None]
                 if unfenced.any():
@@ -237,7 +243,10 @@ class Stores:
 
     def _unseen_copies(self, one: Touched, operations: Operations, program: Subject) -> Iterator[str]:
         """What operations that are no asynchronous unit's have written, and an m-barrier has told of."""
-        copies = [part.number for part in operations.parts.values() if part.writes_shared_as_threads_do]
+        parts = operations.parts.values() if self._may_copy else ()
+        copies = [part.number for part in parts if part.writes_shared_as_threads_do]
+        if copies:
+            operations.expand()
         for rows, units in operations.units_of(one) if copies else ():
             number = np.where(one.touches, operations.filling[rows, units], 0)
             unfenced = np.isin(number, copies) & (self.clocks.parts[self.clocks.at(rows), 0, number] & FENCED == 0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.floats import EQUAL, ROUNDED
 from tilewright.sim.order.locations import holds
 from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, bound_of
 from tilewright.sim.order.records import Candidates, Record
@@ -35,7 +36,8 @@ __all__ = ["Clash", "clash_of", "clash_with_reads", "lost_store"]
 class Clash:
     """A race. lane: (CTA, warp, lane) in the batch of the access. other_cta, other_thread: of the grid, of its CTA.
 
-    other: the earlier access, where it is remembered; with_writer: has that written? equal_values: the same, both?
+    other: the earlier access, where it is remembered; with_writer: has that written? equal_values: the same, both, or
+    where they are ``rounded`` nearly so?
     at_once: are both of one execution of a statement? loose: does the earlier one, a read, surely come first in
     practice?
     """
@@ -49,6 +51,7 @@ class Clash:
     equal_values: bool
     at_once: bool = False
     loose: bool = False
+    rounded: bool = False
 
     @property
     def site(self) -> Site:
@@ -295,9 +298,10 @@ def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
     tag = int(now[lane][0])
     row = numbers(access.look.ctas)[lane[0]] + access.batch.wave.first
     other_cta = tag >> CTA & (1 << CTA_BITS) - 1 if places.is_global else row
-    equal = access.wrote_alike()
+    alike = access.wrote_alike()
     own_warp = numbers(access.look.warps)[lane[1]]
-    if equal and (other_cta, (tag & THREAD) >> 5) == (row, own_warp):
+    if alike == EQUAL and (other_cta, (tag & THREAD) >> 5) == (row, own_warp):
         return None
     other = Record(access.time, access.site, access.batch, access.mask, access.at)
-    return Clash(access, lane, other_cta, tag & THREAD, other, with_writer=True, equal_values=equal, at_once=True)
+    return Clash(access, lane, other_cta, tag & THREAD, other, with_writer=True, equal_values=bool(alike), at_once=True,
+                 rounded=alike == ROUNDED)  # fmt: skip

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.coordinates import coordinate_text
+from tilewright.sim.machine.floats import EQUAL, ROUNDED
 from tilewright.sim.order.advice import advice, handover, lock_advice
 from tilewright.sim.order.handover import SCOPES
 
@@ -51,7 +52,7 @@ def warning(program: Subject, clash: Clash) -> str:
     other = clash.other
     return (
         f"{clash.site.at}: {place} is written by {_other(clash)} and by "
-        f"{_who(clash, clash.cta, clash.thread)}, unordered, with equal values"
+        f"{_who(clash, clash.cta, clash.thread)}, unordered, {ROUNDED if clash.rounded else EQUAL}"
         f"{ONE_IS_ENOUGH if other is not None and other.site.at == clash.site.at else ''}"
     )
 

@@ -12,6 +12,7 @@ from tilewright.sim.order.operations import Operations
 from tilewright.sim.order.places import Places
 from tilewright.sim.order.protocol import Protocol
 from tilewright.sim.order.proxies import GlobalStores, Stores, overwrites
+from tilewright.sim.order.tensor_maps import TensorMaps
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
@@ -44,6 +45,7 @@ class WaveOrder:
         self.operations = Operations(self.clocks) if asynchronous else None
         self.stores = Stores(self.clocks, overwrite=overwrites(wave.run.program)) if asynchronous else None
         self.abroad = GlobalStores(self.clocks) if _comes_abroad(wave.run.program) else None
+        self.maps = TensorMaps(self.clocks, self.abroad) if self.abroad is not None else None
         self.protocol = Protocol(self.clocks)
 
     def located(self, batch: Batch, at: Address) -> Address:

@@ -36,6 +36,7 @@ __all__ = ["Execution", "Run"]
 WAVE_BYTES = 3 << 20  # shared memory, registers and temporaries of the CTAs that run together
 LEAST_LANES = 16384  # with fewer lanes a statement costs what Python costs
 MOST_LANES = 1 << 17
+ISSUING = 2  # times as many lanes, as an operation of few costs as much Python as several statements of all
 FEW_BYTES = 1 << 28  # so few bytes are taken without asking
 LANE_BYTES = 24  # bytes of temporaries per lane
 
@@ -149,7 +150,8 @@ class Execution(Device):
         """As many CTAs as cache well, not under `LEAST_LANES` where memory allows, whole clusters."""
         lanes = self.warps * 32
         each = self.shared_bytes + lanes * (self._register_bytes + LANE_BYTES)
-        size = max(LEAST_LANES // lanes, min(WAVE_BYTES // each, MOST_LANES // lanes), 1)
+        least = LEAST_LANES * (ISSUING if self.program.has_asynchronous else 1)
+        size = max(least // lanes, min(WAVE_BYTES // each, MOST_LANES // lanes), 1)
         clusters = -(-size // self.cluster_ctas)
         return min(clusters, self._clusters_that_fit(clusters)) * self.cluster_ctas
 

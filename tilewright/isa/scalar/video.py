@@ -1,0 +1,201 @@
+"""The video instructions on words: parts of registers as numbers, clamped, and a second operation with c.
+
+What a part comes to has 33 bits and a sign before it is clamped or chopped. Source: PTX ISA, "Scalar Video
+Instructions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.isa.scalar.comparing import COMPARE
+from tilewright.isa.scalar.dots import NUMBERS, wrapped
+from tilewright.isa.scalar.rows import flag, maybe, scalar, words
+from tilewright.isa.table import Spellings
+from tilewright.isa.types import Numbers
+
+__all__: list[str] = []
+
+VIDEO = "Scalar Video Instructions"
+OTHERS = words("s32", "u32")  # the types of b, so that those of a and b differ where tables are walked
+PART: Spellings = maybe("b0", "b1", "b2", "b3", "h0", "h1")
+SECOND = words("add", "min", "max")
+PARTS = {"a_part": PART, "b_part": PART}
+LOW = 0xFFFFFFFF
+
+
+def _place(part: str | None) -> tuple[int, int]:
+    """The lowest bit of a part, and its width."""
+    width = {"b": 8, "h": 16}[part[0]] if part else 32
+    return (width * int(part[1]) if part else 0), width
+
+
+def _number(register: Numbers, word: str, part: str | None) -> Numbers:
+    """The number that a part is, as int64."""
+    low, width = _place(part)
+    up = np.int64(64 - width)
+    moved = (register.astype(np.uint64) >> np.uint64(low)).astype(np.int64) << up
+    return moved >> up if word[0] == "s" else (moved.view(np.uint64) >> np.uint64(up)).astype(np.int64)
+
+
+def _clamped(found: Numbers, word: str, part: str | None) -> Numbers:
+    _, width = _place(part)
+    return found.clip(*((-(1 << width - 1), (1 << width - 1) - 1) if word[0] == "s" else (0, (1 << width) - 1)))
+
+
+def _with_third(found: Numbers, c: Numbers, word: str, op2: str | None, part: str | None) -> Numbers:
+    """The second operation, or c with the number in the place of a part."""
+    if op2 is None:
+        low, width = _place(part)
+        mask = (1 << width) - 1
+        return wrapped(c.astype(np.int64) & ~(mask << low) | (found & mask) << low)
+    inside = found << np.int64(31) >> np.int64(31)  # 33 bits
+    third = _number(c, word, None)
+    return wrapped({"add": np.add, "min": np.minimum, "max": np.maximum}[op2](inside, third))
+
+
+def _shifted(way: str) -> Callable[..., Numbers]:
+    def execute(x: Numbers, y: Numbers, mode: str) -> Numbers:
+        by = np.minimum(y, 32) if mode == "clamp" else y & 31
+        if way == "r":
+            return x >> by
+        beyond = np.sign(x) << np.int64(62)  # more than any number that is clamped, and no low bits
+        return np.where(by > 31, beyond, x << np.minimum(by, 31))
+
+    return execute
+
+
+WORDS: dict[str, Callable[..., Numbers]] = {
+    "vadd": np.add,
+    "vsub": np.subtract,
+    "vabsdiff": lambda x, y: np.abs(x - y),
+    "vmin": np.minimum,
+    "vmax": np.maximum,
+    "vshl": _shifted("l"),
+    "vshr": _shifted("r"),
+}
+
+
+def _on_words(operation: Callable[..., Numbers]) -> Callable[..., Callable[..., Numbers]]:
+    def meaning(
+        *, type: str, atype: str, a_part: str | None, b_part: str | None, btype: str = "u32", sat: bool = False,
+        op2: str | None = None, d_part: str | None = None, mode: str | None = None, **_: object,
+    ) -> Callable[..., Numbers]:  # fmt: skip
+        more = (mode,) if mode else ()
+
+        def execute(a: Numbers, b: Numbers, *c: Numbers) -> Numbers:
+            found = operation(_number(a, atype, a_part), _number(b, btype, b_part), *more)
+            found = _clamped(found, type, d_part) if sat else found
+            return _with_third(found, c[0], type, op2, d_part) if c else wrapped(found)
+
+        return execute
+
+    return meaning
+
+
+def _on_comparison(*, compare: str, **mods: Any) -> Callable[..., Numbers]:
+    test = COMPARE[compare]
+    return _on_words(lambda x, y: test(x, y).astype(np.int64))(type="u32", **mods)
+
+
+def _times(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
+    """The product as an upper word with a sign and a lower one of 32 bits."""
+    high, low = x * (y >> 16), x * (y & 0xFFFF)
+    lower = ((high & 0xFFFF) << 16) + (low & LOW)
+    return (high >> 16) + (low >> 32) + (lower >> 32), lower & LOW
+
+
+def _multiplied(
+    *, atype: str, btype: str, a_part: str | None, b_part: str | None, sat: bool = False, scale: str | None = None,
+    a_sign: bool = False, c_sign: bool = False, po: bool = False, **_: object,
+) -> Callable[[Numbers, Numbers, Numbers], Numbers]:  # fmt: skip
+    """The product and c, one of the two perhaps negated, or both and one more; moved down by the scale."""
+    signed = "s32" in (atype, btype) or a_sign or c_sign
+    down = np.int64(int(scale[3:]) if scale else 0)
+
+    def execute(a: Numbers, b: Numbers, c: Numbers) -> Numbers:
+        high, low = _times(_number(a, atype, a_part), _number(b, btype, b_part))
+        third = _number(c, "s32" if signed else "u32", None)
+        if a_sign:
+            high, low = ~high, ~low & LOW
+        third = ~third if c_sign else third
+        low = low + (third & LOW) + int(a_sign or c_sign or po)
+        high = high + (third >> 32) + (low >> 32)
+        below = (high << (np.int64(32) - down) | (low & LOW) >> down) & LOW
+        return wrapped(_ended(high >> down, below, signed=signed) if sat else below)
+
+    return execute
+
+
+def _ended(high: Numbers, low: Numbers, *, signed: bool) -> Numbers:
+    """The nearest number of 32 bits."""
+    if not signed:
+        return np.where(high > 0, LOW, np.where(high < 0, 0, low))
+    top = 1 << 31
+    above, beneath = (high > 0) | ((high == 0) & (low >= top)), (high < -1) | ((high == -1) & (low < top))
+    return np.where(above, top - 1, np.where(beneath, top, low))
+
+
+ALONE = "{mnemonic} {result}, {a}{a_part}, {b}{b_part};"
+SECONDLY = "{mnemonic} {result}{d_part}, {a}{a_part}, {b}{b_part}, {c};"
+MULTIPLIED = "{mnemonic} {result}, {a_sign}{a}{a_part}, {b}{b_part}, {c_sign}{c};"
+
+
+def _rows(name: str, text: str, table: Mapping[str, Spellings], meaning: Any, doc: str) -> None:
+    """One row without c, and one with it: a second operation, or a part of c that the number takes the place of."""
+    merged = {"d_part": {part: spelling for part, spelling in PART.items() if part}}
+    common: dict[str, Any] = {"chapter": VIDEO, "result": "u32"}
+    scalar(name, "a:b32 b:b32", (text, table, meaning, "sm_75", ALONE), doc=f"{doc}, of parts of a and b.", **common)
+    scalar(
+        f"{name}.merged",
+        "a:b32 b:b32 c:b32",
+        (f"{text}{{op2}}", {**table, "op2": SECOND, "d_part": {None: ""}}, meaning, "sm_75", SECONDLY),
+        (text, {**table, **merged, "op2": {None: ""}}, meaning, "sm_75", SECONDLY),
+        doc=f"{doc}, and a second operation with c; or c with the number in the place of its part ``d_part``.",
+        **common,
+    )
+
+
+for _name, _doc in (
+    ("vadd", "The sum"),
+    ("vsub", "The difference"),
+    ("vabsdiff", "The magnitude of the difference"),
+    ("vmin", "The smaller one"),
+    ("vmax", "The larger one"),
+):
+    _types = {"type": NUMBERS, "atype": NUMBERS, "btype": OTHERS, "sat": flag("sat"), **PARTS}
+    _rows(_name, f"{_name}{{type}}{{atype}}{{btype}}{{sat}}", _types, _on_words(WORDS[_name]), _doc)
+for _name, _way in (("vshl", "up"), ("vshr", "down")):
+    _types = {"type": NUMBERS, "atype": OTHERS, "sat": flag("sat"), "mode": words("clamp", "wrap"), **PARTS}
+    _text = f"{_name}{{type}}{{atype}}.u32{{sat}}{{mode}}"
+    _rows(_name, _text, _types, _on_words(WORDS[_name]), f"The first moved {_way} by the second")
+_rows(
+    "vset",
+    "vset{atype}{btype}{compare}",
+    {"atype": NUMBERS, "btype": OTHERS, "compare": words(*COMPARE), **PARTS},
+    _on_comparison,
+    "1 where a comparison holds",
+)
+_types = {"type": NUMBERS, "atype": NUMBERS, "btype": OTHERS, "sat": flag("sat"), **PARTS}
+_types |= {"scale": maybe("shr7", "shr15")}
+_text = "vmad{type}{atype}{btype}{po}{sat}{scale}"
+_sign, _none = {True: "-"}, {False: ""}
+scalar(
+    "vmad",
+    "a:b32 b:b32 c:b32",
+    *(
+        (_text, _types | {"a_sign": a, "c_sign": c, "po": po}, _multiplied, "sm_75", MULTIPLIED)
+        for a, c, po in (
+            (_none, _none, _none),
+            (_sign, _none, _none),
+            (_none, _sign, _none),
+            (_none, _none, {True: ".po"}),
+        )
+    ),
+    doc="The product of parts of a and b, and c; one of them negated, or one more (``po``); moved down and clamped.",
+    chapter=VIDEO,
+    result="u32",
+)

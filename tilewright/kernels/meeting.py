@@ -1,0 +1,117 @@
+"""What the warps that share rows do together: tell each other numbers, read weights, have rows on their way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.special import special
+from tilewright.kernels.rows import Rows
+from tilewright.lang import T, Tx
+from tilewright.layout import R, S, TileLayout, laneid
+
+__all__ = ["Meeting", "Weights", "coming"]
+
+
+class Meeting:
+    """Where the warps that share a row tell each other a few numbers. `Any`: the language's expressions.
+
+    Each warp stores its numbers in the shared memory of each CTA of the cluster, where an m-barrier counts their bytes.
+    Every row has a place and an m-barrier of its own: nothing is used twice.
+    """
+
+    def __init__(self, rows: Rows, numbers: int) -> None:
+        self.rows, self.members = rows, rows.cluster * rows.warps
+        if rows.by_warps:
+            return
+        self.told = T.alloc_shared((rows.turns, numbers, self.members), "float32")
+        if rows.cluster > 1:
+            self.bars = T.alloc_shared((rows.turns,), "uint64")
+            with T.If(special("tid") == 0), T.Then():
+                for turn in range(rows.turns):
+                    T.ptx.mbarrier.init(self.bars.ptr_to([turn]), 1)
+                T.ptx.fence.mbarrier_init()
+                for turn in range(rows.turns):
+                    T.ptx.mbarrier.arrive.expect_tx(self.bars.ptr_to([turn]), self.members * numbers * 4)
+            T.ptx.barrier.cluster.arrive(sem="relaxed")  # nobody may store to a CTA before it has come so far
+            if rows.turns > 1:
+                T.ptx.barrier.cluster.wait()
+
+    def of(self, turn: Any, *values: Any) -> list[Any]:
+        """These float32 values of each warp that shares the row, as tiles of the calling warp. By all threads."""
+        rank, lane, warps = special("cluster_ctarank"), special("laneid"), self.rows.warps
+        warp = special("warpid")
+        if self.rows.cluster == 1:
+            with T.If(lane == 0), T.Then():
+                for number, value in enumerate(values):
+                    T.ptx.st(self.told.ptr_to([turn, number, warp]), value, space="shared")
+            T.cuda.cta_sync()
+        else:
+            self._send(turn, rank * warps + warp, lane, values)
+        return [self._tile(turn, number) for number in range(len(values))]
+
+    def _send(self, turn: Any, member: Any, lane: Any, values: tuple[Any, ...]) -> None:
+        if self.rows.turns == 1:
+            T.ptx.barrier.cluster.wait()
+        bar = self.bars.ptr_to([turn])
+        with T.If(lane < self.rows.cluster), T.Then():
+            for number, value in enumerate(values):
+                there = T.ptx.mapa(self.told.ptr_to([turn, number, member]), lane)
+                T.ptx.st_async(there, value, T.ptx.mapa(bar, lane))
+        T.ptx.mbarrier.try_wait(bar, 0)
+
+    def _tile(self, turn: Any, number: int) -> Any:
+        """The lanes of a warp share out the numbers; several have the same one where there are fewer."""
+        each, rest = min(self.members, 32), self.members // 32
+        again = R[32 // each : each @ laneid]
+        spec = S[(rest, 32) : (1, 1 @ laneid)] if rest else S[(each,) : (1 @ laneid,)] + again
+        found = T.alloc_buffer((self.members,), "float32", scope="local", layout=TileLayout(spec))
+        Tx.warp.copy(found, self.told[turn, number, :])
+        return found
+
+
+class Coming:
+    """The rows of a matrix that a CTA takes in turns: those ahead are on their way to shared memory.
+
+    Each thread has its own elements copied, and waits for them alone. `Any`: the language's expressions.
+    """
+
+    def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:
+        self.rows, self.matrix, self.first, self.extents = rows, matrix, first, extents
+        self.stages = T.alloc_shared((rows.ahead, rows.part), str(matrix.dtype), align=128)
+        for turn in range(rows.ahead):
+            self.call(first + turn, turn)
+
+    def call(self, row: Any, slot: Any) -> None:
+        """Have the CTA's share of a row copied, if there is one."""
+        with T.If(row < T.min(self.first + self.rows.turns, self.extents[0])), T.Then():
+            share = self.matrix[row : row + 1, self.rows.columns(0)]
+            Tx.cta.copy_async(self.stages[slot : slot + 1, :], share, fill=0, dispatch="ldgsts")
+        T.ptx.cp_async.commit_group()
+
+    def take(self, tile: Any, row: Any, fill: Any) -> None:
+        """Wait for a row, bring it to registers, and have another one copied to its place."""
+        slot = (row - self.first) % self.rows.ahead
+        T.ptx.cp_async.wait_group(self.rows.ahead - 1)
+        Tx.cta.copy(tile, self.stages[slot : slot + 1, :], dispatch="reg")  # ldmatrix would read what others waited for
+        if fill != 0:
+            self.rows.clear_outside(tile, 0, self.extents[1], fill)
+        self.call(row + self.rows.ahead, slot)
+
+
+def coming(rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> Any:
+    """Where `Rows.take` finds the rows: on their way, if there are any ahead; else in the matrix."""
+    return Coming(rows, matrix, first, extents) if rows.ahead else matrix
+
+
+class Weights:
+    """An argument with one element for each column. `Any`: the language's expressions."""
+
+    def __init__(self, rows: Rows, line: Any, kind: str) -> None:
+        self.rows, self.line = rows, line
+        if rows.early:
+            self.tile = rows.line_tile(kind)
+            rows.scope.copy(self.tile, line[rows.columns(0)], fill=0)
+
+    def part(self, part: Any) -> Any:
+        """What belongs to a part of the rows."""
+        return self.tile if self.rows.early else self.line[self.rows.columns(part)]

@@ -1,0 +1,81 @@
+"""A tile of which the CTAs of a cluster have a part of K each, used while the kernel is parsed.
+
+Each sends the others their share of its sums, by stores that an m-barrier there counts, and adds up its own share, part
+after part: the same bits every time. Sums travel as threads hold them, so that nothing is moved about within a CTA.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilewright.kernels.forms import Form, Tiles
+from tilewright.lang import T
+from tilewright.layout import wgmma_fragment
+
+__all__ = ["Split"]
+
+
+@T.meta_class
+class Split:
+    """Which part of K a CTA has, and which columns of the tile it stores. Before `send`, all CTAs have made one.
+
+    rank: of the CTA in its cluster. `Any`: values of the language.
+    """
+
+    def __init__(self, pool: Any, tiles: Tiles, form: Form, rank: Any) -> None:
+        self.parts = tiles.parts
+        self.part: Any = rank if self.parts > 1 else 0
+        self.below: Any = 0 if self.parts > 1 else rank  # which CTA of those that share B
+        self.share = tiles.share(form.unit(tiles))  # columns
+        self.stores = self.part * self.share < tiles.n
+        self.rows = tiles.m // tiles.groups
+        if self.parts == 1:
+            return
+        assert (tiles.cluster, self.rows) == (1, 64), "a cluster shares B, or it shares K"
+        vector = min(4, self.share // 2)
+        self.inbox = pool.alloc((tiles.groups, self.parts, self.share // 2 // vector, 128, vector), "float32", align=16)
+        self.arrived = T.TMABar(pool, 1)
+        self.arrived.init(1)
+
+    def ready(self, ring: Any) -> None:
+        """All threads: the barriers are made, of the ring, and of the other CTAs."""
+        ring.ready()
+        if self.parts > 1:
+            T.cuda.cluster_sync()
+
+    def steps(self, number: Any) -> tuple[Any, Any]:
+        """Where the CTA's part begins, and where it ends, of so many steps along K."""
+        return self.part * number // self.parts, (self.part + 1) * number // self.parts
+
+    def expect(self) -> None:
+        """One thread announces the sums that will come."""
+        if self.parts > 1:
+            with T.If(self.stores), T.Then():
+                self.arrived.arrive(0, 4 * math.prod(self.inbox.shape))
+
+    def added(self, sums: Any, who: Any, thread: Any) -> Any:
+        """A warpgroup's sums over all of K, of the columns that the CTA stores."""
+        if self.parts == 1:
+            return sums
+        total = T.alloc_local((self.rows, self.share), "float32", layout=wgmma_fragment(self.rows, self.share))
+        self.exchange(sums.local(), total.local(), who, thread, sums.shape[1] // self.share)
+        return total
+
+    @T.inline
+    def exchange(self, mine, total, who, thread, shares):  # type: ignore[no-untyped-def]  # kernel text
+        """Send every CTA its share; then wait for one's own, and add it up."""
+        runs, vector = T.meta_var((self.inbox.shape[2], self.inbox.shape[4]))
+        for to in T.unroll(shares):
+            told = T.ptx.mapa(self.arrived.ptr_to([0]), to)
+            for i in T.unroll(runs):
+                there = T.ptx.mapa(self.inbox.ptr_to([who, self.part, i, thread, 0]), to)
+                each = T.meta_var([mine[(to * runs + i) * vector + j] for j in range(vector)])
+                T.ptx.st_async.vec(vector, there, told, *each)
+        if self.stores:
+            self.arrived.wait(0, 0)
+            for i in T.unroll(runs):
+                for j in T.unroll(vector):
+                    total[i * vector + j] = self.inbox[who, 0, i, thread, j]
+                    for part in range(1, self.parts):
+                        total[i * vector + j] = total[i * vector + j] + self.inbox[who, part, i, thread, j]

@@ -1,0 +1,148 @@
+"""Plain loads, stores and moves: the lowered stage's own, without a row. Registers of several parts go part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.dtypes import BOOL, DType
+from tilewright.errors import InstructionError
+from tilewright.ir import Assign, Bind, Component, Expr, Stmt, Var, binary, cast, const
+from tilewright.isa.arch import since
+from tilewright.ptx.bits import number_dtype, unsigned
+from tilewright.ptx.names import Parameter
+from tilewright.ptx.state import UINT64, Lowering, Step
+from tilewright.ptx.tree import Address, Name, Operand, Vector
+from tilewright.ptx.values import assigned, element, exact, lookup, pointer, read, register, stored
+
+__all__ = ["alone", "load", "move", "store"]
+
+CLOCKS = ("%clock", "%globaltimer")
+CYCLES = 16  # ticks between two looks at a clock
+WIDEST = 128  # bits of an access, before sm_100
+THREADS_OWN = ("local", "param", "const")  # where an order among threads means nothing
+
+
+def _plain(low: Lowering, step: Step) -> tuple[str, DType, int] | None:
+    """Space, dtype and registers of a weak access; None for one of another kind."""
+    space, lanes, strong = "", 1, False
+    *words, kind = step.ins.modifiers
+    for word in words:
+        strong |= word in ("volatile", "relaxed", "acquire", "release", "mmio")
+        if word in ("v2", "v4", "v8"):
+            lanes = int(word[1:])
+        elif word.partition("::")[0] in ("global", "shared", "local", "const", "param"):
+            space = word
+    if (strong and space not in THREADS_OWN) or space == "shared::cluster":
+        return None
+    if lanes * number_dtype(kind).bits > WIDEST:
+        low.check_target(step.ins.mnemonic, since("sm_100"))
+    return space, number_dtype(kind), lanes
+
+
+def load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
+    plain = _plain(low, step)
+    if plain is None:
+        return None
+    space, kind, lanes = plain
+    target, address = alone(step.ins.operands[0]), _address(step, 1)
+    found = lookup(low, address.base.text, step.scope) if address.base is not None else None
+    if isinstance(found, Parameter):
+        return assigned(low, target, _as(found.value, kind), step)
+    at = pointer(low, address, step, space)
+    if lanes == 1:
+        return assigned(low, target, element(low, at, kind, space), step)
+    parts = _parts(target, lanes, step)
+    whole = Var(low.fresh("vector"), kind.with_lanes(lanes))
+    made: list[Stmt] = [Bind(whole, element(low, at, whole.dtype, space), mutable=False, at=step.at)]
+    for index, part in enumerate(parts):
+        made += assigned(low, part, Component(whole, index), step)
+    return made
+
+
+def _address(step: Step, place: int) -> Address:
+    """The address among the two operands of an access."""
+    found = step.ins.operands[place] if len(step.ins.operands) >= 2 else None
+    if not isinstance(found, Address):
+        raise InstructionError(f"{step.ins.mnemonic} needs an address and a register", allowed="[address], in brackets")
+    return found
+
+
+def _parts(operand: Operand, count: int, step: Step) -> Sequence[Operand]:
+    """The registers of a vector, as many as the access has."""
+    parts = operand.parts if isinstance(operand, Vector) else (operand,)
+    if len(parts) != count:
+        raise InstructionError(f"{step.ins.mnemonic} has {count} registers", given=f"{len(parts)}")
+    return parts
+
+
+def alone(operand: Operand) -> Operand:
+    """A register, where a vector of one is written, as Triton does."""
+    return operand.parts[0] if isinstance(operand, Vector) and len(operand.parts) == 1 else operand
+
+
+def _as(value: Expr, kind: DType) -> Expr:
+    """The low bits of a parameter as the type of its load, whose sign counts."""
+    bits = cast(value, unsigned(kind.bits))
+    return cast(bits, kind) if kind.is_signed and not kind.is_float else bits
+
+
+def store(low: Lowering, step: Step) -> Sequence[Stmt] | None:
+    plain = _plain(low, step)
+    if plain is None:
+        return None
+    space, kind, lanes = plain
+    address, source = _address(step, 0), step.ins.operands[1]
+    parts = _parts(source, lanes, step)
+    bits = unsigned(kind.bits)
+    values = [read(low, part, step, bits) for part in parts]
+    return [stored(low, pointer(low, address, step, space), values, kind, space, step.at)]
+
+
+def move(low: Lowering, step: Step) -> Sequence[Stmt] | None:
+    """``mov``: registers, numbers, addresses; parts of a register together, or apart."""
+    target, source = step.ins.operands
+    if isinstance(target, Vector) and isinstance(source, Vector):
+        return _move_parts(low, target.parts, source.parts, step)
+    kind = _width(step.ins.modifiers[-1])
+    if isinstance(source, Vector):
+        width = kind.bits // len(source.parts)
+        values = [cast(exact(low, part, step, unsigned(width)), kind) for part in source.parts]
+        whole = values[0]
+        for index, more in enumerate(values[1:], 1):
+            whole = binary("|", whole, binary("<<", more, const(width * index, kind)))
+        return assigned(low, target, whole, step)
+    value = exact(low, source, step, kind)
+    if isinstance(source, Name) and source.text.startswith(CLOCKS):  # which goes on with each look
+        now = low.now()
+        return [Assign(now, now + const(CYCLES, UINT64), at=step.at), *assigned(low, target, value, step)]
+    if not isinstance(target, Vector):
+        return assigned(low, target, value, step)
+    width = kind.bits // len(target.parts)
+    before: list[Stmt] = []
+    if not isinstance(value, Var) or any(register(low, part, step) == value for part in target.parts):
+        whole_var = Var(low.fresh("whole"), kind)
+        before, value = [Bind(whole_var, value, mutable=False, at=step.at)], whole_var
+    for index, part in enumerate(target.parts):
+        moved = binary(">>", value, const(width * index, kind)) if index else value
+        before += assigned(low, part, cast(moved, unsigned(width)), step)
+    return before
+
+
+def _width(word: str) -> DType:
+    """Of a register that ``mov`` moves; 128 bits are two of 64."""
+    return BOOL if word == "pred" else UINT64 if word == "b128" else unsigned(number_dtype(word).bits)
+
+
+def _move_parts(low: Lowering, targets: Sequence[Operand], sources: Sequence[Operand], step: Step) -> Sequence[Stmt]:
+    """Registers to registers, part by part: all are read before any is written."""
+    if len(targets) != len(sources):
+        raise InstructionError(f"{step.ins.mnemonic}: two lengths", given=f"{len(targets)} and {len(sources)}")
+    kind = _width(step.ins.modifiers[-1])
+    held = [Var(low.fresh("part"), kind) for _ in sources]
+    made: list[Stmt] = [
+        Bind(var, read(low, source, step, kind), mutable=False, at=step.at)
+        for var, source in zip(held, sources, strict=True)
+    ]
+    for target, var in zip(targets, held, strict=True):
+        made += assigned(low, target, var, step)
+    return made

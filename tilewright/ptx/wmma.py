@@ -1,0 +1,242 @@
+"""wmma: matrices loaded, multiplied and stored by a warp, as plain accesses and products of `mma`.
+
+Which lane holds which element, PTX leaves open: here it is as `mma` has it, 16 rows and 8 columns at a time. Of shapes
+with 8 rows the transposed product is computed. Source: PTX ISA, "Warp-level Matrix Instructions: wmma.load, wmma.store,
+wmma.mma", "Matrix Fragments for mma.m16n8k16".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tilewright import isa
+from tilewright.dtypes import dtype
+from tilewright.errors import InstructionError
+from tilewright.ir import AllocBuffer, Bind, Buffer, Evaluate, Expr, Load, Stmt, Var, as_expr, binary, cast, const
+from tilewright.isa.arch import since
+from tilewright.ptx.bits import bits_of, unsigned
+from tilewright.ptx.special import special_register
+from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.tree import Address, Immediate, Operand, Vector
+from tilewright.ptx.values import assigned, element, number_of, pointer, read, stored
+
+__all__ = ["matrix"]
+
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "f32": 32, "s32": 32}
+INPUTS = {"m16n16k16": ("f16", "bf16", "s8", "u8"), "m32n8k16": ("f16", "bf16", "s8", "u8"),
+          "m8n32k16": ("f16", "bf16", "s8", "u8"), "m16n16k8": ("tf32",)}  # fmt: skip
+RESULTS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",)}
+FIRST = {"f16": "sm_75", "bf16": "sm_80", "tf32": "sm_80", "s8": "sm_75", "u8": "sm_75", "f32": "sm_75", "s32": "sm_75"}
+WRITTEN = 8  # registers of a fragment of float16, some of which repeat others
+
+
+class Place(NamedTuple):
+    """A row or column: a number, and what the lane's group of four and its place in that add."""
+
+    start: int
+    group: int = 0
+    within: int = 0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """M, N, K of a product; ``flipped``: of which the transposed one is computed."""
+
+    name: str
+    m: int
+    n: int
+    k: int
+
+    @property
+    def flipped(self) -> bool:
+        return self.m == 8
+
+    def registers(self, operand: str, kind: str) -> list[list[tuple[Place, Place]]]:
+        """Of each register the elements: their rows and columns in the matrix."""
+        side = {"a": "left", "b": "right"}.get(operand, "sum")
+        if self.flipped:
+            side = {"left": "right", "right": "left"}.get(side, side)
+        rows, columns = (self.n, self.m) if self.flipped else (self.m, self.n)
+        found = list(_FRAGMENTS[side](rows, columns, self.k, BITS[kind]))
+        return [[(column, row) for row, column in one] for one in found] if self.flipped else found
+
+
+def _left(rows: int, columns: int, k: int, bits: int) -> Iterator[list[tuple[Place, Place]]]:
+    width = 32 // bits
+    for piece in range(rows // 16):
+        for number in range(2 * k * bits // 128):
+            row = Place(16 * piece + 8 * (number & 1), 1)
+            yield [(row, Place(i + 4 * width * (number >> 1), 0, width)) for i in range(width)]
+
+
+def _right(rows: int, columns: int, k: int, bits: int) -> Iterator[list[tuple[Place, Place]]]:
+    width = 32 // bits
+    for piece in range(columns // 8):
+        for number in range(k * bits // 128):
+            yield [(Place(i + 4 * width * number, 0, width), Place(8 * piece, 1)) for i in range(width)]
+
+
+def _sum(rows: int, columns: int, k: int, bits: int) -> Iterator[list[tuple[Place, Place]]]:
+    for down in range(rows // 16):
+        for across in range(columns // 8):
+            for upper in (0, 8):
+                pair = [(Place(16 * down + upper, 1), Place(8 * across + i, 0, 2)) for i in range(2)]
+                yield from [pair] if bits == 16 else [[one] for one in pair]
+
+
+_FRAGMENTS = {"left": _left, "right": _right, "sum": _sum}
+
+
+def matrix(low: Lowering, step: Step) -> Sequence[Stmt]:
+    """``wmma.load``, ``wmma.mma`` or ``wmma.store``."""
+    words = step.ins.modifiers
+    name = next((word for word in words if word in INPUTS), "")
+    found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", name)
+    if found is None:
+        raise InstructionError(f"{step.ins.mnemonic}: this shape is not supported", allowed=", ".join(INPUTS))
+    shape = Shape(name, *map(int, found.groups()))
+    if words[0] == "mma":
+        return _multiplied(low, step, shape)
+    return _moved(low, step, shape, words[1], words[-1])
+
+
+def _moved(low: Lowering, step: Step, shape: Shape, operand: str, kind: str) -> Sequence[Stmt]:
+    """A fragment from memory, or to it."""
+    allowed = INPUTS[shape.name] if operand in "ab" else [one for k in INPUTS[shape.name] for one in RESULTS[k]]
+    loads = step.ins.modifiers[0] == "load"
+    if kind not in allowed:
+        raise InstructionError(f"{step.ins.mnemonic}: this type is not supported", allowed=", ".join(allowed))
+    low.check_target(step.ins.mnemonic, since(FIRST[kind]))
+    layout = shape.registers(operand, kind)
+    pair = step.ins.operands[:2] if loads else step.ins.operands[1::-1]
+    if len(pair) != 2 or not isinstance(pair[0], Vector) or not isinstance(pair[1], Address):
+        raise InstructionError(f"{step.ins.mnemonic} has other operands", allowed="{registers}, [address], stride")
+    parts = _registers(pair[0].parts, len(layout), operand, kind, step)
+    memory = _Memory(low, step, shape, operand, kind, pair[1])
+    for number, part in enumerate(parts):
+        memory.load(part, layout[number % len(layout)]) if loads else memory.store(part, layout[number])
+    return memory.made
+
+
+def _registers(parts: Sequence[Operand], own: int, operand: str, kind: str, step: Step) -> Sequence[Operand]:
+    count = WRITTEN if kind == "f16" and operand in "ab" else own
+    if len(parts) != count:
+        raise InstructionError(f"{step.ins.mnemonic} has {count} registers", given=f"{len(parts)}")
+    return parts
+
+
+class _Memory:
+    """A matrix in memory, and the statements that access it."""
+
+    def __init__(self, low: Lowering, step: Step, shape: Shape, operand: str, kind: str, address: Address) -> None:
+        words = step.ins.modifiers
+        self.low, self.step, self.kind = low, step, kind
+        self.by_rows = "row" in words
+        self.space = next((word for word in words if word.partition("::")[0] in ("shared", "global")), "")
+        rows, columns = {"a": (shape.m, shape.k), "b": (shape.k, shape.n)}.get(operand, (shape.m, shape.n))
+        given = step.ins.operands[2] if len(step.ins.operands) > 2 else Immediate("", columns if self.by_rows else rows)
+        self.made: list[Stmt] = []
+        lane = special_register("%laneid", low.machine)
+        assert lane is not None
+        self.group, self.within = self._held(binary(">>", lane, 2)), self._held(binary("&", lane, 3))
+        self.stride = self._held(read(low, given, step, UINT32))
+        self.start = self._held(number_of(pointer(low, address, step, self.space), self.space))
+
+    def _held(self, value: Expr) -> Var:
+        var = Var(self.low.fresh("wmma"), value.dtype)
+        self.made.append(Bind(var, value, mutable=False, at=self.step.at))
+        return var
+
+    def _at(self, place: Place) -> Expr:
+        found: Expr = const(place.start, UINT32)
+        for var, times in ((self.group, place.group), (self.within, place.within)):
+            found = found + var * times if times else found
+        return found
+
+    def _address(self, row: Place, column: Place) -> Expr:
+        far, near = (row, column) if self.by_rows else (column, row)
+        offset = (self._at(far) * self.stride + self._at(near)) * (BITS[self.kind] // 8)
+        return self.start + (cast(offset, UINT64) if self.start.dtype == UINT64 else offset)
+
+    def _in_one(self, elements: list[tuple[Place, Place]]) -> bool:
+        """Do the elements of a register lie side by side?"""
+        along = 1 if self.by_rows else 0
+        return len(elements) == 1 or elements[0][along].start + 1 == elements[1][along].start
+
+    def load(self, register: Operand, elements: list[tuple[Place, Place]]) -> None:
+        """A register from memory: as a whole, or element by element."""
+        bits = 32 // len(elements)
+        pieces = elements[:1] if self._in_one(elements) else elements
+        kind = unsigned(32 if len(pieces) == 1 else bits)
+        whole: Expr | None = None
+        for number, place in enumerate(pieces):
+            part = cast(element(self.low, self._address(*place), kind, self.space), UINT32)
+            whole = part if whole is None else whole | binary("<<", part, const(bits * number, UINT32))
+        assert whole is not None
+        self.made += assigned(self.low, register, whole, self.step)
+
+    def store(self, register: Operand, elements: list[tuple[Place, Place]]) -> None:
+        """A register to memory."""
+        value = self._held(read(self.low, register, self.step, UINT32))
+        bits = 32 // len(elements)
+        pieces = elements[:1] if self._in_one(elements) else elements
+        kind = unsigned(32 if len(pieces) == 1 else bits)
+        for number, place in enumerate(pieces):
+            part = bits_of(binary(">>", value, const(bits * number, UINT32)) if number else value, kind)
+            self.made.append(stored(self.low, self._address(*place), [part], kind, self.space, self.step.at))
+
+
+def _types(step: Step, shape: Shape) -> tuple[str, str, str, str]:
+    """Of D, A, B and C: of float16 only those of D and C are written."""
+    kinds = [word for word in step.ins.modifiers if word in BITS]
+    if len(kinds) == 2:
+        kinds[1:1] = ["f16", "f16"]
+    d, *inputs, c = kinds if len(kinds) == 4 else ["", "", "", ""]
+    known = all(one in INPUTS[shape.name] for one in inputs) and d == c and d in RESULTS.get(inputs[0], ())
+    if not known or (inputs[0] != inputs[1] and BITS[inputs[0]] != 8):
+        allowed = "D and C of one type: f16 or f32 of f16; f32 of bf16, tf32; s32 of s8, u8"
+        raise InstructionError(f"{step.ins.mnemonic}: these types are not supported", allowed=allowed)
+    return d, inputs[0], inputs[1], c
+
+
+def _multiplied(low: Lowering, step: Step, shape: Shape) -> Sequence[Stmt]:
+    """The product, 16 rows and 8 columns at a time."""
+    types = _types(step, shape)
+    low.check_target(step.ins.mnemonic, since(FIRST[types[1]]))
+    operands = [operand.parts for operand in step.ins.operands if isinstance(operand, Vector)]
+    if len(operands) != 4:
+        raise InstructionError(f"{step.ins.mnemonic} has other operands", allowed="d, a, b, c, each in braces")
+    d, a, b, c = (
+        _registers(parts, len(shape.registers(name, kind)), name, kind, step)
+        for parts, name, kind in zip(operands, "dabc", types, strict=True)
+    )
+    left, right = (b, a) if shape.flipped else (a, b)
+    kinds = (types[0], types[2], types[1], types[3]) if shape.flipped else types
+    rows, columns = (shape.n // 16, shape.m // 8) if shape.flipped else (shape.m // 16, shape.n // 8)
+    along = shape.k * BITS[kinds[1]] // 128
+    sums = 2 if kinds[0] == "f16" else 4
+    made: list[Stmt] = []
+    for piece in range(rows * columns):
+        down, across = divmod(piece, columns)
+        own = slice(sums * piece, sums * (piece + 1))
+        parts = (left[2 * along * down :][: 2 * along], right[along * across :][:along], c[own])
+        made += _piece(low, step, d[own], parts, (f"m16n8k{shape.k}", ".".join(kinds)))
+    return sorted(made, key=lambda each: not isinstance(each, Evaluate))  # results may stand among operands
+
+
+def _piece(
+    low: Lowering, step: Step, d: Sequence[Operand], parts: Sequence[Sequence[Operand]], which: tuple[str, str]
+) -> Iterator[Stmt]:
+    """One mma; its registers take the values when all are done."""
+    buffer = Buffer(low.fresh("wmma"), dtype("uint32"), (len(d),), "local", None)
+    low.allocated.append(AllocBuffer(buffer, at=step.at))
+    places = [Load(buffer, (as_expr(number),)) for number in range(len(d))]
+    a, b, c = ([read(low, part, step, UINT32) for part in each] for each in parts)
+    saturate = {"saturate": True} if "satfinite" in step.ins.modifiers else {}
+    call = isa.call("ptx.mma", *which, d=tuple(places), a=tuple(a), b=tuple(b), c=tuple(c), **saturate)
+    yield Evaluate(call, at=step.at)
+    for part, place in zip(d, places, strict=True):
+        yield from assigned(low, part, place, step)

@@ -1,0 +1,127 @@
+"""Who issues an operation together: threads, warps or warpgroups of a batch, on whose behalf asynchronous units act."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.errors import SimulationError
+from tilewright.isa import ANY_LANES, WARPGROUP
+from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.places import WINDOW_BITS
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.machine.arrays import Array, Bools, Ints
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.wave import Wave
+
+__all__ = ["Issuers", "issuers_of"]
+
+LANES = {ANY_LANES: 1, WARPGROUP: 128}  # lanes of each issuer; all other issuers are warps
+
+
+@dataclass(frozen=True, eq=False)
+class Issuers:
+    """`tilewright.isa.machine.Unit`: who issues together, n of them. rows: of their CTAs in the wave. threads: of the
+    CTA, the first of each. lanes: of each, 1, 32 or 128. places: CTAs, warps and lanes in the batch's arrays.
+    """
+
+    wave: Wave
+    at: Span | None
+    rows: Ints
+    threads: Ints
+    lanes: int
+    places: tuple[Ints, ...]
+
+    @cached_property
+    def each_cta(self) -> int:
+        """How many issue in each of some CTAs that follow each other; 0 where that differs between them."""
+        count = int(np.count_nonzero(self.rows == self.rows[:1]))
+        if not count or len(self.rows) % count:
+            return 0
+        by_cta = self.rows.reshape(-1, count)
+        return count if (by_cta == self.rows[0] + np.arange(len(by_cta))[:, None]).all() else 0
+
+    @cached_property
+    def ctas(self) -> slice:
+        """Those CTAs."""
+        return slice(int(self.rows[0]), int(self.rows[-1]) + 1)
+
+    @property
+    def rank(self) -> Ints:
+        return np.asarray(self.wave.rank(self.rows))
+
+    @property
+    def warp(self) -> Ints:
+        return self.threads // 32
+
+    @property
+    def cluster_ctas(self) -> int:
+        return self.wave.run.cluster_ctas
+
+    def name(self, k: int) -> str:
+        """``CTA (0, 0, 0), warp 1, lane 3``."""
+        cta, warp = self.wave.cta_name(int(self.rows[k])), int(self.threads[k]) // 32
+        if self.lanes == 128:
+            return f"CTA {cta}, warps {warp}..{warp + 3}"
+        return f"CTA {cta}, warp {warp}" + (f", lane {int(self.threads[k]) % 32}" if self.lanes == 1 else "")
+
+    def read(self, address: Ints, nbytes: int) -> NDArray[np.uint8]:
+        found = np.zeros((len(self.rows), nbytes), np.uint8)
+        run = self.wave.run
+        for one in np.unique(address).tolist():
+            window, offset = divmod(one, 1 << WINDOW_BITS)
+            block = run.blocks[run.places.globals[window].name] if window in run.places.globals else None
+            if block is None or offset + nbytes > block.nbytes:
+                self.fault(f"{nbytes} bytes at {one:#x} are not in global memory", address == one)
+            found[address == one] = block.data[0, offset : offset + nbytes]
+        return found
+
+    def fault(self, what: str, issuers: Bools) -> NoReturn:
+        raise SimulationError(what, given=self.name(int(np.flatnonzero(issuers)[0])), at=self.at)
+
+    def each(self) -> tuple[Ints, Ints]:
+        """Row and thread of all that take part, (n, lanes)."""
+        threads = self.threads[:, None] + np.arange(self.lanes)
+        return np.broadcast_to(self.rows[:, None], threads.shape), threads
+
+    def taken(self, value: Array, shape: tuple[int, ...]) -> Array:
+        """The issuers' part of values (CTAs, warps, 32) or (CTAs, warps, registers, 32), an axis of issuers first."""
+        vector = value.shape[2:-1] if value.ndim > 3 else ()
+        full = np.moveaxis(np.broadcast_to(value, (*shape[:2], *vector, 32)), -1, 2)  # registers last
+        found = np.ascontiguousarray(full[self.places])  # (n, registers), or (n, warps, 32, registers)
+        if self.lanes == 1:
+            return found
+        found = found.reshape(len(self.rows), self.lanes, *vector)
+        return np.ascontiguousarray(np.moveaxis(found, 1, -1))
+
+    def spread(self, value: Array, shape: tuple[int, ...]) -> Array:
+        """The inverse of `taken`: (n, registers, lanes) as (CTAs, warps, registers, 32)."""
+        vector = value.shape[1:] if self.lanes == 1 else value.shape[1:-1]
+        full = np.zeros((*shape, *vector), value.dtype)
+        if self.lanes > 1:
+            value = np.moveaxis(value, -1, 1).reshape(len(self.rows), -1, 32, *vector)
+        full[self.places] = value
+        return np.moveaxis(full, 2, -1)
+
+
+def issuers_of(batch: Batch, mask: Mask, lanes: str, at: Span | None) -> Issuers:
+    """The issuers of a batch. lanes: how many issue together, of the row, see `tilewright.isa.Instruction`."""
+    count = LANES.get(lanes, 32)
+    ctas, warps, *lane = np.nonzero(mask.full if count == 1 else mask.full.any(-1))
+    rows, number = np.array(numbers(batch.ctas))[ctas], np.array(numbers(batch.warps))[warps]
+    if count == 1:
+        return Issuers(batch.wave, at, rows, number * 32 + lane[0], 1, (ctas, warps, lane[0]))
+    first = number % (count // 32) == 0
+    made = Issuers(batch.wave, at, rows[first], number[first] * 32, count, ())
+    if len(warps) != int(first.sum()) * count // 32:
+        given = Issuers(batch.wave, at, rows, number * 32, 32, ())
+        given.fault("a warpgroup takes part without all of its four warps", rows >= 0)
+    places = ctas[first][:, None], warps[first][:, None] + np.arange(count // 32)
+    return replace(made, places=places)

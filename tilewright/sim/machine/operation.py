@@ -1,0 +1,343 @@
+"""One asynchronous operation: what it touches from its issue on, and what it does when it completes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.isa import Access, Addresses, Signal
+from tilewright.sim.machine.units import Touched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tilewright.isa import Consults, Form
+    from tilewright.isa.products import Accumulator
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Array, Given, Ints
+    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.instructions import Instruction
+    from tilewright.sim.machine.issuers import Issuers
+    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.places import Place
+
+__all__ = ["Operation", "join"]
+
+Values: TypeAlias = "dict[str, Array]"
+
+
+@dataclass(eq=False)
+class Operation:
+    """One instruction of some issuers. arguments, flags: as `Form.addresses` gets them, kept as they were at the issue;
+    flags say which bytes are initialised. sinks: addresses of the registers that are written.
+
+    number: counts the operations of the wave from 1. serial: (n, lanes), how many commits of the group each thread had
+    made.
+    """
+
+    number: int
+    instruction: Instruction
+    batch: Batch
+    mask: Mask
+    issuers: Issuers
+    arguments: Values
+    sinks: Given
+    held: Given
+    flags: Values
+    serial: Ints
+    touched: tuple[Touched, ...] = ()
+    signals: tuple[Touched, ...] = ()
+    consulted: tuple[Touched, ...] = ()
+    is_joined: bool = field(default=False, init=False)
+    _read: list[Array | None] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        form, bound = self.form, self.instruction.bound
+        given = list(self.arguments.values())
+        found = dict(form.addresses(self.issuers, *given, **self.instruction.keywords)) if form.addresses else {}
+        for name in form.takes:
+            if name in found:
+                self.arguments[name] = found[name].at
+        barriers = {signal.barrier for signal in form.signals}
+        spaces = {operand.name: operand.kind for operand in bound.given}
+
+        def located(
+            effect: Access | Signal, operand: str, space: str, width: int, of: Consults | None = None
+        ) -> Touched:
+            where = found[operand] if operand in found else Addresses(self.arguments[of.operand if of else operand])
+            if of is not None:
+                where = Addresses(where.at[:, None] + np.arange(0, of.nbytes, width))
+            return Touched.of(self.issuers, effect, space, width, where)
+
+        self.touched = tuple(
+            located(access, access.operand, access.space, form.count(access.nbytes, bound.mods))
+            for access in (form.touched if form.issue else ())
+            if access.operand not in barriers
+        )
+        self.consulted = tuple(
+            located(Access(one.operand, "global", 16, write=False, proxy=one.proxy), "", "global", 16, of=one)
+            for one in form.consults
+        )
+        self.signals = tuple(located(signal, signal.barrier, spaces[signal.barrier], 8) for signal in form.signals)
+
+    @property
+    def form(self) -> Form:
+        """The form that is executed."""
+        return self.instruction.bound.form
+
+    @property
+    def group(self) -> str:
+        """What it is counted with, see `tilewright.isa.Issue`."""
+        effect = self.form.issue or self.form.commit
+        return effect.group if effect else ""
+
+    @property
+    def is_commit(self) -> bool:
+        """Does it report what the thread has issued before?"""
+        return self.form.issue is None
+
+    @property
+    def name(self) -> str:
+        """``tcgen05.cp``."""
+        return self.instruction.bound.instruction.name.removeprefix("ptx.")
+
+    @property
+    def reads(self) -> tuple[Touched, ...]:
+        """What the operation reads, with sites."""
+        return tuple(one for one in self.touched if not one.writes)
+
+    @property
+    def writes(self) -> tuple[Touched, ...]:
+        """What the operation writes, with sites."""
+        return tuple(one for one in self.touched if one.writes)
+
+    @property
+    def needs_cta(self) -> bool:
+        """Is it yet to touch the memory of a CTA, or to tell an m-barrier there?"""
+        todo = self.touched if self._read is None else self.writes
+        return bool(self.signals) or any(one.space in ("shared", "tmem") for one in todo)
+
+    def who(self, actor: int) -> str:
+        """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
+        return self.issuers.name(actor)
+
+    def registers(self) -> Iterator[tuple[Place, Address, int, bool]]:
+        """The registers that it goes on using: buffer, first address, bytes; are they written?"""
+        row = self.instruction
+        for files, starts, written in ((row.sinks, self.sinks, True), (row.sources, self.held, False)):
+            for file, address in zip(files, starts, strict=True):
+                reach = file.width * (file.count if file.run else 1)
+                for place, start in zip(file.places, [address] if file.run else list(address), strict=False):
+                    yield place, start, reach, written
+
+    # Completion
+
+    def signal(self, *, at_issue: bool) -> None:
+        """Tell m-barriers that it was issued, or that it is complete."""
+        for one in self.signals:
+            effect = one.effect
+            assert isinstance(effect, Signal)
+            if effect.at_issue == at_issue and effect.change is not None:
+                amount = effect.amount
+                given = self.arguments[amount] if isinstance(amount, str) else self.form.count(amount, self._mods)
+                if one.nbytes is not None:
+                    given = np.zeros(len(self.issuers.rows))
+                    given[one.issuer] = one.nbytes
+                one.change(self.batch.wave, (np.broadcast_to(given, len(self.issuers.rows)).astype(np.uint64),))
+
+    @cached_property
+    def _mods(self) -> Any:
+        return self.instruction.bound.mods
+
+    def read(self) -> None:
+        """Read the sources now, since they may change later; what they are combined with is read when it is written."""
+        if self._read is None:
+            wave = self.batch.wave
+            once = self.form.accumulator is not None
+            self._read = [None if one.combines else one.load(wave, once=once) for one in self.reads]
+            self._flags = [None if one.combines else one.load_flags(wave) for one in self.reads if self._marks]
+
+    @property
+    def _marks(self) -> bool:
+        return self.instruction.with_shadows and not self.is_commit
+
+    def goes_on_with(self, later: Operation) -> bool:
+        """Does a later one update the same registers, of the same issuers, by what this one's form can join?"""
+        mine, other, issue = self.instruction.bound, later.instruction.bound, later.form.issue
+        if self.form.joined is None or issue is None or mine.form is not other.form or mine.mods != other.mods:
+            return False
+        same = self.batch.key == later.batch.key and np.array_equal(self.issuers.each(), later.issuers.each())
+        if not same or not later.arguments[issue.accumulates].all():
+            return False
+        registers, others = list(self.registers()), list(later.registers())
+        return all(
+            a[0] is b[0] and (a[1].start, a[1].parts) == (b[1].start, b[1].parts)
+            for a, b in zip(registers, others, strict=True)
+        )
+
+    def join(self, later: list[Operation]) -> None:
+        """Take over what the later operations do, so that one operation does all of it."""
+        everyone = [self, *later]
+        for operation in everyone:
+            operation.read()
+        assert self.form.joined is not None
+        found = self.form.joined([operation._read for operation in everyone], **self.instruction.keywords)
+        if found is None:
+            return
+        if self._marks and any(flags is not None for one in everyone for flags in one._flags):
+            every = [one._known_flags() for one in everyone]
+            self._flags = [*(self.form.joined(every, **self.instruction.keywords) or [])]
+        self._read = [*found]
+        for operation in later:
+            operation.is_joined = True
+
+    def _known_flags(self) -> list[Array]:
+        return [one.all_initialised if had is None else had for one, had in zip(self.reads, self._flags, strict=True)]
+
+    def complete(self) -> None:
+        """Let the operation take place; operations that combine values go one after the other."""
+        if not self.is_commit and not self.is_joined:
+            self.read()
+            if any(one.combines for one in self.touched):
+                for issuer in range(len(self.issuers.rows)):
+                    self._carry_out([one.on_behalf(issuer) for one in self.touched], slice(issuer, issuer + 1))
+            else:
+                self._carry_out(list(self.touched), slice(None))
+        self.signal(at_issue=False)
+
+    def _add(self, accumulator: Accumulator | None) -> bool:
+        """Add to the registers that it updates, as the matrix that they hold; False where they cannot."""
+        if accumulator is None or self.mask.array is not None:
+            return False
+        matrix = self.instruction.sinks[0].matrix(self.batch, self.sinks[0], accumulator)
+        if matrix is not None:
+            total = matrix.view(accumulator.element).reshape(len(self.issuers.rows), -1, matrix.shape[-1])
+            values = [self.arguments[name] for name in self.form.takes]
+            accumulator.add(total, *(self._read or []), *values, **self.instruction.keywords)
+        return matrix is not None
+
+    def _carry_out(self, touched: list[Touched], which: slice) -> None:
+        reads, writes = ([one for one in touched if one.writes == write] for write in (False, True))
+        make = self.form.accumulator
+        if make is None or not self._add(make(self._mods)):
+            self._execute(reads, writes, which)
+        if self._marks:
+            self._mark(list(self._found_flags(reads, which)), which, writes)
+
+    def _execute(self, reads: list[Touched], writes: list[Touched], which: slice) -> None:
+        wave, run = self.batch.wave, self.instruction
+        shape = self.batch.shape
+        found = list(self._found(reads, which))
+        kept = [register.load(self.batch, self.mask, at, checked=True) for register, at in self._kept]
+        values = [self.arguments[name][which] for name in self.form.takes]
+        registers = [self.issuers.taken(value, shape)[which] for value in kept]
+        results = self._results(self.form.execute, [*found, *values, *registers])
+        for one, data in zip(writes, results, strict=False):
+            one.store(wave, data)
+        for register, at, data in zip(run.sinks, self.sinks, results[len(writes) :], strict=True):
+            register.store(self.batch, self.mask, at, self.issuers.spread(data, shape), checked=True)
+
+    def _found(self, reads: list[Touched], which: slice) -> Iterator[Array]:
+        """The bytes that were read from these issuers' sources, and what they are combined with as it is now."""
+        for had, now, all_ in zip(self._read or [], reads, self.reads, strict=False):
+            own = had if had is None or which == slice(None) else had[all_.issuer == which.start]
+            if own is not None and len(own) < len(now.issuer):
+                own = own.repeat(len(now.issuer) // len(own), axis=0)
+            yield now.load(self.batch.wave) if own is None else own
+
+    def _found_flags(self, reads: list[Touched], which: slice) -> Iterator[Array | None]:
+        """Their flags, None for all initialised."""
+        for had, now, all_ in zip(self._flags, reads, self.reads, strict=True):
+            if all_.combines:
+                yield now.load_flags(self.batch.wave)
+            else:
+                yield had if had is None or which == slice(None) else had[all_.issuer == which.start]
+
+    @property
+    def _kept(self) -> list[tuple[Any, Any]]:
+        """The registers that are both read and written, as they are now."""
+        written = [operand for operand in self.instruction.bound.given if operand.written]
+        sinks = zip(written, self.instruction.sinks, self.sinks, strict=True)
+        return [(register, at) for operand, register, at in sinks if operand.read]
+
+    @staticmethod
+    def _of(results: Any) -> Given:
+        return results if isinstance(results, tuple) else () if results is None else (results,)
+
+    def _results(self, meaning: Any, values: list[Any]) -> Given:
+        return self._of(meaning(*values, **self.instruction.keywords)) if meaning else tuple(values[:1])
+
+    # Flags of initialised bytes
+
+    def _mark(self, flags: list[Array | None], which: slice, writes: list[Touched]) -> None:
+        """Move the flags where the bits went; operands of arithmetic must be initialised, and its result then is."""
+        form = self.form
+        given = [self.flags[name][which] for name in form.takes if name in self.flags]
+        results: Given = (None,) * (len(writes) + len(self.sinks))
+        if not form.moves:
+            registers = self._kept_flags(which) if self._reads_registers(which) else []
+            for value in (*flags, *given, *registers):
+                self._require(value, f"an operand of {self.name}")
+        elif self.sinks or any(value is not None for value in flags) or not self._goes_on_set(given):
+            known = [one.all_initialised if had is None else had for had, one in zip(flags, self.reads, strict=True)]
+            results = self._results(form.validity or form.execute, [*known, *given, *self._kept_flags(which)])
+        for one, data in zip(writes, results, strict=False):
+            if one.space not in ("shared", "tmem"):
+                self._require(data, f"a store of {self.name}")
+            one.store_flags(self.batch.wave, data)
+        for register, at, data in zip(self.instruction.sinks, self.sinks, results[len(writes) :], strict=True):
+            if data is not None or not register.is_initialised(self.batch, at):
+                spread = None if data is None else self.issuers.spread(data, self.batch.shape)
+                register.store_flags(self.batch, self.mask, at, spread)
+
+    def _goes_on_set(self, given: list[Array]) -> bool:
+        """Do initialised sources and operands make all that it writes initialised? For one issuer as for all."""
+        one = [np.ones((1, *one.shape[1:], one.width), np.uint8) for one in self.reads]
+        results = self._results(self.form.validity or self.form.execute, [*one, *(value[:1] for value in given)])
+        return all(map(_are_set, (*given, *results)))
+
+    def _kept_flags(self, which: slice) -> list[Array]:
+        """Those of registers that are read and written."""
+        kept = [register.flags(self.batch, self.mask, at) for register, at in self._kept]
+        return [self.issuers.taken(value, self.batch.shape)[which] for value in kept]
+
+    def _reads_registers(self, which: slice) -> bool:
+        """Does any issuer read the registers that the form updates, and are they not surely initialised?"""
+        condition = self.form.issue.accumulates if self.form.issue else ""
+        if condition and not self.arguments[condition][which].any():
+            return False
+        return not all(register.is_initialised(self.batch, at) for register, at in self._kept)
+
+    def _require(self, flags: Array | None, use: str) -> None:
+        if flags is None:
+            return
+        octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
+        if not octets.all():
+            wrong = ~octets.reshape(len(octets), -1).all(1)
+            raise SimulationError(
+                "a value is uninitialised",
+                given=f"{use}, issued by {self.who(int(np.flatnonzero(wrong)[0]) % len(self.issuers.rows))}",
+                allowed="sources that have been written before",
+                at=self.instruction.at,
+            )
+
+
+def _are_set(flags: Array) -> bool:
+    """Are these all flags of initialised bytes?"""
+    return bool(np.ascontiguousarray(flags)[..., None].view(np.uint8).all())
+
+
+def join(operations: list[Operation]) -> None:
+    """Runs of operations that one can do, joined."""
+    run: list[Operation] = []
+    for operation in [*operations, None]:
+        if run and (operation is None or not run[0].goes_on_with(operation)):
+            if len(run) > 1:
+                run[0].join(run[1:])
+            run = []
+        if operation is not None:
+            run.append(operation)
