@@ -18,6 +18,7 @@ CPU = {
     "import_time": "Import",
     "tirx_compile": "Compiling, beside TIRx",
     "cute_compile": "Compiling to a cubin, beside CuTe's DSL",
+    "matmul_compile": "A matrix product to a cubin, beside CuTe's DSL and Triton",
     "growth": "Growth of time and memory",
     "semantics": "The meaning of each instruction, beside a NumPy gather",
     "gemm_simulated": "A simulated matrix product",

@@ -13,13 +13,13 @@ from tilewright.errors import Span
 from tilewright.ir import (
     AllocBuffer,
     Assign,
-    Block,
+    Blocks,
     Branch,
     DeclBuffer,
+    Ending,
     Evaluate,
     Exit,
     Expr,
-    Graph,
     Jump,
     Kernel,
     Var,
@@ -38,29 +38,32 @@ def taken_apart(kernel: Kernel) -> Kernel:
 
 
 class ByHand(Lowered):
-    """Collects blocks: statements stand in the block that was named last; ends are written by hand."""
+    """Collects blocks, under names: statements stand in the block that was named last; ends are written by hand."""
 
     def __init__(self, **shape: Any) -> None:
         super().__init__(**shape)
-        self.blocks: list[Block] = []
-        self.label = ""
-        self.declarations = 0
+        self.blocks = Blocks()
+        self.numbers: dict[str, int] = {}
+
+    def number(self, label: str) -> int:
+        if label not in self.numbers:
+            self.numbers[label] = self.blocks.new() if self.numbers else 0
+        return self.numbers[label]
 
     def block(self, label: str) -> None:
-        if not self.blocks:
-            self.declarations = len(self.bodies[0])
-        self.label = label
+        self.blocks.open = self.number(label)
         self.bodies.append([])
 
-    def _end(self, end: Any) -> None:
+    def _end(self, end: Ending) -> None:
         self.line += 1
-        self.blocks.append(Block(self.label, tuple(self.bodies.pop()), replace(end, at=Span(FILE, self.line))))
+        self.blocks.statements = self.bodies.pop()
+        self.blocks.end(replace(end, at=Span(FILE, self.line)))
 
     def jump(self, to: str) -> None:
-        self._end(Jump(to))
+        self._end(Jump(self.number(to)))
 
     def branch(self, cond: Expr, then: str, orelse: str) -> None:
-        self._end(Branch(cond, then, orelse))
+        self._end(Branch(cond, self.number(then), self.number(orelse)))
 
     def exit(self) -> None:
         self._end(Exit())
@@ -72,7 +75,7 @@ class ByHand(Lowered):
         self.add(Evaluate(call(name, *args, **kwargs)))
 
     def kernel(self) -> Kernel:
-        return replace(super().kernel(), graph=Graph(tuple(self.blocks)))
+        return replace(super().kernel(), graph=self.blocks.graph())
 
 
 def both(kernel: Kernel, check: str = "all", **given: Any) -> list[tuple[Run, dict[str, np.ndarray]]]:

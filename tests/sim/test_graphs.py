@@ -14,7 +14,7 @@ from tests.sim.graphs import ByHand, Random, both, taken_apart
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, SimulationError
 from tilewright.host import Limits
-from tilewright.ir import Buffer, Jump, Var
+from tilewright.ir import Block, Buffer, Graph, Jump, Var
 from tilewright.ir.special import LANE, WARP
 from tilewright.isa import call
 from tilewright.sim import Program, parse_checks
@@ -195,19 +195,18 @@ def test_a_counter_stays_one_number_though_some_lanes_leave_the_loop_or_have_end
     assert program.compiled.axes.variables["x"] == LANE | WARP
 
 
-def test_labels_must_name_blocks() -> None:
-    k = ByHand()
-    k.block("entry")
-    k.jump("nowhere")
-
-    with pytest.raises(KernelError, match="goes on with nowhere, which is no block"):
-        k.kernel()
+@pytest.mark.parametrize(("to", "why"), [(0, "which is entered first"), (2, "no block")])
+def test_ends_must_lead_to_blocks_that_may_be_entered(to: int, why: str) -> None:
+    with pytest.raises(KernelError, match=f"block 1 goes on with {to}, {why}"):
+        Graph((Block((), Jump(1)), Block((), Jump(to))))
 
 
 def test_nobody_goes_on_where_a_loop_never_ends() -> None:
     k = ByHand(threads=32)
     k.block("entry")
-    k.jump("entry")
+    k.jump("turn")
+    k.block("turn")
+    k.jump("turn")
 
     with pytest.raises(SimulationError, match="steps"):
         Program(k.kernel(), parse_checks("all")).run({}, {}, limits=Limits(None, 1000, None))
@@ -384,7 +383,7 @@ def test_a_register_that_nobody_wrote_may_be_copied_and_not_stored() -> None:
     k.run(out=array)
     assert array.tolist() == list(range(32))
 
-    k.blocks[0] = replace(k.blocks[0], end=Jump("end"))
+    k.blocks.ended[0] = replace(k.blocks.ended[0], end=Jump(k.number("end")))
     with pytest.raises(SimulationError, match="`x` is uninitialised"):
         k.run(out=array)
 

@@ -86,7 +86,6 @@ BLAMED: dict[Callable[..., Any], dict[str, str]] = {
 }
 WARNINGS: dict[Callable[..., Any], dict[str, str]] = {
     ring: {
-        "no fence after init": "full[0], made without a fence after it",
         "no fence of readers": "overwrites tile, loaded by warp 1 without a proxy fence",
     },
     storing: {
@@ -158,3 +157,7 @@ def test_a_tile_that_is_brought_to_both_ctas_is_right(leaves: str) -> None:
 
     assert warnings == []
     assert np.array_equal(out, np.stack([a, a]))
+
+
+def test_inside_of_a_cta_a_barrier_after_the_making_of_an_m_barrier_is_enough() -> None:
+    assert run(ring("no fence after init"), SHAPES[ring])[0] == []

@@ -135,6 +135,10 @@ class Flow:
 
     def follows(self, a: int, b: int, around: tuple[Loop, ...]) -> bool:
         """Do all lanes at ``a`` come to ``b`` in one turn of the loops around? A head stands for its inner loop."""
+        while a != b and len(self.successors[a]) == 1 and not self.leads_back(a, self.successors[a][0]):
+            a = self.successors[a][0]
+        if a == b:
+            return True
         joins = self._level_joins[around]
         while a in joins and a != b:
             a = joins[a]

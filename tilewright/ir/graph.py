@@ -1,13 +1,16 @@
-"""The control-flow graph of a lowered kernel: blocks of statements, and where each block goes on.
+"""The control-flow graph of a lowered kernel: blocks of statements, where each block goes on, where threads may wait.
 
-Authored kernels have a structured body, compiled ones (PTX) a graph; the simulator cuts and executes graphs. What a
-graph may hold, for whoever makes one:
+Authored kernels have a structured body, compiled ones (PTX) a graph; the simulator cuts and executes graphs, so that
+`graph_of` makes one of both. What a graph may hold, for whoever makes one (with `Blocks`):
 
-- The first block is entered first. Every block ends in a `Jump`, a `Branch` or an `Exit`; a jump through a table is a
-  chain of branches. Labels are unique; blocks stand in any order; those that nobody reaches are no error.
-- ``Kernel.graph`` has the code, ``Kernel.body`` then only declarations: `AllocBuffer` of shared and local storage.
-- A block's statements never leave it: `Bind`, `Assign`, `Store`, `Evaluate`, and `If` for what is predicated. Any
-  of them may wait (a barrier, a collective): the simulator finds that out.
+- Blocks have numbers, their places in the graph, in any order. Block 0 is entered first, and nobody comes back to it;
+  blocks that nobody reaches are no error. A jump through a table is a chain of branches.
+- ``Kernel.graph`` has the code of compiled ones, ``Kernel.body`` then only declarations: `AllocBuffer` of shared and
+  local storage.
+- A block's statements never leave it: `Bind`, `Assign`, `Store`, `Evaluate`, and `If` for what is predicated; of an
+  authored kernel also loops. A `Bind` declares: nobody needs what the variable held before.
+- Any statement may wait (a barrier, a collective): the simulator finds that out, and cuts blocks so that they end
+  there, in a `Meet` or an `Ask`.
 - A register is a `Var`. It is declared nowhere and starts undefined; `Assign` gives it a value. Values are raw bits
   (uint16, uint32, uint64, bool of a predicate); who knows a type says so by `Reinterpret`.
 - A pointer of run time is a `Buffer` without a place of its own: ``data`` is an expression of 64 bits, a generic
@@ -16,13 +19,13 @@ graph may hold, for whoever makes one:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from tilewright.errors import KernelError, choices
+from tilewright.errors import KernelError
 from tilewright.ir.build import as_expr, binary
-from tilewright.ir.expr import Expr, Var
+from tilewright.ir.expr import Call, Expr, Var
 from tilewright.ir.stmt import (
     AllocBuffer,
     Assign,
@@ -38,151 +41,233 @@ from tilewright.ir.stmt import (
     Stmt,
     While,
 )
-from tilewright.ir.walk import statements
+from tilewright.ir.walk import statements, walk
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
 
-__all__ = ["Block", "Branch", "Exit", "Graph", "Jump", "code_of", "graph_of"]
+__all__ = [
+    "Ask",
+    "Block",
+    "Blocks",
+    "Branch",
+    "Ending",
+    "Exit",
+    "Graph",
+    "Jump",
+    "Meet",
+    "code_of",
+    "graph_of",
+    "stop_of",
+]
+
+
+Some = TypeVar("Some", bound="Ending")
 
 
 @dataclass(frozen=True, slots=True)
-class Jump:
-    """On with the block ``to``."""
+class Ending:
+    """What comes after a block's statements. ``_ways``: its fields that are numbers of blocks; ``_read``: the one that
+    is an expression.
+    """
 
-    to: str
-    at: Span | None = None
+    _ways: ClassVar[tuple[str, ...]] = ()
+    _read: ClassVar[str] = ""
+    at: Span | None = field(default=None, kw_only=True)
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """The blocks that threads may go on with."""
+        return tuple(getattr(self, way) for way in self._ways)
+
+    @property
+    def reads(self) -> tuple[Expr, ...]:
+        """The expressions that it reads."""
+        return walk(getattr(self, self._read)) if self._read else ()
+
+    def renumbered(self: Some, number: Callable[[int], int]) -> Some:
+        """The same, its blocks under other numbers."""
+        return replace(self, **{way: number(getattr(self, way)) for way in self._ways})
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class Jump(Ending):
+    """On with the block ``to``. yields: others go first; the back edge of a loop that asks until somebody answers."""
+
+    _ways = ("to",)
+    to: int
+    yields: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Ending):
     """On with ``then`` where ``cond`` holds, else with ``orelse``; lanes may part here."""
 
+    _ways = ("then", "orelse")
+    _read = "cond"
     cond: Expr
-    then: str
-    orelse: str
-    at: Span | None = None
+    then: int
+    orelse: int
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
+class Meet(Ending):
+    """Arrive at ``call``'s barrier, wait as it says, then on with the block ``to``.
+
+    A call that is no barrier is a collective of a warp whose lanes may have parted: they gather first.
+    """
+
+    _ways = ("to",)
+    _read = "call"
+    call: Call
+    to: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Ending):
+    """Lanes for which ``call`` is true, or ready, go on with ``to``, the others ask again at the block ``again``."""
+
+    _ways = ("to", "again")
+    _read = "call"
+    call: Call
+    to: int
+    again: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exit(Ending):
     """The thread ends."""
-
-    at: Span | None = None
-
-
-Ending: TypeAlias = "Jump | Branch | Exit"
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """Statements one after the other, and where their threads go on."""
 
-    label: str
     body: Body
     end: Ending
-
-    def successors(self) -> tuple[str, ...]:
-        """The labels of the blocks that come next."""
-        if isinstance(self.end, Branch):
-            return self.end.then, self.end.orelse
-        return (self.end.to,) if isinstance(self.end, Jump) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The blocks of a kernel, the one that is entered first in front. Raises KernelError for labels that do not fit."""
+    """The blocks of a kernel by their numbers. Raises KernelError for an end that leads to none of them."""
 
     blocks: tuple[Block, ...]
 
     def __post_init__(self) -> None:
-        labels = [block.label for block in self.blocks]
-        if not labels or len(set(labels)) < len(labels):
-            raise KernelError("the labels of a graph name one block each", given=", ".join(labels) or "no blocks")
-        for block in self.blocks:
-            for label in block.successors():
-                if label not in labels:
-                    what = f"block {block.label} goes on with {label}, which is no block"
-                    raise KernelError(what, given=label, allowed=choices(label, labels), at=block.end.at)
+        for number, block in enumerate(self.blocks):
+            for to in block.end.targets:
+                if not 0 < to < len(self.blocks):
+                    what = f"block {number} goes on with {to}, " + ("which is entered first" if not to else "no block")
+                    raise KernelError(what, given=to, allowed=f"1 to {len(self.blocks) - 1}", at=block.end.at)
 
 
-def graph_of(kernel: Kernel) -> Graph:
-    """The graph of a lowered kernel; of one with a structured body every branch and loop becomes blocks."""
-    if kernel.graph is not None:
-        return kernel.graph
-    blocks = _Blocks()
-    blocks.body(kernel.body)
-    blocks.finish(Exit())
-    return Graph(tuple(blocks.made))
+class Blocks:
+    """Lays out the blocks of a graph. The last that was begun is open: it has the ``statements``.
+
+    known: so many numbers are spoken for.
+    """
+
+    def __init__(self, known: int = 1) -> None:
+        self.ended: dict[int, Block] = {}
+        self.open: int | None = 0
+        self.statements: list[Stmt] = []
+        self._last = known - 1
+
+    def new(self) -> int:
+        """The number of a block to come."""
+        self._last += 1
+        return self._last
+
+    def end(self, ending: Ending, following: int | None = None) -> None:
+        """The open block ends, and ``following`` begins; where there is none, nobody comes to what follows."""
+        if self.open is not None:
+            self.ended[self.open] = Block(tuple(self.statements), ending)
+        self.open, self.statements = following, []
+
+    def graph(self) -> Graph:
+        """All of them."""
+        return Graph(tuple(self.ended[number] for number in range(self._last + 1)))
 
 
-class _Blocks:
-    """Lays out blocks, the one that is being written last."""
+def graph_of(
+    kernel: Kernel,
+    is_apart: Callable[[Stmt], bool] = lambda stmt: True,
+    yields: Callable[[Stmt], bool] = lambda loop: False,
+) -> Graph:
+    """The graph of a lowered kernel.
 
-    def __init__(self) -> None:
-        self.made: list[Block] = []
-        self.label = "entry"
-        self.kept: list[Stmt] = []
-        self.labels = 0
-        self.loops: list[tuple[str, str]] = []  # labels of (continue, break)
+    is_apart: which branches and loops become blocks; what stands around one must be among them, and each `break` and
+    `continue` of such a loop. The others stay statements. yields: do others go first between the turns of a loop?
+    """
+    blocks = (Block(kernel.body, Exit()),) if kernel.graph is None else kernel.graph.blocks
+    made = _Laid(len(blocks), is_apart, yields)
+    for number, block in enumerate(blocks):
+        made.open = number
+        made.body(block.body)
+        made.end(block.end)
+    return made.graph()
 
-    def new(self, count: int) -> list[str]:
-        """Labels of blocks to come."""
-        self.labels += count
-        return [f"L{k}" for k in range(self.labels - count, self.labels)]
 
-    def finish(self, end: Ending, label: str = "") -> None:
-        """The block ends here, and the next one starts under a label."""
-        self.made.append(Block(self.label, tuple(self.kept), end))
-        self.label, self.kept = label, []
+def stop_of(loop: For) -> Var:
+    """The variable that holds the end of a loop that has become blocks."""
+    return Var(f"{loop.var.name}.stop", loop.stop.dtype)
+
+
+class _Laid(Blocks):
+    """The blocks of structured statements."""
+
+    def __init__(self, known: int, is_apart: Callable[[Stmt], bool], yields: Callable[[Stmt], bool]) -> None:
+        super().__init__(known)
+        self.is_apart = is_apart
+        self.yields = yields
+        self.loops: list[tuple[int, int]] = []  # the blocks of (continue, break)
 
     def body(self, body: Body) -> None:
         """Statements one after the other."""
         for stmt in body:
-            if isinstance(stmt, If):
+            if isinstance(stmt, (AllocBuffer, DeclBuffer, Attr)):
+                continue
+            if not isinstance(stmt, (If, For, While, Break, Continue)) or not self.is_apart(stmt):
+                self.statements.append(stmt)
+            elif isinstance(stmt, If):
                 self.branch(stmt)
             elif isinstance(stmt, For):
                 self.counted(stmt)
             elif isinstance(stmt, While):
-                self.loop(stmt.cond, stmt.body, stmt.at)
-            elif isinstance(stmt, (Break, Continue)):
+                self.loop(stmt, stmt.cond)
+            else:
                 again, leave = self.loops[-1]
-                self.finish(Jump(leave if isinstance(stmt, Break) else again, stmt.at), *self.new(1))
-            elif not isinstance(stmt, (AllocBuffer, DeclBuffer, Attr)):
-                self.kept.append(stmt)
+                self.end(Jump(leave if isinstance(stmt, Break) else again, at=stmt.at))
 
     def branch(self, stmt: If) -> None:
-        then, orelse, join = self.new(3)
-        self.finish(Branch(stmt.cond, then, orelse, stmt.at), then)
+        then, orelse, join = self.new(), self.new(), self.new()
+        self.end(Branch(stmt.cond, then, orelse, at=stmt.at), then)
         self.body(stmt.then)
-        self.finish(Jump(join), orelse)
+        self.end(Jump(join), orelse)
         self.body(stmt.orelse)
-        self.finish(Jump(join), join)
+        self.end(Jump(join), join)
 
     def counted(self, stmt: For) -> None:
-        stop = Var(f"{stmt.var.name}.stop", stmt.stop.dtype)
-        self.kept += [Bind(stmt.var, stmt.start, at=stmt.at), Bind(stop, stmt.stop, mutable=False, at=stmt.at)]
+        stop = stop_of(stmt)
+        self.statements += [Bind(stmt.var, stmt.start, at=stmt.at), Bind(stop, stmt.stop, mutable=False, at=stmt.at)]
         onward = Assign(stmt.var, stmt.var + as_expr(stmt.step, stmt.var.dtype), at=stmt.at)
-        self.loop(binary("<" if stmt.step > 0 else ">", stmt.var, stop), stmt.body, stmt.at, onward)
+        self.loop(stmt, binary("<" if stmt.step > 0 else ">", stmt.var, stop), onward)
 
-    def loop(self, cond: Expr, body: Body, at: Span | None, *onward: Stmt) -> None:
-        head, inside, latch, leave = self.new(4)
-        self.finish(Jump(head), head)
-        self.finish(Branch(cond, inside, leave, at), inside)
+    def loop(self, stmt: For | While, cond: Expr, *onward: Stmt) -> None:
+        head, inside, latch, leave = self.new(), self.new(), self.new(), self.new()
+        self.end(Jump(head), head)
+        self.end(Branch(cond, inside, leave, at=stmt.at), inside)
         self.loops.append((latch, leave))
-        self.body(body)
+        self.body(stmt.body)
         self.loops.pop()
-        self.finish(Jump(latch), latch)
-        self.kept += onward
-        self.finish(Jump(head, at), leave)
+        self.end(Jump(latch), latch)
+        self.statements += onward
+        self.end(Jump(head, self.yields(stmt), at=stmt.at), leave)
 
 
 def code_of(kernel: Kernel) -> Iterator[Stmt]:
     """Every statement of a kernel, those of its graph too."""
     yield from statements(kernel.body)
-    yield from _of(kernel.graph.blocks if kernel.graph is not None else ())
-
-
-def _of(blocks: Iterable[Block]) -> Iterator[Stmt]:
-    for block in blocks:
+    for block in kernel.graph.blocks if kernel.graph is not None else ():
         yield from statements(block.body)

@@ -30,11 +30,11 @@ REFUSED = {
     ),
 }  # fmt: skip
 
-Bodies = Callable[[Lowering, Body, Scope, "str | None"], None]
+Bodies = Callable[[Lowering, Body, Scope, "int | None"], None]
 inlined: list[Bodies] = []  # what lowers a body: `tilewright.ptx.lower` stands above
 
 
-def _target(operand: Operand, step: Step) -> str:
+def _target(operand: Operand, step: Step) -> int:
     name = operand.text if isinstance(operand, Name) else str(operand)
     found = step.scope.label(name)
     if found is None:
@@ -47,21 +47,21 @@ def branch(low: Lowering, step: Step) -> None:
     """``bra``"""
     target = _target(step.ins.operands[0], step)
     if step.guard is None:
-        low.end(Jump(target, step.at))
+        low.end(Jump(target, at=step.at))
     else:
-        after = low.fresh("after")
-        low.end(Branch(step.guard, target, after, step.at), after)
+        after = low.new()
+        low.end(Branch(step.guard, target, after, at=step.at), after)
 
 
 def leave(low: Lowering, step: Step) -> None:
     """``ret`` and ``exit``: the end of the thread, or of a function that stands in the place of its call."""
     out = step.returns if step.ins.opcode == "ret" else None
-    ending = Exit(step.at) if out is None else Jump(out, step.at)
+    ending = Exit(at=step.at) if out is None else Jump(out, at=step.at)
     if step.guard is None:
         low.end(ending)
         return
-    inside, after = low.fresh("out"), low.fresh("after")
-    low.end(Branch(step.guard, inside, after, step.at), inside)
+    inside, after = low.new(), low.new()
+    low.end(Branch(step.guard, inside, after, at=step.at), inside)
     low.end(ending, after)
 
 
@@ -71,19 +71,19 @@ def table(low: Lowering, step: Step) -> None:
     targets = step.scope.find(named.text) if isinstance(named, Name) else None
     if not isinstance(targets, Targets):
         raise KernelError("a jump through a table needs .branchtargets", given=str(named), at=step.at)
-    value, after = read(low, index, step, UINT32), low.fresh("after")
+    value, after = read(low, index, step, UINT32), low.new()
     _guarded(low, step, after)
     for number, name in enumerate(targets.names):
-        following = low.fresh("table")
-        low.end(Branch(value == number, _target(Name(name), step), following, step.at), following)
-    low.end(Exit(step.at), after)
+        following = low.new()
+        low.end(Branch(value == number, _target(Name(name), step), following, at=step.at), following)
+    low.end(Exit(at=step.at), after)
 
 
-def _guarded(low: Lowering, step: Step, after: str) -> None:
+def _guarded(low: Lowering, step: Step, after: int) -> None:
     """What follows is for the lanes of the guard; the others go on at ``after``."""
     if step.guard is not None:
-        inside = low.fresh("inside")
-        low.end(Branch(step.guard, inside, after, step.at), inside)
+        inside = low.new()
+        low.end(Branch(step.guard, inside, after, at=step.at), inside)
 
 
 # Calls
@@ -94,7 +94,7 @@ def call(low: Lowering, step: Step) -> None:
     low.calls += 1
     if low.calls > MOST_CALLS:
         raise KernelError(f"{low.entry.name} makes too many calls", allowed=f"{MOST_CALLS}", at=step.at)
-    after = low.fresh("after")
+    after = low.new()
     _guarded(low, step, after)
     results, callee, arguments = _parts(step.ins)
     found = lookup(low, callee.text, step.scope)
@@ -107,7 +107,7 @@ def call(low: Lowering, step: Step) -> None:
     else:
         reason = REFUSED.get(callee.text, "a function whose body is somewhere else")
         raise KernelError(f"a call of {callee.text} is not supported", given=reason, at=step.at)
-    low.end(Jump(after, step.at), after)
+    low.end(Jump(after, at=step.at), after)
 
 
 def _parts(ins: Instruction) -> tuple[Sequence[Operand], Name, Sequence[Operand]]:
@@ -135,7 +135,7 @@ def _through_pointer(
     low: Lowering, pointer: Var, results: Sequence[Operand], arguments: Sequence[Operand], step: Step
 ) -> None:
     """A call through a pointer: of each function whose address is taken, where the pointer is that."""
-    after = low.fresh("after")
+    after = low.new()
     last = step.ins.operands[-1]
     listed = step.scope.find(last.text) if isinstance(last, Name) else None
     names = listed.names if isinstance(listed, Targets) else _addressed(low)
@@ -143,13 +143,13 @@ def _through_pointer(
         function = low.module.function_of[name]
         if (len(function.params), len(function.returns)) != (len(arguments), len(results)) or name in low.running:
             continue
-        inside, following = low.fresh("call"), low.fresh("call")
+        inside, following = low.new(), low.new()
         cond = pointer == const(low.function_address(function), UINT64)
-        low.end(Branch(cond, inside, following, step.at), inside)
+        low.end(Branch(cond, inside, following, at=step.at), inside)
         _inline(low, function, results, arguments, step)
-        low.end(Jump(after, step.at), following)
+        low.end(Jump(after, at=step.at), following)
     low.add(OUTSIDE["trap"](low, (), step))
-    low.end(Exit(step.at), after)
+    low.end(Exit(at=step.at), after)
 
 
 def _addressed(low: Lowering) -> list[str]:
@@ -181,9 +181,9 @@ def _inline(
     for result, operand in zip(function.returns, results, strict=True):
         inner.symbols[result.name] = _place_of_result(low, result, operand, inner, step)
     low.running.append(function.name)
-    here, after = low.lines.current, low.fresh("after")
+    here, after = low.lines.current, low.new()
     inlined[0](low, function.body or (), inner, after)
-    low.end(Jump(after, step.at), after)
+    low.end(Jump(after, at=step.at), after)
     low.running.pop()
     low.lines.current = here
     for result, operand in zip(function.returns, results, strict=True):

@@ -17,7 +17,6 @@ from tilewright.ir import (
     Buffer,
     Exit,
     Expr,
-    Graph,
     If,
     Jump,
     Kernel,
@@ -76,15 +75,16 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
     for param in entry.params:
         parameter(low, param, scope)
     _body(low, entry.body or (), scope, None)
-    low.end(Exit(low.lines.current))
+    low.end(Exit(at=low.lines.current))
     launch = replace(machine.launch, shared_bytes=place_dynamic(low))
     if low.clock is not None:
-        first = low.blocks[0]
-        low.blocks[0] = replace(first, body=(Assign(low.clock, const(0, UINT64)), *first.body))
-    blocks = tuple(_in_storage(low, block) for block in low.blocks) if low.in_flight else tuple(low.blocks)
+        first = low.ended[0]
+        low.ended[0] = replace(first, body=(Assign(low.clock, const(0, UINT64)), *first.body))
+    if low.in_flight:
+        low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
     kernel = Kernel(
         entry.name, tuple(low.params), tuple(low.buffers.values()), tuple(low.allocated), stage="lowered",
-        launch=launch, graph=Graph(blocks), at=module.span(entry.line),
+        launch=launch, graph=low.graph(), at=module.span(entry.line),
     )  # fmt: skip
     numbers = {name: low.function_address(module.function_of[name]) for name in low.functions}
     return Lowered(kernel, low.globals, low.in_bytes, numbers)
@@ -107,19 +107,19 @@ def _in_storage(low: Lowering, block: BasicBlock) -> BasicBlock:
     end = block.end
     if isinstance(end, Branch):
         end = replace(end, cond=rewrite(end.cond, place))
-    return BasicBlock(block.label, map_body(block.body, change), end)
+    return BasicBlock(map_body(block.body, change), end)
 
 
-def _body(low: Lowering, body: Body, scope: Scope, returns: str | None) -> None:
+def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:
     """The statements of a scope. returns: the block after the call, in a function that stands in its place."""
-    scope.hold_labels(body, f"{scope.suffix}:" if scope.suffix else "", low.lines.current)
+    scope.hold_labels(body, low.new, low.lines.current)
     for statement in body:
         if isinstance(statement, Instruction):
             _instruction(low, statement, scope, returns)
         elif isinstance(statement, Loc):
             low.lines.move(statement)
         elif isinstance(statement, Label):
-            low.end(Jump(scope.labels[statement.name], low.lines.current), scope.labels[statement.name])
+            low.end(Jump(scope.labels[statement.name], at=low.lines.current), scope.labels[statement.name])
         elif isinstance(statement, Registers):
             scope.declare(statement)
         elif isinstance(statement, Variable):
@@ -132,7 +132,7 @@ def _body(low: Lowering, body: Body, scope: Scope, returns: str | None) -> None:
 inlined.append(_body)
 
 
-def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: str | None) -> None:
+def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: int | None) -> None:
     at = low.lines.of(ins)
     if ins.opcode in SPREAD:
         name = ins.mnemonic.replace(".b128", ".v2.b64") if ins.opcode in ("ld", "st") else ins.mnemonic
@@ -143,7 +143,7 @@ def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: str | N
         raise error.located(at) from None
 
 
-def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: str | None, at: Span) -> None:
+def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None, at: Span) -> None:
     if ins.opcode in UNSUPPORTED:
         raise KernelError(f"{ins.mnemonic} is not supported", given=UNSUPPORTED[ins.opcode])
     guard = _guard(low, ins, scope, at)

@@ -7,7 +7,7 @@ those outside; a label belongs to the scope that has it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -99,7 +99,7 @@ class Scope:
     suffix: str = ""
     symbols: dict[str, Symbol] = field(default_factory=dict)
     families: list[tuple[str, int, DType]] = field(default_factory=list)  # %r<9>: made when they are first named
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)  # the blocks that they begin
     vectors: dict[str, tuple[Var, ...]] = field(default_factory=dict)
 
     def around(self) -> Iterator[Scope]:
@@ -119,7 +119,7 @@ class Scope:
                 return made
         return None
 
-    def label(self, name: str) -> str | None:
+    def label(self, name: str) -> int | None:
         """The block that a label of this scope, or one outside, begins."""
         return next((scope.labels[name] for scope in self.around() if name in scope.labels), None)
 
@@ -164,13 +164,16 @@ class Scope:
             operand if parts is None else Vector(tuple(Name(f"{operand.text}.{part}") for part in "xyzw"[: len(parts)]))
         )
 
-    def hold_labels(self, body: Body, prefix: str, at: Span | None) -> None:
-        """The labels that stand in this scope itself, before any statement of it: jumps go forwards, too."""
+    def hold_labels(self, body: Body, block: Callable[[], int], at: Span | None) -> None:
+        """The labels that stand in this scope itself, before any statement of it: jumps go forwards, too.
+
+        block: makes the number of a block to come.
+        """
         for statement in body:
             if isinstance(statement, Label):
                 if statement.name in self.labels:
                     raise KernelError(f"the label {statement.name} stands twice in one scope", at=at)
-                self.labels[statement.name] = f"{prefix}{statement.name}"
+                self.labels[statement.name] = block()
             elif isinstance(statement, (Targets, Prototype)):
                 self.symbols[statement.name] = statement
 

@@ -11,12 +11,9 @@ from tilewright.errors import Span, TargetError
 from tilewright.ir import (
     AddressOf,
     AllocBuffer,
-    Block,
-    Branch,
+    Blocks,
     Buffer,
-    Exit,
     Expr,
-    Jump,
     Load,
     Stmt,
     Var,
@@ -42,20 +39,18 @@ class Step:
 
     ins: Instruction
     scope: Scope
-    returns: str | None
+    returns: int | None
     guard: Expr | None
     at: Span
 
 
-class Lowering:
-    """The state. arrays: the buffers that parameters point to, by name."""
+class Lowering(Blocks):
+    """The state: blocks, and what they name. arrays: the buffers that parameters point to, by name."""
 
     def __init__(self, module: Module, entry: Function, arrays: Mapping[str, Buffer], machine: Machine) -> None:
+        super().__init__()
         self.module, self.entry, self.arrays, self.machine = module, entry, arrays, machine
         self.lines = Lines(module)
-        self.blocks: list[Block] = []
-        self.label = "entry"
-        self.statements: list[Stmt] = []
         self.buffers: dict[str, Buffer] = {}  # in global memory, by name
         self.params: list[Var] = []
         self.allocated: list[AllocBuffer] = []
@@ -90,12 +85,7 @@ class Lowering:
         if not needs.admits(nearest(target)):
             raise TargetError(f"{mnemonic} is not there on {target}", given=f".target {target}", allowed=str(needs))
 
-    # Blocks
-
-    def end(self, ending: Jump | Branch | Exit, following: str | None = None) -> None:
-        """The current block ends; ``following`` begins, or one that nobody reaches."""
-        self.blocks.append(Block(self.label, tuple(self.statements), ending))
-        self.label, self.statements = following or self.fresh("after"), []
+    # Names and statements
 
     def fresh(self, name: str) -> str:
         """A name that nothing has."""

@@ -1,12 +1,12 @@
 """From a lowered kernel to Python: it is cut into segments, and each becomes one function over arrays.
 
 prepare, loops      what is done before the cut; loops that wait
-segments            the cuts, at places where threads may wait
-graphs, pieces, live, divergence, regions, rounds
-                    the same for a kernel that is a graph: its blocks cut where threads may wait, what is alive and how
-                    it varies, which pieces are one function, and that function under masks
-axes                over what each value varies: CTAs, warps, lanes, or nothing
-analysis            all of that, what is alive where, and what may be poison
+axes, divergence    over what each value varies: CTAs, warps, lanes, or nothing; the same for a graph
+cut, waits, live, regions
+                    the cut: from a structured body or a graph to blocks that end where threads may wait, what is alive
+                    before them, and which of them are one segment
+analysis            all of that, and what may be poison
+rounds              the blocks of a segment under the masks of the lanes that come to them
 emitter, source, nesting
                     what the parts of the generator share; the text, and text that is nested too deep for Python
 expressions, addressing, calls, pure, substitution, lifting

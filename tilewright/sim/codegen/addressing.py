@@ -106,7 +106,7 @@ def terms_of(e: Emitter, expr: Expr, mask: str, *, nibbles: bool = False) -> tup
     terms = Terms()
     if isinstance(expr, AddressOf):
         return _storage(e, expr.buffer, expr.indices, mask, terms, nibbles=nibbles), terms
-    if e.program.kernel.graph is not None and is_taken_apart(e, expr):
+    if e.program.raw and is_taken_apart(e, expr):
         terms.made = taken_apart(e, expr, mask)
         return None, terms
     if isinstance(expr, Binary) and expr.op in ("+", "-") and isinstance(expr.a, (AddressOf, Binary)):
@@ -132,7 +132,7 @@ def _storage(
     assert buffer.data is not None, f"{buffer.name} has no storage"
     if isinstance(buffer.data, AddressOf):
         return _storage(e, buffer.data.buffer, buffer.data.indices, mask, terms, nibbles=nibbles)
-    if e.program.kernel.graph is not None and is_taken_apart(e, buffer.data):
+    if e.program.raw and is_taken_apart(e, buffer.data):
         terms.made = taken_apart(e, buffer.data, mask)
     else:
         _linear(e, buffer.data, mask, terms, scale)

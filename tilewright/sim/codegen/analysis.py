@@ -14,7 +14,6 @@ from tilewright.ir import (
     Buffer,
     Call,
     Expr,
-    For,
     Kernel,
     Load,
     Reinterpret,
@@ -29,16 +28,16 @@ from tilewright.ir.tensor_map import mapped
 from tilewright.isa import bind
 from tilewright.sim.checks import checks_of
 from tilewright.sim.checks.bounds import Bounds
-from tilewright.sim.codegen.axes import ALL, UNIFORM, Axes
-from tilewright.sim.codegen.graphs import cut_graph
+from tilewright.sim.codegen.axes import ALL, UNIFORM
+from tilewright.sim.codegen.cut import cut
 from tilewright.sim.codegen.prepare import calls_of, is_collective, prepared
-from tilewright.sim.codegen.segments import Segment, cut, of_end
 from tilewright.sim.codegen.unknowns import parts_of
 from tilewright.sim.machine.subject import Subject
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Number
+    from tilewright.sim.codegen.regions import Segment
     from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.overlaps import Group
     from tilewright.sim.machine.places import Place
@@ -48,31 +47,28 @@ __all__ = ["Analysed"]
 
 
 class Analysed(Subject):
-    """A kernel that is cut into segments. Emitters add sites and instructions that are counted."""
+    """A kernel that is cut into segments. Emitters add sites and instructions that are counted.
+
+    raw: is it code that others compiled? Its registers hold raw bits, and it computes its addresses itself.
+    """
 
     def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
         arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
         hidden = (Buffer(name, dtype("uint8"), (1,), "global", None, data=Var(name, HANDLE)) for name in arrays)
         buffers = (*kernel.buffers, *hidden)
-        super().__init__(replace(kernel, body=prepared(kernel.body), buffers=buffers), checks, groups)
+        super().__init__(prepared(replace(kernel, buffers=buffers)), checks, groups)
         self.parameters = frozenset(
             [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
         )
+        self.raw = kernel.graph is not None
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
         self._reads: dict[int, frozenset[str]] = {}
-        if self.kernel.graph is not None:
-            axes, self.cut, live_in = cut_graph(self.kernel.graph, self.parameters, orders="races" in checks)
-            self.axes: Axes = axes
-            self.shadowed = self._shadowed()
-            self.live_in = [self._with_flags(names) for names in live_in]
-        else:
-            self.axes = Axes(self.kernel)
-            self.shadowed = self._shadowed()
-            self.cut = cut(self.kernel, self.axes, apart="races" in checks)
-            self.live_in = self._liveness()
-        graphs = self.kernel.graph is not None
-        self.tells_ends = graphs and any(
+        made = cut(self.kernel, self.parameters, orders="races" in checks)
+        self.axes, self.cut = made.axes, made.segments
+        self.shadowed = self._shadowed()
+        self.live_in = [self._with_flags(names) for names in made.live_in]
+        self.tells_ends = self.raw and any(
             is_collective(call) for stmt in code_of(self.kernel) for call in calls_of(stmt)
         )
         self.spans = {segment.index: segment.end.at for segment in self.cut}
@@ -145,11 +141,7 @@ class Analysed(Subject):
     def reads(self, segment: Segment) -> frozenset[str]:
         """Variables that a segment takes from outside: parameters and live values, with their flags."""
         if segment.index not in self._reads:
-            found = self._mentioned(segment)
-            if segment.region is not None:
-                found &= self.parameters | self.live_in[segment.index]
-            else:
-                found -= self._bound(segment)
+            found = self._mentioned(segment) & (self.parameters | self.live_in[segment.index])
             self._reads[segment.index] = self._with_flags(found)
         return self._reads[segment.index]
 
@@ -161,30 +153,11 @@ class Analysed(Subject):
     def _mentioned(self, segment: Segment) -> frozenset[str]:
         names = {s.var.name for s in statements(segment.body) if isinstance(s, Assign)}
         exprs = [expr for stmt in statements(segment.body) for expr in expressions(stmt)]
-        exprs += of_end(segment.end)
-        if segment.region is not None:
-            exprs += [expr for piece in segment.region.pieces.values() for expr in of_end(piece.end)]
+        exprs += [expr for block in segment.region.blocks.values() for expr in block.end.reads]
         return frozenset(names | {expr.name for expr in exprs if isinstance(expr, Var)})
-
-    def _bound(self, segment: Segment) -> frozenset[str]:
-        return frozenset(s.var.name for s in statements(segment.body) if isinstance(s, (Bind, For)))
 
     def _with_flags(self, names: frozenset[str]) -> frozenset[str]:
         return names | {f"{name}_s" for name in names if name in self.shadowed}
-
-    def _liveness(self) -> list[frozenset[str]]:
-        """For each segment the variables whose values it, or what follows it, may read."""
-        live: list[frozenset[str]] = [frozenset() for _ in self.cut]
-        changed = True
-        while changed:
-            changed = False
-            for segment in reversed(self.cut):
-                after = frozenset().union(*(live[k] for k in segment.successors()))
-                own = self.reads(segment) | (after - self._with_flags(self._bound(segment)))
-                now = frozenset(own - self.parameters)
-                changed |= now != live[segment.index]
-                live[segment.index] = now
-        return live
 
     def _axes_of(self, names: frozenset[str]) -> dict[str, int]:
         unknown = {name: ALL if name.endswith("_s") else UNIFORM for name in sorted(names)}
@@ -196,7 +169,7 @@ class Analysed(Subject):
         """Could this value hold bits that nobody wrote? A computed one cannot: computing with such bits is an error."""
         if not self.with_shadows:
             return False
-        if isinstance(expr, Load) and self.kernel.graph is not None and not self.places.stored:
+        if isinstance(expr, Load) and self.raw and not self.places.stored:
             return False
         if isinstance(expr, Load):
             return not (expr.buffer.space == "global" and self.places.of(expr.buffer) is not None)
@@ -206,7 +179,7 @@ class Analysed(Subject):
             return self.may_be_poison(expr.a) or self.may_be_poison(expr.b)
         if isinstance(expr, Reinterpret):
             return self.may_be_poison(expr.a)
-        if self.kernel.graph is not None and (parts := parts_of(expr)):
+        if self.raw and (parts := parts_of(expr)):
             return any(map(self.may_be_poison, parts))
         return isinstance(expr, Call) and bind(expr).form.moves and expr.dtype.bits > 0
 

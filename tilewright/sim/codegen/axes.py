@@ -6,17 +6,12 @@ smallest shape that broadcasts to (CTAs, warps, 32).
 
 from __future__ import annotations
 
-from tilewright.ir import Call, Expr, For, Stmt, Var
+from tilewright.ir import Call, Expr, For, Stmt, stop_of
 from tilewright.ir.special import ALL, CTA, LANE, UNIFORM, WARP
 from tilewright.ir.uniformity import Uniformity
 from tilewright.isa import ANY_LANES, bind
 
-__all__ = ["ALL", "CTA", "LANE", "UNIFORM", "WARP", "Axes", "operand_expressions", "stop_of"]
-
-
-def stop_of(loop: For) -> Var:
-    """The variable that holds the end of a loop that is cut into segments."""
-    return Var(f"{loop.var.name}.stop", loop.stop.dtype)
+__all__ = ["ALL", "CTA", "LANE", "UNIFORM", "WARP", "Axes", "operand_expressions"]
 
 
 def operand_expressions(call: Call) -> list[Expr]:

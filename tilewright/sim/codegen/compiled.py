@@ -29,7 +29,7 @@ class Compiled(Analysed):
         super().__init__(kernel, checks, groups)
         out = Source(dict(NAMESPACE))
         for segment in self.cut:
-            live_out = frozenset().union(*(self.live_in[k] for k in segment.successors()))
+            live_out = frozenset().union(*(self.live_in[k] for k in segment.end.targets))
             SegmentEmitter(self, out, segment, live_out).emit()
         self.source = out.text
         self.namespace = out.namespace

@@ -11,39 +11,39 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Assign, Bind, Body, If, Stmt, statements
+from tilewright.ir import Assign, Bind, Body, Branch, If, Stmt, statements
 from tilewright.ir.flow import END
 from tilewright.sim.codegen.axes import UNIFORM, Axes
 from tilewright.sim.codegen.live import Liveness
-from tilewright.sim.codegen.pieces import may_wait, polls
-from tilewright.sim.codegen.segments import Branch
+from tilewright.sim.codegen.loops import polls_in_graph
+from tilewright.sim.codegen.waits import waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from tilewright.ir import Block
     from tilewright.ir.flow import Flow, Loop
-    from tilewright.sim.codegen.pieces import Piece
 
 __all__ = ["Divergence"]
 
 
 class Divergence(Axes):
-    """The axes of every variable of a graph. around: for each piece the axes over which its lanes may be apart from
+    """The axes of every variable of a graph. around: for each block the axes over which its lanes may be apart from
     others of their batch. blended: the ``id`` of each assignment whose variable other lanes still need.
     """
 
-    def __init__(self, pieces: Sequence[Piece], flow: Flow, live: Liveness) -> None:
+    def __init__(self, blocks: Sequence[Block], flow: Flow, live: Liveness) -> None:
         self.variables: dict[str, int] = {}
         self.flow = flow
-        self.pieces = pieces
+        self.blocks = blocks
         self.blended: set[int] = set()
         self._conditions: list[int] = []
         self._live = live
-        self._waiting = _bits(k for k in flow.line if may_wait(pieces[k])) | _bits(
-            k for loop in flow.loops if polls(loop, pieces) for k in loop.blocks()
+        self._waiting = _bits(k for k in flow.line if any(waits(stmt) is not False for stmt in blocks[k].body)) | _bits(
+            k for loop in flow.loops if polls_in_graph(loop, blocks) for k in loop.blocks()
         )
         self._lockstep = {number: self._whole(flow.around[number]) for number in flow.line}
-        branches = [number for number in flow.line if len(set(pieces[number].successors())) > 1]
+        branches = [number for number in flow.line if len(set(blocks[number].end.targets)) > 1]
         self._sides = {number: flow.between(number) for number in branches}
         self._turns = {number: flow.in_a_turn(number) for number in branches}
         self._others: dict[tuple[int, int], int] = {}
@@ -52,14 +52,14 @@ class Divergence(Axes):
             before = dict(self.variables)
             self.around = {number: self._around(number) for number in flow.line}
             for number in flow.line:
-                self._piece(number)
+                self._block(number)
 
     def _whole(self, around: tuple[Loop, ...]) -> Loop | None:
         """The outermost of these loops in which no thread waits, so that its lanes take their turns together."""
         return next((loop for loop in around if not _bits(loop.blocks()) & self._waiting), None)
 
     def _apart_from(self, number: int, branch: int) -> int:
-        """Where lanes may stand that need a variable as it was before a piece, and have parted at a branch from those
+        """Where lanes may stand that need a variable as it was before a block, and have parted at a branch from those
         that are there; as bits.
         """
         bit, loop, join = 1 << number, self._lockstep[number], self.flow.joins[branch]
@@ -79,13 +79,13 @@ class Divergence(Axes):
         return found & ~bit
 
     def _ahead(self, number: int) -> int:
-        """The pieces that come after one, and the heads of its loops: nobody is left in those before."""
+        """The blocks that come after one, and the heads of its loops: nobody is left in those before."""
         rank = self.flow.rank[number]
         return _bits((*self.flow.line[rank + 1 :], *(loop.head for loop in self.flow.around[number])))
 
     def _parting(self, number: int) -> int:
-        """The axes over which lanes part at the end of a piece."""
-        end = self.pieces[number].end
+        """The axes over which lanes part at the end of a block."""
+        end = self.blocks[number].end
         return self.of(end.cond) if isinstance(end, Branch) else UNIFORM
 
     def _around(self, number: int) -> int:
@@ -98,7 +98,7 @@ class Divergence(Axes):
         return found
 
     def _needed_by(self, number: int) -> list[tuple[int, int]]:
-        """For each branch that lanes in a piece may have taken: over what they part there, and where the others are."""
+        """For each branch that lanes in a block may have taken: over what they part there, and where the others are."""
         found = []
         for branch in self._sides:
             if axes := self._parting(branch):
@@ -109,9 +109,9 @@ class Divergence(Axes):
                     found.append((axes, there))
         return found
 
-    def _piece(self, number: int) -> None:
+    def _block(self, number: int) -> None:
         apart: list[tuple[int, int]] | None = None
-        for stmt in self.pieces[number].body:
+        for stmt in self.blocks[number].body:
             if isinstance(stmt, (Bind, Assign)):
                 axes = UNIFORM
                 if needed := self._live.where(stmt.var.name):

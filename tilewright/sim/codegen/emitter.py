@@ -79,7 +79,7 @@ class Emitter:
         self.axes = program.axes
         self.places = program.places
         self.with_shadows = program.with_shadows
-        self.unknowns = program.with_shadows and program.kernel.graph is not None
+        self.unknowns = program.with_shadows and program.raw
         self.may_be_poison = program.may_be_poison
         self.known: dict[Expr, Operand] = {}
         self.turns_of_loads: str | None = None

@@ -15,19 +15,24 @@ import numpy as np
 from tilewright.errors import TilewrightError
 from tilewright.ir import (
     AllocBuffer,
+    Ask,
     Assign,
     Assume,
     Attr,
     Bind,
     Body,
+    Branch,
     Break,
     Call,
     Continue,
     DeclBuffer,
     Evaluate,
+    Exit,
     Expr,
     For,
     If,
+    Jump,
+    Meet,
     Stmt,
     Store,
     Var,
@@ -44,8 +49,8 @@ from tilewright.sim.codegen.expressions import RULES
 from tilewright.sim.codegen.fusing import Fusing
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from
 from tilewright.sim.codegen.pure import is_pure
-from tilewright.sim.codegen.rounds import leaving, written
-from tilewright.sim.codegen.segments import Branch, Done, Goto, Leave, Poll, Segment, Synchronise
+from tilewright.sim.codegen.regions import Leave, Segment
+from tilewright.sim.codegen.rounds import ENDLESS, leaving, written
 from tilewright.sim.codegen.source import Source
 from tilewright.sim.codegen.unknowns import spread
 from tilewright.sim.fast.loads import is_loop_of_loads, load_all
@@ -61,9 +66,6 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.analysis import Analysed
 
 __all__ = ["NAMESPACE", "SegmentEmitter"]
-
-ENDLESS = "for _ in run.watch.endless():"  # `while True`, under the watch of the limits
-
 
 NAMESPACE: dict[str, object] = {
     "np": np,
@@ -105,15 +107,14 @@ class SegmentEmitter(Emitter):
             for name in sorted(self.program.reads(self.segment)):
                 source = "scalars" if name in self.program.parameters else "env"
                 self.out.line(f"{self.variable(Var(name))} = {source}[{name!r}]")
-            if (region := self.segment.region) is not None:
-                self.first_values()
-                written(self, region)
-            else:
-                self.body(self.segment.body, "m0")
+            self.first_values()
+            written(self, self.segment.region)
             self.end()
 
     def first_values(self) -> None:
-        """Variables that some lanes may leave without a value of their own."""
+        """Variables that some lanes may leave without a value of their own, where some go other ways."""
+        if self.segment.region.is_straight:
+            return
         names = sorted(self.program.writes(self.segment) - self.program.reads(self.segment))
         if names:
             self.out.line(" = ".join([*(self.variable(Var(name)) for name in names), "None"]))
@@ -129,9 +130,9 @@ class SegmentEmitter(Emitter):
                 self.out.line(f"return {end.then} if {cond} else {end.orelse}")
             else:
                 self.out.line(f"return run.scheduler.branch(b, {cond}, {end.then}, {end.orelse})")
-        elif isinstance(end, Synchronise):
+        elif isinstance(end, Meet):
             self.meet(end)
-        elif isinstance(end, Poll):
+        elif isinstance(end, Ask):
             self.ask(end)
         elif isinstance(end, Leave):
             self.write_back()
@@ -139,15 +140,15 @@ class SegmentEmitter(Emitter):
             self.out.line(f"return run.scheduler.leave(b, ({ways}))")
         else:
             self.write_back()
-            if isinstance(end, Goto):
-                self.out.line(f"return run.scheduler.poll(b, {end.to})" if end.polls else f"return {end.to}")
+            if isinstance(end, Jump):
+                self.out.line(f"return run.scheduler.poll(b, {end.to})" if end.yields else f"return {end.to}")
             else:
-                assert isinstance(end, Done)
+                assert isinstance(end, Exit)
                 if self.program.tells_ends:
                     self.out.line("b.wave.ended(b, m0)")
                 self.out.line("return None")
 
-    def meet(self, end: Synchronise) -> None:
+    def meet(self, end: Meet) -> None:
         """Lanes arrive at a barrier, or gather for a collective."""
         bound = bind(end.call)
         sync = bound.form.sync
@@ -164,7 +165,7 @@ class SegmentEmitter(Emitter):
         place = self.out.constant("X", site)
         self.out.line(f"return run.scheduler.meet(b, {', '.join([place, str(end.to), *texts])})")
 
-    def ask(self, end: Poll) -> None:
+    def ask(self, end: Ask) -> None:
         """Lanes ask whether they may go on."""
         bound = bind(end.call)
         signal = bound.form.signal

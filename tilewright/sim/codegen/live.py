@@ -1,29 +1,28 @@
-"""Which variables matter where: for each piece of a graph those that it, or what follows it, may read."""
+"""Which variables matter where: for each block of a graph those that it, or what follows it, may read."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Assign, Bind, Body, Call, Evaluate, Expr, If, Stmt, Var, expressions, walk
+from tilewright.ir import Assign, Bind, Body, Call, Evaluate, Expr, For, Stmt, Var, bodies, expressions, walk
 from tilewright.sim.codegen.pure import is_pure
-from tilewright.sim.codegen.segments import of_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from tilewright.ir import Block
     from tilewright.ir.flow import Flow
-    from tilewright.sim.codegen.pieces import Piece
 
 __all__ = ["Liveness", "read_by"]
 
 
 class Liveness:
-    """live_in: by piece. An assignment under a condition leaves the value that was there before in other lanes."""
+    """live_in: by block. An assignment under a condition leaves the value that was there before in other lanes."""
 
-    def __init__(self, pieces: Sequence[Piece], flow: Flow, parameters: frozenset[str]) -> None:
+    def __init__(self, blocks: Sequence[Block], flow: Flow, parameters: frozenset[str]) -> None:
         used, given = {}, {}
         for number in flow.line:
-            used[number], given[number] = _summary(pieces[number], parameters)
+            used[number], given[number] = _summary(blocks[number], parameters)
         self.live_in: dict[int, frozenset[str]] = dict.fromkeys(flow.line, frozenset())
         todo = set(flow.line)
         for number in _backwards(flow, todo):
@@ -38,7 +37,7 @@ class Liveness:
                 self._where[name] = self._where.get(name, 0) | 1 << number
 
     def where(self, name: str) -> int:
-        """The pieces before which a variable is live, as bits."""
+        """The blocks before which a variable is live, as bits."""
         return self._where.get(name, 0)
 
 
@@ -46,6 +45,8 @@ def read_by(stmt: Stmt) -> tuple[Expr, ...]:
     """What a statement reads. A call that only computes, and whose value nobody takes, reads nothing."""
     if isinstance(stmt, (Bind, Assign)):
         return walk(stmt.value)
+    if isinstance(stmt, For):
+        return walk((stmt.start, stmt.stop))
     if isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and is_pure(stmt.value):
         return ()
     return expressions(stmt)
@@ -59,23 +60,22 @@ def _backwards(flow: Flow, todo: set[int]) -> Iterable[int]:
                 yield number
 
 
-def _summary(piece: Piece, parameters: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """The variables whose earlier values a piece reads, and those that it gives values in all of its lanes."""
+def _summary(block: Block, parameters: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """The variables whose earlier values a block reads, and those that it gives values in all of its lanes."""
     used: set[str] = set()
     given: set[str] = set()
-    _go(piece.body, used, given, sure=True)
-    used |= {node.name for node in of_end(piece.end) if isinstance(node, Var)} - given
+    _go(block.body, used, given, sure=True)
+    used |= {node.name for node in block.end.reads if isinstance(node, Var)} - given
     return frozenset(used - parameters), frozenset(given)
 
 
 def _go(body: Body, used: set[str], given: set[str], *, sure: bool) -> None:
+    """Adds what statements read and give. What is bound in one of them, or under a condition, ends there."""
     for stmt in body:
         used |= {node.name for node in read_by(stmt) if isinstance(node, Var)} - given
-        if isinstance(stmt, If):
-            _go(stmt.then, used, given, sure=False)
-            _go(stmt.orelse, used, given, sure=False)
-        elif isinstance(stmt, (Bind, Assign)):
-            if sure:
-                given.add(stmt.var.name)
-            elif stmt.var.name not in given:
-                used.add(stmt.var.name)
+        if isinstance(stmt, Bind) or (isinstance(stmt, Assign) and sure):
+            given.add(stmt.var.name)
+        elif isinstance(stmt, Assign):
+            used |= {stmt.var.name} - given
+        for inner in bodies(stmt):
+            _go(inner, used, given | ({stmt.var.name} if isinstance(stmt, For) else set()), sure=False)

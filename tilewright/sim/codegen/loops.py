@@ -9,6 +9,7 @@ from tilewright.ir import (
     Assign,
     Bind,
     Body,
+    Branch,
     Break,
     Call,
     Continue,
@@ -30,9 +31,23 @@ from tilewright.isa import bind
 from tilewright.sim.codegen.prepare import calls_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["asks", "changed_names", "is_closed", "is_long", "is_strong", "leaves", "parts_from", "polls", "shows_order"]
+    from tilewright.ir import Block
+    from tilewright.ir.flow import Loop
+
+__all__ = [
+    "asks",
+    "changed_names",
+    "is_closed",
+    "is_long",
+    "is_strong",
+    "leaves",
+    "parts_from",
+    "polls",
+    "polls_in_graph",
+    "shows_order",
+]
 
 FEW_TURNS = 4096  # loops of so many turns need no watch
 
@@ -48,18 +63,43 @@ def polls(loop: Stmt) -> bool:
     inner = [call for stmt in (loop, *statements(loop.body)) for call in calls_of(stmt)]
     if isinstance(loop, For):
         return any(map(asks, inner)) and any(isinstance(stmt, Break) for stmt in statements(loop.body))
-    if any(is_strong(call) for call in inner):
-        return True
-    changing = changed_names(loop)
-    exits = list(_exits(loop))
-    deciding = {node.name for cond in exits for node in walk(cond) if isinstance(node, Var)}
-    exits += [s.value for s in statements(loop.body) if isinstance(s, (Assign, Bind)) and s.var.name in deciding]
-    return any(_asks_memory(cond, changing) for cond in exits)
+    return any(map(is_strong, inner)) or _read_again(_exits(loop), statements(loop.body))
 
 
-def shows_order(stmt: If) -> bool:
-    """Does a branch ask memory in a way that may tell who came first? m-barriers do not: they count."""
-    inner = (call for part in statements((*stmt.then, *stmt.orelse)) for call in calls_of(part))
+def polls_in_graph(loop: Loop, blocks: Sequence[Block]) -> bool:
+    """Does a loop of a graph go different ways by what it reads again and again until somebody has written there?"""
+    inside = [blocks[number] for number in loop.blocks()]
+    stmts = [stmt for block in inside for stmt in statements(block.body)]
+    conds = [block.end.cond for block in inside if isinstance(block.end, Branch)]
+    return _read_again([*conds, *(stmt.cond for stmt in stmts if isinstance(stmt, If))], stmts)
+
+
+def _read_again(conds: Iterable[Expr], turn: Iterable[Stmt]) -> bool:
+    """Do conditions depend, by way of what a turn of their loop assigns, on memory that is the same in each turn?"""
+    values: dict[str, list[Expr]] = {}
+    for stmt in turn:
+        if isinstance(stmt, (Assign, Bind)):
+            values.setdefault(stmt.var.name, []).append(stmt.value)
+        elif isinstance(stmt, For):
+            values.setdefault(stmt.var.name, []).extend((stmt.start, stmt.stop))
+    todo, seen = list(conds), set[str]()
+    while todo:
+        for node in walk(todo.pop()):
+            if isinstance(node, Call) and (is_strong(node) or asks(node)):
+                return True
+            if isinstance(node, Load) and node.buffer.space != "local":
+                address = walk((node.buffer, node.indices))
+                if not any(isinstance(part, Var) and part.name in values for part in address):
+                    return True
+            if isinstance(node, Var) and node.name not in seen:
+                seen.add(node.name)
+                todo += values.get(node.name, ())
+    return False
+
+
+def shows_order(body: Body) -> bool:
+    """Do statements ask memory in a way that may tell who came first? m-barriers do not: they count."""
+    inner = (call for stmt in statements(body) for call in calls_of(stmt))
     return any(is_strong(call) and bind(call).form.signal is None for call in inner)
 
 
@@ -81,15 +121,6 @@ def _exits(loop: While) -> Iterator[Expr]:
     for stmt in statements(loop.body):
         if isinstance(stmt, If) and any(isinstance(part, Break) for part in statements((*stmt.then, *stmt.orelse))):
             yield stmt.cond
-
-
-def _asks_memory(expr: Expr, changing: set[str]) -> bool:
-    for node in walk(expr):
-        if isinstance(node, Load) and node.buffer.space != "local":
-            names = {part.name for part in walk(node.indices) if isinstance(part, Var)}
-            if not names & changing:
-                return True
-    return False
 
 
 def changed_names(loop: While) -> set[str]:

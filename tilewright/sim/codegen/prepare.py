@@ -20,7 +20,9 @@ from tilewright.ir import (
     Const,
     Expr,
     For,
+    Graph,
     If,
+    Kernel,
     Load,
     Stmt,
     Var,
@@ -54,13 +56,16 @@ def is_collective(call: Call) -> bool:
     return bound.form.sync is not None or bound.instruction.lanes != ANY_LANES
 
 
-def prepared(body: Body) -> Body:
-    """``body`` with every statement an object of its own, collectives out of the conditions of branches, and names of
-    addresses put in where they are used.
+def prepared(kernel: Kernel) -> Kernel:
+    """The kernel with every statement an object of its own, collectives out of the conditions of branches, and names
+    of addresses put in where they are used.
 
     ``if elect(): ...`` becomes ``cond = elect(); if cond: ...``, since lanes may have to gather before the call.
     """
-    return _apart(_inlined(body, _definitions(body)))
+    body = _apart(_inlined(kernel.body, _definitions(kernel.body)))
+    blocks = kernel.graph.blocks if kernel.graph is not None else ()
+    graph = Graph(tuple(replace(block, body=_apart(block.body)) for block in blocks)) if blocks else None
+    return replace(kernel, body=body, graph=graph)
 
 
 def _definitions(body: Body) -> dict[str, Expr]:

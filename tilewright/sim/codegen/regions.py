@@ -1,7 +1,7 @@
-"""Regions: pieces of a graph that become one function, since nobody waits on the way from one to the other.
+"""Regions: blocks of a graph that become one function, since nobody waits on the way from one to the other.
 
-A region is entered at one piece. It has whole loops, and whatever else is reached from within it alone. Lanes that part
-inside go through its pieces in turn, each under its mask; a piece that the same lanes come to as to an earlier one has
+A region is entered at one block. It has whole loops, and whatever else is reached from within it alone. Lanes that part
+inside go through its blocks in turn, each under its mask; a block that the same lanes come to as to an earlier one has
 that one's mask.
 """
 
@@ -10,45 +10,79 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tilewright.ir import Ask, Ending, Exit, Jump, Meet
 from tilewright.ir.flow import Loop
-from tilewright.sim.codegen.segments import Done, Goto, Leave, Poll, Segment, Synchronise, renumbered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tilewright.ir import Block, Body
     from tilewright.ir.flow import Flow, Order
-    from tilewright.sim.codegen.pieces import Piece
 
-__all__ = ["Region", "regions"]
+__all__ = ["Leave", "Region", "Segment", "regions"]
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """items: its pieces in the order in which they run. tail: the piece that all lanes leave from, if there is one.
-    masks: by piece, and by ``~head`` of a loop for those that enter it, the first of these that has the same lanes.
-    segments: what the other pieces of the graph belong to.
+    """items: its blocks in the order in which they run. tail: the block that all lanes leave from, if there is one.
+    masks: by block, and by ``~head`` of a loop for those that enter it, the first of these that has the same lanes.
+    segments: what the other blocks of the graph belong to.
     """
 
     items: Order
-    pieces: Mapping[int, Piece]
+    blocks: Mapping[int, Block]
     masks: Mapping[int, int]
     tail: int | None
     segments: Mapping[int, int]
 
     def leaves(self, to: int) -> bool:
-        """Do lanes that go on with this piece leave the region? It is outside, or the region's entry."""
-        return to not in self.pieces or to == self.items[0]
+        """Do lanes that go on with this block leave the region? It is outside, or the region's entry."""
+        return to not in self.blocks or to == self.items[0]
+
+    @property
+    def is_straight(self) -> bool:
+        """Do all lanes that enter it pass all of its blocks, once?"""
+        return all(mask == self.first for mask in self.masks.values())
+
+    @property
+    def first_block(self) -> int:
+        """Where it is entered."""
+        item = self.items[0]
+        return item.head if isinstance(item, Loop) else item
 
     @property
     def first(self) -> int:
-        """The pieces whose lanes are exactly those that enter the region."""
+        """The blocks whose lanes are exactly those that enter the region."""
         item = self.items[0]
         return ~item.head if isinstance(item, Loop) else item
 
 
-def regions(pieces: Sequence[Piece], flow: Flow, outer: frozenset[int]) -> tuple[Segment, ...]:
-    """The segments of a graph. outer: the pieces whose branch leads out of the region."""
-    homes = _Homes(pieces, flow, outer)
+@dataclass(frozen=True, slots=True)
+class Leave(Ending):
+    """The end of a region from which lanes go on with several segments, or have ended."""
+
+    _ways = ("to",)
+    to: tuple[int, ...]
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """The segments that lanes may go on with."""
+        return self.to
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The statements of a region, and what comes after them: the ways of its end are segments."""
+
+    index: int
+    body: Body
+    end: Ending
+    region: Region
+
+
+def regions(blocks: Sequence[Block], flow: Flow, outer: frozenset[int]) -> tuple[Segment, ...]:
+    """The segments of a graph. outer: the blocks whose branch leads out of the region."""
+    homes = _Homes(blocks, flow, outer)
     heads = list(dict.fromkeys(homes.homes[number] for number in flow.line))
     index = {head: number for number, head in enumerate(heads)}
     segments = {number: index[head] for number, head in homes.homes.items()}
@@ -56,10 +90,10 @@ def regions(pieces: Sequence[Piece], flow: Flow, outer: frozenset[int]) -> tuple
 
 
 class _Homes:
-    """Finds the region of each piece, named by the region's first piece."""
+    """Finds the region of each block, named by the region's first block."""
 
-    def __init__(self, pieces: Sequence[Piece], flow: Flow, outer: frozenset[int]) -> None:
-        self.pieces = pieces
+    def __init__(self, blocks: Sequence[Block], flow: Flow, outer: frozenset[int]) -> None:
+        self.blocks = blocks
         self.flow = flow
         self.outer = outer
         self.whole = {block: loop for loop in reversed(flow.loops) if self._is_whole(loop) for block in loop.blocks()}
@@ -72,8 +106,8 @@ class _Homes:
                 self.homes[number] = self._home(number, frozenset(loop.blocks() if loop else ()))
 
     def _leads_out(self, number: int) -> bool:
-        end = self.pieces[number].end
-        return number in self.outer or isinstance(end, (Synchronise, Poll)) or (isinstance(end, Goto) and end.polls)
+        end = self.blocks[number].end
+        return number in self.outer or isinstance(end, (Meet, Ask)) or (isinstance(end, Jump) and end.yields)
 
     def _is_whole(self, loop: Loop) -> bool:
         """Does nobody wait in it, and nobody enter it but by its head?"""
@@ -92,7 +126,7 @@ class _Homes:
         return home
 
     def _all_come(self, head: int, number: int) -> bool:
-        """Are the lanes at a piece all those that entered the region?"""
+        """Are the lanes at a block all those that entered the region?"""
         around = self.flow.around[head]
         loop = self.whole.get(head)
         around = around[: around.index(loop)] if loop is not None else around
@@ -102,27 +136,27 @@ class _Homes:
 def _segment(head: int, homes: _Homes, segments: Mapping[int, int]) -> Segment:
     own = [number for number in homes.flow.line if homes.homes[number] == head]
     items: Order = tuple(dict.fromkeys(homes.whole.get(number, number) for number in own))
-    pieces = {number: homes.pieces[number] for number in own}
+    blocks = {number: homes.blocks[number] for number in own}
     masks = _Masks(homes, items, frozenset(own)).found
-    region = Region(items, pieces, masks, None, segments)
-    reached = {k for piece in pieces.values() for k in piece.successors() if region.leaves(k)}
+    region = Region(items, blocks, masks, None, segments)
+    reached = {k for block in blocks.values() for k in block.end.targets if region.leaves(k)}
     leaving = [
-        n for n, piece in pieces.items() if isinstance(piece.end, Done) or any(map(region.leaves, piece.successors()))
+        n for n, block in blocks.items() if isinstance(block.end, Exit) or any(map(region.leaves, block.end.targets))
     ]
-    body = tuple(stmt for piece in pieces.values() for stmt in piece.body)
+    body = tuple(stmt for block in blocks.values() for stmt in block.body)
     if (
         len(leaving) == 1
         and masks[leaving[0]] == region.first
-        and all(map(region.leaves, pieces[leaving[0]].successors()))
+        and all(map(region.leaves, blocks[leaving[0]].end.targets))
     ):
-        end = renumbered(pieces[leaving[0]].end, segments.__getitem__)
+        end = blocks[leaving[0]].end.renumbered(segments.__getitem__)
         return Segment(segments[head], body, end, replace(region, tail=leaving[0]))
-    at = next((piece.end.at for piece in reversed(pieces.values()) if piece.end.at is not None), None)
-    return Segment(segments[head], body, Leave(tuple(sorted(segments[k] for k in reached)), at), region)
+    at = next((block.end.at for block in reversed(blocks.values()) if block.end.at is not None), None)
+    return Segment(segments[head], body, Leave(tuple(sorted(segments[k] for k in reached)), at=at), region)
 
 
 class _Masks:
-    """For each piece and loop of a region the first one that the same lanes come to."""
+    """For each block and loop of a region the first one that the same lanes come to."""
 
     def __init__(self, homes: _Homes, items: Order, members: frozenset[int]) -> None:
         self.flow = homes.flow

@@ -1,6 +1,6 @@
-"""A region as Python: its pieces one after the other, each under the mask of the lanes that come to it.
+"""A region as Python: its blocks one after the other, each under the mask of the lanes that come to it.
 
-Names: ``go7`` holds the lanes that go on with piece 7, None while there are none; ``to2`` those that leave for
+Names: ``go7`` holds the lanes that go on with block 7, None while there are none; ``to2`` those that leave for
 segment 2. A loop takes turns for as long as lanes come back to its head: ``in5`` entered the loop of head 5, ``now5``
 take this turn.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from tilewright.ir import Branch, Exit, Jump
 from tilewright.ir.flow import Loop
 from tilewright.sim.codegen.axes import UNIFORM
-from tilewright.sim.codegen.segments import Branch, Done, Goto
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.functions import SegmentEmitter
     from tilewright.sim.codegen.regions import Region
 
-__all__ = ["leaving", "written"]
+__all__ = ["ENDLESS", "leaving", "written"]
+
+ENDLESS = "for _ in run.watch.endless():"  # `while True`, under the watch of the limits
 
 
 def leaving(segment: int) -> str:
@@ -30,7 +32,7 @@ def leaving(segment: int) -> str:
 
 
 def written(e: SegmentEmitter, region: Region) -> None:
-    """Writes the pieces of a region."""
+    """Writes the blocks of a region."""
     _Writer(e, region).region()
 
 
@@ -52,15 +54,15 @@ class _Writer:
     def region(self) -> None:
         """Write the whole region."""
         r = self.r
-        names = [f"go{n}" for n in r.pieces if r.masks[n] == n != r.first or n in self.heads]
-        names += sorted({leaving(r.segments[k]) for n, p in r.pieces.items() if n != r.tail
-                         for k in p.successors() if r.leaves(k)})  # fmt: skip
+        names = [f"go{n}" for n in r.blocks if r.masks[n] == n != r.first or n in self.heads]
+        names += sorted({leaving(r.segments[k]) for n, p in r.blocks.items() if n != r.tail
+                         for k in p.end.targets if r.leaves(k)})  # fmt: skip
         if names:
             self.out.line(" = ".join([*names, "None"]))
         self.items(r.items)
 
     def mask(self, key: int) -> str:
-        """The name of the mask of a piece, or of those who enter a loop."""
+        """The name of the mask of a block, or of those who enter a loop."""
         root = self.r.masks[key]
         if root == self.r.first:
             return "m0"
@@ -78,7 +80,7 @@ class _Writer:
                 self.loop(item)
             else:
                 with self.guarded(self.mask(item)):
-                    self.piece(item, self.mask(item))
+                    self.block(item, self.mask(item))
 
     def loop(self, loop: Loop) -> None:
         """Turns for as long as lanes come back to the head."""
@@ -88,30 +90,30 @@ class _Writer:
         else:
             self.out.line(f"{go} = {self.mask(key)}")
         with self.guarded(self.mask(key)):
-            self.out.at = self.r.pieces[loop.head].end.at
-            with self.out.block("for _ in run.watch.endless():"):
+            self.out.at = self.r.blocks[loop.head].end.at
+            with self.out.block(ENDLESS):
                 self.out.line(f"now{loop.head} = {go}; {go} = None")
-                self.piece(loop.head, f"now{loop.head}")
+                self.block(loop.head, f"now{loop.head}")
                 self.items(loop.items[1:])
                 spent = [f"go{n}" for n in loop.blocks() if self.r.masks[n] == n and n not in self.heads]
                 if spent:
                     self.out.line(" = ".join([*spent, "None"]))
                 self.out.line(f"if {go} is None: break")
 
-    def piece(self, number: int, mask: str) -> None:
-        """The statements of a piece, and where its lanes go on."""
+    def block(self, number: int, mask: str) -> None:
+        """The statements of a block, and where its lanes go on."""
         self.e.whole = mask
-        self.e.body(self.r.pieces[number].body, mask)
+        self.e.body(self.r.blocks[number].body, mask)
         if number != self.r.tail:
             self.route(number, mask)
 
     def route(self, number: int, mask: str) -> None:
         """Sends lanes on."""
-        end = self.r.pieces[number].end
+        end = self.r.blocks[number].end
         self.out.at = end.at
-        if isinstance(end, Done) and self.e.program.tells_ends:
+        if isinstance(end, Exit) and self.e.program.tells_ends:
             self.out.line(f"b.wave.ended(b, {mask})")
-        elif isinstance(end, Goto):
+        elif isinstance(end, Jump):
             if name := self.arrives(number, end.to):
                 self.out.line(f"{name} = {mask}.joined({name})")
         elif isinstance(end, Branch):
@@ -127,7 +129,7 @@ class _Writer:
                     self.out.line(f"if {lanes} is not None: {name} = {lanes}.joined({name})")
 
     def arrives(self, number: int, to: int) -> str | None:
-        """The name of the mask that lanes are added to which go on with a piece; None where it is known already."""
+        """The name of the mask that lanes are added to which go on with a block; None where it is known already."""
         if self.r.leaves(to):
             return leaving(self.r.segments[to])
         key = ~to if to in self.heads and number not in self.inside[to] else to

@@ -14,6 +14,7 @@ from tilewright.ir import (
     AddressOf,
     Assign,
     Bind,
+    Block,
     Body,
     Call,
     Evaluate,
@@ -30,9 +31,7 @@ from tilewright.ir import (
 from tilewright.ir.walk import is_small
 from tilewright.isa import bind
 from tilewright.sim.codegen.live import read_by
-from tilewright.sim.codegen.pieces import Piece
 from tilewright.sim.codegen.pure import is_pure
-from tilewright.sim.codegen.segments import of_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,27 +46,27 @@ LARGEST = 48  # nodes of an address that is written out
 POINTERS = ("shared", "global", "generic", "place")
 
 
-def written_out(pieces: Sequence[Piece], flow: Flow, parameters: frozenset[str]) -> list[Piece]:
-    """The pieces with addresses written out, without the registers that nobody reads any more."""
-    known = _definitions(pieces, flow, parameters)
-    found = list(pieces)
+def written_out(blocks: Sequence[Block], flow: Flow, parameters: frozenset[str]) -> list[Block]:
+    """The blocks with addresses written out, without the registers that nobody reads any more."""
+    known = _definitions(blocks, flow, parameters)
+    found = list(blocks)
     for number in flow.line:
-        body = tuple(_in_statement(stmt, known[number]) for stmt in pieces[number].body)
-        found[number] = Piece(body, pieces[number].end)
+        body = tuple(_in_statement(stmt, known[number]) for stmt in blocks[number].body)
+        found[number] = Block(body, blocks[number].end)
     return _without_dead(found, flow, frozenset().union(*known.values()))
 
 
-def _definitions(pieces: Sequence[Piece], flow: Flow, parameters: frozenset[str]) -> dict[int, dict[str, Expr]]:
-    """Registers that are assigned once, and depend on thread numbers and parameters: what they are, by piece those
+def _definitions(blocks: Sequence[Block], flow: Flow, parameters: frozenset[str]) -> dict[int, dict[str, Expr]]:
+    """Registers that are assigned once, and depend on thread numbers and parameters: what they are, by block those
     that every way to its end has passed.
     """
     given = Counter(
-        stmt.var.name for piece in pieces for stmt in statements(piece.body) if isinstance(stmt, (Assign, Bind))
+        stmt.var.name for block in blocks for stmt in statements(block.body) if isinstance(stmt, (Assign, Bind))
     )
     known: dict[int, dict[str, Expr]] = {}
     for number in flow.line:
         reached = known[number] = dict(known.get(flow.dominators[number], ()))
-        for stmt in pieces[number].body:
+        for stmt in blocks[number].body:
             if isinstance(stmt, (Assign, Bind)) and given[stmt.var.name] == 1 and stmt.var.dtype.lanes == 1:
                 value = _put_in(stmt.value, reached)
                 if is_small(value, LARGEST) and all(_is_closed(node, parameters) for node in walk(value)):
@@ -115,19 +114,19 @@ def _in_call(call: Call, known: Mapping[str, Expr]) -> Call:
     return replace(call, args=args) if any(a is not b for a, b in zip(args, call.args, strict=True)) else call
 
 
-def _without_dead(pieces: list[Piece], flow: Flow, names: frozenset[str]) -> list[Piece]:
+def _without_dead(blocks: list[Block], flow: Flow, names: frozenset[str]) -> list[Block]:
     """Without the registers among ``names`` that nobody reads; the instructions count all the same."""
     while names:
         read: set[str] = set()
         for number in flow.line:
-            piece = pieces[number]
-            read |= {node.name for node in of_end(piece.end) if isinstance(node, Var)}
-            read |= {node.name for stmt in statements(piece.body) for node in read_by(stmt) if isinstance(node, Var)}
+            block = blocks[number]
+            read |= {node.name for node in block.end.reads if isinstance(node, Var)}
+            read |= {node.name for stmt in statements(block.body) for node in read_by(stmt) if isinstance(node, Var)}
         dead = names - read
         if not dead:
             break
-        pieces, names = [Piece(_cleared(piece.body, dead), piece.end) for piece in pieces], names - dead
-    return pieces
+        blocks, names = [Block(_cleared(block.body, dead), block.end) for block in blocks], names - dead
+    return blocks
 
 
 def _cleared(body: Body, dead: frozenset[str]) -> Body:

@@ -1,0 +1,114 @@
+"""Cutting a kernel into segments: from its graph, by way of what varies, who waits and what is one function.
+
+A structured body becomes blocks where threads may wait inside; the rest of its branches and loops stays as it is, and
+runs under masks within a segment. What compilers made is blocks throughout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.ir import (
+    Assign,
+    Bind,
+    Block,
+    Branch,
+    Const,
+    Jump,
+    Var,
+    expressions,
+    graph_of,
+    statements,
+)
+from tilewright.ir.flow import Flow
+from tilewright.sim.codegen.axes import Axes
+from tilewright.sim.codegen.divergence import Divergence
+from tilewright.sim.codegen.live import Liveness
+from tilewright.sim.codegen.loops import polls
+from tilewright.sim.codegen.regions import regions
+from tilewright.sim.codegen.substitution import written_out
+from tilewright.sim.codegen.waits import Open, Structured, cut_at_waits, waits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tilewright.ir import Kernel
+    from tilewright.sim.codegen.regions import Segment
+
+__all__ = ["Cut", "cut"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What varies over what, the segments, and the variables that are live before each of them."""
+
+    axes: Axes
+    segments: tuple[Segment, ...]
+    live_in: tuple[frozenset[str], ...]
+
+
+def cut(kernel: Kernel, parameters: frozenset[str], *, orders: bool) -> Cut:
+    """Cuts a `prepared` kernel. The first segment is entered first.
+
+    orders: also where threads part on the way to accesses that show who came first, so that either may go first.
+    """
+    made = _structured(kernel, orders) if kernel.graph is None else _open(kernel, parameters, orders)
+    axes, blocks, outer = made
+    blocks = _threaded(blocks)
+    flow = _flow_of(blocks)
+    segments = regions(blocks, flow, outer)
+    live = Liveness(blocks, flow, parameters)
+    return Cut(axes, segments, tuple(live.live_in[segment.region.first_block] for segment in segments))
+
+
+def _structured(kernel: Kernel, orders: bool) -> tuple[Axes, list[Block], frozenset[int]]:
+    """The blocks of a structured body. Those that end in a branch have a wait behind it: each side leads out."""
+    axes = Axes(kernel)
+    where = Structured(kernel, axes, orders=orders)
+    graph = graph_of(kernel, where.__contains__, polls)
+    blocks, _ = cut_at_waits(graph.blocks, lambda stmt, _: stmt in where, lanes_part=where.lanes_part)
+    return axes, blocks, frozenset(number for number, block in enumerate(blocks) if isinstance(block.end, Branch))
+
+
+def _open(kernel: Kernel, parameters: frozenset[str], orders: bool) -> tuple[Axes, list[Block], frozenset[int]]:
+    """The blocks of a graph; those whose branch leads out of the function that they are in."""
+    graph = graph_of(kernel, lambda stmt: any(waits(one) is not False for one in statements((stmt,))))
+    blocks = written_out(graph.blocks, _flow_of(graph.blocks), parameters)
+    flow = _flow_of(blocks)
+    undefined = _first_values(blocks, Liveness(blocks, flow, parameters))
+    blocks[0] = Block((*undefined, *blocks[0].body), blocks[0].end)
+    apart = Divergence(blocks, flow, Liveness(blocks, flow, parameters))
+    apart.undefined = undefined
+    where = Open(blocks, apart, orders=orders)
+    blocks, ends = cut_at_waits(blocks, where.cuts, lanes_part=where.lanes_part)
+    where.yielding(blocks, ends)
+    return apart, blocks, frozenset(ends[number] for number in where.branches)
+
+
+def _flow_of(blocks: Sequence[Block]) -> Flow:
+    """The shape of their control flow."""
+    return Flow([block.end.targets for block in blocks])
+
+
+def _first_values(blocks: Sequence[Block], live: Liveness) -> tuple[Bind, ...]:
+    """Values for the registers that somebody may read before they are written; nobody knows them."""
+    kinds = {s.var.name: s.var for block in blocks for s in statements(block.body) if isinstance(s, (Bind, Assign))}
+    read = (node for block in blocks for stmt in statements(block.body) for node in expressions(stmt))
+    kinds |= {node.name: node for node in read if isinstance(node, Var)}
+    return tuple(Bind(kinds[name], Const(0, kinds[name].dtype)) for name in sorted(live.live_in[0]))
+
+
+def _threaded(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks without ways through those that are empty."""
+
+    def through(number: int) -> int:
+        seen = {number}
+        while not (at := blocks[number]).body and isinstance(at.end, Jump) and not at.end.yields:
+            number = at.end.to
+            if number in seen:
+                break
+            seen.add(number)
+        return number
+
+    return [Block(block.body, block.end.renumbered(through)) for block in blocks]

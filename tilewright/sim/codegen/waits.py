@@ -1,0 +1,197 @@
+"""Where threads may wait, and blocks cut there: each wait becomes the end of a block.
+
+Every barrier is a wait. A collective of a warp is one where lanes of that warp can be in different segments. Of a
+structured body that is found first, and only what has a wait inside becomes blocks (`Structured`); of a graph, whose
+branches are all in the open, it follows from where lanes may be apart (`Open`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tilewright.ir import (
+    Ask,
+    Block,
+    Blocks,
+    Body,
+    Branch,
+    Break,
+    Continue,
+    Evaluate,
+    For,
+    If,
+    Jump,
+    Kernel,
+    Meet,
+    Stmt,
+    While,
+    bodies,
+    statements,
+)
+from tilewright.isa import WARPGROUP, WHOLE_WARP, bind
+from tilewright.sim.codegen.axes import LANE, Axes
+from tilewright.sim.codegen.loops import polls, polls_in_graph, shows_order
+from tilewright.sim.codegen.prepare import calls_of, is_collective
+
+if TYPE_CHECKING:
+    from tilewright.sim.codegen.divergence import Divergence
+
+__all__ = ["Open", "Structured", "cut_at_waits", "waits"]
+
+
+def waits(stmt: Stmt) -> bool | None:
+    """Do threads wait at this statement? None: only where the lanes of a warp can come to it one after the other."""
+    found: bool | None = False
+    for call in calls_of(stmt):
+        form, lanes = bind(call).form, bind(call).instruction.lanes
+        if form.ready is not None or lanes == WARPGROUP or (form.sync is not None and form.sync.scope != "warp"):
+            return True
+        if is_collective(call):
+            found = None
+    return found
+
+
+class Structured:
+    """Which statements of a structured body are cut at, and which branches and loops become blocks.
+
+    orders: also those branches at which threads part on the way to accesses that show who came first.
+    """
+
+    def __init__(self, kernel: Kernel, axes: Axes, *, orders: bool) -> None:
+        self.axes = axes
+        self.orders = orders
+        self.cut: set[int] = set()
+        self.loops: set[int] = set()  # of those, the loops
+        self.lanes_part = False
+        before: tuple[bool, int] | None = None
+        while before != (now := (self.lanes_part, len(self.loops))):  # more is cut by these
+            before = now
+            self._mark(kernel.body, ())
+
+    def __contains__(self, stmt: object) -> bool:
+        """Must the kernel be cut at this statement, or inside of it?"""
+        return id(stmt) in self.cut
+
+    def _mark(self, body: Body, around: tuple[Stmt, ...]) -> None:
+        for stmt in body:
+            if self._is_cut(stmt, around):
+                self.cut |= {id(stmt), *map(id, around)}
+                self.loops |= {id(loop) for loop in (*around, stmt) if isinstance(loop, (For, While))}
+                self.lanes_part |= any(self._parts(outer) & LANE for outer in (*around, stmt))
+            for inner in bodies(stmt):
+                self._mark(inner, (*around, stmt))
+
+    def _parts(self, stmt: Stmt) -> int:
+        if isinstance(stmt, If):
+            return self.axes.of(stmt.cond)
+        return self.axes.divergence(stmt) if isinstance(stmt, (For, While)) else 0
+
+    def _is_cut(self, stmt: Stmt, around: tuple[Stmt, ...]) -> bool:
+        if isinstance(stmt, (For, While)):
+            return polls(stmt)
+        if isinstance(stmt, (Break, Continue)):
+            return next(outer for outer in reversed(around) if isinstance(outer, (For, While))) in self
+        if isinstance(stmt, If):
+            return self.orders and bool(self._parts(stmt) & ~LANE) and shows_order((*stmt.then, *stmt.orelse))
+        found = waits(stmt)
+        return self.lanes_part or any(self._parts(outer) & LANE for outer in around) if found is None else found
+
+
+class Open:
+    """Which statements of a graph are cut at. branches: those that lead out of the function that they are in.
+
+    orders: so do those at which threads part on the way to accesses that show who came first.
+    """
+
+    def __init__(self, blocks: Sequence[Block], apart: Divergence, *, orders: bool) -> None:
+        self.blocks = blocks
+        self.apart = apart
+        line = apart.flow.line
+        self.branches = frozenset(number for number in line if orders and self._shows_order(number))
+        self.polling = [loop for loop in apart.flow.loops if polls_in_graph(loop, blocks)]
+        self.lanes_part = bool(self.polling) or any(map(self._part, line))
+
+    def cuts(self, stmt: Stmt, number: int) -> bool:
+        """Must this statement of a block end it?"""
+        found = waits(stmt)
+        return self.lanes_part or bool(self.apart.around.get(number, 0) & LANE) if found is None else found
+
+    def _shows_order(self, number: int) -> bool:
+        """Do warps part here on the way to accesses that tell who came first?"""
+        end = self.blocks[number].end
+        if not isinstance(end, Branch) or not self.apart.of(end.cond) & ~LANE:
+            return False
+        ahead = self.apart.flow.between(number)
+        inside = (block for k, block in enumerate(self.blocks) if any(side >> k & 1 for side in ahead))
+        return any(shows_order(block.body) for block in inside)
+
+    def _part(self, number: int) -> bool:
+        """Can lanes of a warp be in different blocks after this one, in batches of their own?"""
+        some = any(waits(stmt) is not False for stmt in statements(self.blocks[number].body))
+        return number in self.branches or (some and bool(self.apart.around[number] & LANE))
+
+    def yielding(self, blocks: list[Block], ends: Sequence[int]) -> None:
+        """Puts a block on each way back to the head of a polling loop, at which others go first.
+
+        ends: of each block before the cut the last part.
+        """
+        for loop in self.polling:
+            for number in loop.blocks():
+                block = blocks[ends[number]]
+                if loop.head in block.end.targets:
+                    ways = {loop.head: len(blocks)}
+                    blocks[ends[number]] = Block(block.body, block.end.renumbered(partial(_changed, ways)))
+                    blocks.append(Block((), Jump(loop.head, yields=True, at=block.end.at)))
+
+
+def _changed(ways: dict[int, int], number: int) -> int:
+    return ways.get(number, number)
+
+
+def cut_at_waits(
+    blocks: Sequence[Block], cuts: Callable[[Stmt, int], bool], *, lanes_part: bool
+) -> tuple[list[Block], list[int]]:
+    """The blocks cut at every wait, and of each of them its last part.
+
+    lanes_part: do the lanes of a warp gather before they ask together?
+    """
+    cutter = _Cutter(len(blocks), lanes_part)
+    ends = [cutter.block(number, block, cuts) for number, block in enumerate(blocks)]
+    return list(cutter.graph().blocks), ends
+
+
+class _Cutter(Blocks):
+    def __init__(self, known: int, lanes_part: bool) -> None:
+        super().__init__(known)
+        self.lanes_part = lanes_part
+
+    def block(self, number: int, block: Block, cuts: Callable[[Stmt, int], bool]) -> int:
+        """Cuts a block; the number of its last part."""
+        self.open = number
+        last = number
+        for stmt in block.body:
+            if cuts(stmt, number):
+                last = self.meet(stmt)
+            else:
+                self.statements.append(stmt)
+        self.end(block.end)
+        return last
+
+    def meet(self, stmt: Stmt) -> int:
+        """The call waits; what is left of the statement, if anything, begins the block whose number is returned."""
+        call = next(call for call in calls_of(stmt) if is_collective(call) or bind(call).form.ready is not None)
+        bound, after = bind(call), self.new()
+        sync = bound.form.sync
+        asks = bound.form.ready is not None or (sync is not None and sync.scope == "poll")
+        if not asks or (bound.instruction.lanes == WHOLE_WARP and self.lanes_part):
+            gathered = self.new() if asks else after
+            self.end(Meet(call, gathered, at=stmt.at), gathered)
+        if asks:
+            again = self.new()
+            self.end(Jump(again, at=stmt.at), again)
+            self.end(Ask(call, after, again, at=stmt.at), after)
+        if not (isinstance(stmt, Evaluate) and sync):
+            self.statements.append(stmt)
+        return after
