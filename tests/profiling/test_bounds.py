@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import tilewright as tw
-from benchmarks.gpu.bounds import product_bounds
 from tests.examples.test_examples import module
 from tilewright import T
 from tilewright.errors import ArgumentError
 from tilewright.profiling import GPUS, gpu
-
-ROOT = Path(__file__).parents[2]
 
 
 @T.prim_func
@@ -79,20 +72,3 @@ def test_arguments_are_left_alone() -> None:
     tw.compile(scaled).profile(a, b)
 
     assert not b.any()
-
-
-def test_no_bound_of_a_product_is_above_what_was_measured_and_that_of_tensor_cores_is_half_of_it() -> None:
-    rows = json.loads((ROOT / "benchmarks" / "results" / "gpu_matmul.json").read_text(encoding="utf-8"))["rows"]
-    looked_at = 0
-    for kind, shape, best, *_ in rows:
-        found = re.fullmatch(r"(\d+) x (\d+) x (\d+)", shape)
-        if kind not in ("bfloat16", "float16") or found is None:
-            continue
-        m, n, k = map(int, found.groups())
-        units = product_bounds(m, n, k, gpu("H200"))
-        measured = 2 * m * n * k / (float(best) * 1e12)
-        assert max(units.values()) <= measured, f"{kind} {shape}"
-        if max(units, key=lambda unit: units[unit]) == "tensor cores":
-            assert units["tensor cores"] >= measured / 2, f"{kind} {shape}"
-        looked_at += 1
-    assert looked_at > 20
