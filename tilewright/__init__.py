@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tilewright.compiler import Executable, compile, simulate, torch_op
     from tilewright.host import TensorMap
     from tilewright.lang import T, Tx
-    from tilewright.load import check_triton, load_cu, load_ptx
+    from tilewright.load import check_numba, check_triton, load_cu, load_ptx
     from tilewright.tuning import autotune
 
 __version__ = "0.1.0"
@@ -26,6 +26,7 @@ __all__ = [
     "Tx",
     "autotune",
     "check",
+    "check_numba",
     "check_triton",
     "compile",
     "load_cu",
@@ -36,7 +37,7 @@ __all__ = [
 
 # The rooms, and NumPy with them, are imported when they are first asked for: `import tilewright` alone is quick.
 _COMPILER = ("Executable", "compile", "simulate", "torch_op")
-_LOADED = ("check_triton", "load_cu", "load_ptx")
+_LOADED = ("check_numba", "check_triton", "load_cu", "load_ptx")
 _HOMES = {
     "check": "checking",
     "T": "lang",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,11 @@ from tilewright.ir import AllocBuffer, Kernel, statements
 from tilewright.public import Public
 from tilewright.verdict import Finding, Verdict, finding_of, status_of
 
-__all__ = ["check"]
+if TYPE_CHECKING:
+    from tilewright.load import LoadedKernel
+    from tilewright.sim import Run
+
+__all__ = ["check", "check_loaded"]
 
 public = Public(ArgumentError, {})
 
@@ -65,19 +69,50 @@ def check(
             values = _arguments(made, args, sizes or {}, seed)
             known["inputs"] = {name: _described(value) for name, value in values.items()}
             run = made.simulate(*values.values(), check=known["checks"], progress=_silent, **limits)
-        except TilewrightError as error:
-            wrong = finding_of(error, _buffers(authored))
-            return Verdict(name, status_of(error), findings=(wrong, *_warned(heard)), not_covered=(
-                f"everything after that: {name} stopped there",), seconds=monotonic() - began, **known)  # fmt: skip
-        except MemoryError as error:
-            out = Finding("limit", f"not enough memory: {error}")
-            return Verdict(name, "stopped", findings=(out,), seconds=monotonic() - began, **known)
-    differs = tuple(_differences(values, expect or {}, rtol, atol))
-    told = (*differs, *_warned(heard), *(Finding("warning", text, "warning") for text in run.warnings))
+        except (TilewrightError, MemoryError) as error:
+            return _stopped(name, error, _buffers(authored), _warned(heard), known | {"seconds": monotonic() - began})
+    differs = [*_differences(values, expect or {}, rtol, atol)]
+    return _finished(name, run, [*differs, *_warned(heard)], expect, known | {"seconds": monotonic() - began})
+
+
+def check_loaded(kernel: LoadedKernel, args: Sequence[Any], checks: str | Iterable[str], launch: Mapping[str, Any]
+                 ) -> tuple[Verdict, Run | TilewrightError | MemoryError]:  # fmt: skip
+    """Run a kernel that others wrote: a verdict of the same kind, and what came of it. Arrays are changed in place.
+
+    launch: what `LoadedKernel.simulate` takes besides.
+    """
+    began, names = monotonic(), kernel.parameters
+    known: dict[str, Any] = {
+        "target": kernel.target, "checks": tuple(sorted(_parsed(checks))),
+        "inputs": {name: _described(value) for name, value in zip(names, args, strict=False)},
+    }  # fmt: skip
+    try:
+        run = kernel.simulate(*args, check=known["checks"], progress=_silent, **launch)
+    except (TilewrightError, MemoryError) as error:
+        return _stopped(kernel.name, error, names, [], known | {"seconds": monotonic() - began}), error
+    return _finished(kernel.name, run, [], None, known | {"seconds": monotonic() - began}), run
+
+
+def _stopped(
+    name: str, error: TilewrightError | MemoryError, buffers: Iterable[str], told: Iterable[Finding],
+    known: Mapping[str, Any],
+) -> Verdict:  # fmt: skip
+    """On a run that an error has ended."""
+    if isinstance(error, MemoryError):
+        return Verdict(name, "stopped", findings=(Finding("limit", f"not enough memory: {error}"),), **known)
+    left = (f"everything after that: {name} stopped there",)
+    return Verdict(name, status_of(error), findings=(finding_of(error, buffers), *told), not_covered=left, **known)
+
+
+def _finished(
+    name: str, run: Run, told: Iterable[Finding], expect: Mapping[str, Any] | None, known: Mapping[str, Any]
+) -> Verdict:
+    """On a run that came to its end. told: differences from what was expected, and warnings."""
+    found = (*told, *(Finding("warning", text, "warning") for text in run.warnings))
     return Verdict(
-        name, "wrong" if differs else "clean", findings=told, not_covered=tuple(_left(known["checks"], expect)),
-        instructions=run.counts.instructions, bank_conflicts=run.counts.bank_conflicts, output=run.output,
-        seconds=monotonic() - began, **known,
+        name, "wrong" if any(one.severity == "error" for one in found) else "clean", findings=found,
+        not_covered=tuple(_left(known["checks"], expect)), instructions=run.counts.instructions,
+        bank_conflicts=run.counts.bank_conflicts, output=run.output, **known,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import pytest
 from tilewright.cli import main
 from tilewright.cli.checking import made_argument
 from tilewright.errors import ArgumentError
+from tilewright.verdict import SCHEMA, report_from
 
 VADD = """
 __global__ void vadd(const float* a, const float* b, float* c, int n) {
@@ -56,8 +57,30 @@ def test_a_mistake_is_told_at_its_line_with_code_1(file: Path, monkeypatch: pyte
 def test_programs_get_the_verdict_as_json(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = run(monkeypatch, file, *ARGS, "-D", "LIMIT=n+1", "--json")
 
-    verdict = json.loads(out)
-    assert (code, verdict["verdict"], verdict["at"]["line"]) == (1, "error", 4)
+    report = report_from(json.loads(out))
+    (verdict,) = report.verdicts
+    (finding,) = verdict.findings
+    assert json.loads(out)["schema"] == SCHEMA
+    assert (code, report.status, verdict.kernel, verdict.target) == (1, "wrong", "vadd", "sm_90a")
+    assert (finding.kind, finding.line, finding.buffer) == ("bounds", 4, "b")
+
+
+def test_what_cannot_be_run_is_part_of_the_json(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run(monkeypatch, file, "--block", "32", "-D", "LIMIT=n", "--json")
+
+    (verdict,) = report_from(json.loads(out)).verdicts
+    assert (code, verdict.status, verdict.findings[0].kind) == (2, "refused", "argument")
+
+
+def test_ptx_has_the_same_report_and_a_limit_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "spin.ptx"
+    path.write_text(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry spin()\n"
+                    "{ .reg .u64 t; L: mov.u64 t, %clock64; bra L; }\n")  # fmt: skip
+
+    code, out, _ = run(monkeypatch, path, "--block", "32", "--limit", "100steps", "--json")
+
+    report = report_from(json.loads(out))
+    assert (code, report.status, report.verdicts[0].findings[0].kind) == (3, "stopped", "limit")
 
 
 def test_a_toml_file_beside_it_says_what_is_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ Arrays = list[Any]
 @dataclass(frozen=True)
 class Case:
     """args: made anew for each run. result: what the argument ``out`` must be in the end. bug: words of the report of
-    the mistake, and parts of the lines that it may be at.
+    the mistake, and a part of the line that it is at.
     """
 
     file: str
@@ -82,7 +82,7 @@ PROGRAMS = [
     Case("reduce", "reduce", lambda: [f32(1000), zeros(1), 1000], 4, 256, 1, lambda a: [a[0].sum()],
          ("race", "part[threadIdx.x] +=")),
     Case("transpose", "transpose", lambda: [f32(40, 70), zeros((70, 40)), 70, 40], (3, 2), (32, 8), 1,
-         lambda a: a[0].T, ("race|no thread has written|uninitialised", "tile[threadIdx.x][threadIdx.y")),
+         lambda a: a[0].T, ("race: load reads shared memory", "tile[threadIdx.x][threadIdx.y")),
     Case("scan", "scan", lambda: [i32(64), zeros(64, np.int32), 64], 1, 64, 1, lambda a: np.cumsum(a[0]),
          ("race", "temp[pout"), shared_bytes=512),
     Case("histogram", "histogram", lambda: [DATA, zeros(64, np.uint32), 1000], 2, 128, 1,
@@ -90,26 +90,27 @@ PROGRAMS = [
     Case("softmax", "softmax", lambda: [f32(8, 100), zeros((8, 100)), 100], 2, 128, 1, softmax,
          ("outside of", "y[row"), exact=False),
     Case("matmul", "matmul<64>", lambda: [f32(32, 64), f32(64, 32), zeros((32, 32)), 32], (2, 2), (16, 16), 2,
-         lambda a: a[0] @ a[1], ("race", "= A[row|= B[(k0")),
+         lambda a: a[0] @ a[1], ("race: store writes shared memory", "As[threadIdx.y][threadIdx.x] = A[row")),
     Case("stencil", "stencil", lambda: [f32(256), zeros(256), 256], 2, 128, 1, stencil,
-         ("uninitialised", "out[g] = sum"),
+         ("a value is uninitialised", "out[g] = sum"),
          globals={"weights": WEIGHTS}),
     Case("lock", "locked", lambda: [zeros(1, np.int32)], 4, 32, 0, lambda a: [4], ("race", "*counter")),
     Case("last_block", "last_block", lambda: [f32(128), zeros(4), zeros(1)], 4, 32, 2, lambda a: [a[0].sum()],
-         ("race", "partial[b")),
+         ("race: load reads element 0 of partial", "sum += partial[b]")),
     Case("pairs", "pairs", lambda: [f32(100, 4), zeros((100, 4)), struct.pack("<if d3h2x", 100, 2.0, 0.5, 1, 2, 3)],
          1, 128, 1, pairs, ("outside of", "Pair p = in[i]")),
     Case("vote", "compact", lambda: [i32(100), zeros(100, np.int32), zeros(1, np.int32), 100], 1, 128, 2,
-         lambda a: [(a[0] > 0).sum()], ("lane|mask|race", "base = __shfl_sync|out[base")),
+         lambda a: [(a[0] > 0).sum()],
+         ("__shfl_sync: lanes that read from one that has ended", "if (keep) base = __shfl_sync(")),
     Case("warp_sync", "warp_sum", lambda: [f32(64), zeros(1)], 1, 32, 1, lambda a: [a[0].sum()], ("race", "s[t")),
     Case("divergent", "divergent", lambda: [f32(40), zeros(40), 40], 1, 64, 1, lambda a: a[0][::-1],
-         ("barrier|wait", "__syncthreads")),
+         ("divergence: a warp cannot meet, its lanes are apart", "        __syncthreads();")),
     Case("async_copy", "doubled", lambda: [f32(256, 4), zeros((256, 4)), 4], 1, 64, 1,
          lambda a: (2 * a[0]).reshape(4, 64, 4)[:, ::-1].reshape(256, 4),
-         ("cp.async|flight|not complete|copy", "tile[r")),
+         ("load reads shared memory that cp_async may still be writing", "tile[r % 2][63 - t]")),
     Case("misaligned", "copy4", lambda: [f32(132), zeros(128), 1], 1, 32, 1, lambda a: a[0][4:], ("align", "from[i]")),
     Case("local_array", "sort8", lambda: [i32(256), zeros(256, np.int32)], 1, 32, 1,
-         lambda a: np.sort(a[0].reshape(32, 8)).reshape(-1), ("outside of|nowhere", "while (v[b]")),
+         lambda a: np.sort(a[0].reshape(32, 8)).reshape(-1), ("load through a pointer to nowhere", "while (v[b]")),
     Case("flag", "handover", lambda: [zeros(64, np.int32), zeros(1, np.int32), zeros(64, np.int32)], 2, 64, 2,
          lambda a: 3 * np.arange(64), ("race", "= data[threadIdx.x]")),
     Case("printing", "printing", lambda: [np.arange(32, dtype=np.int32), 32], 1, 32, 0, lambda a: np.arange(32),
@@ -123,5 +124,6 @@ PROGRAMS = [
          1, 128, 1, lambda a: 2 * a[0] + f32(100, 2, seed=5).astype(np.float16),
          ("outside of", "y[i] ="), headers=True),
     Case("cluster", "exchanged", lambda: [i32(64), zeros(64, np.int32)], 2, 32, 1,
-         lambda a: a[0].reshape(2, 32)[::-1, ::-1].reshape(-1), ("race|uninit|written", "ld.shared::cluster")),
+         lambda a: a[0].reshape(2, 32)[::-1, ::-1].reshape(-1),
+         ("race: volatile load reads shared memory", "ld.shared::cluster")),
 ]  # fmt: skip

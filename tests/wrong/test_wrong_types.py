@@ -66,7 +66,7 @@ def of_compiler() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name in dir(EXECUTABLE):
         if not name.startswith("_") and callable(getattr(tw.Executable, name, None)):  # properties stay unasked
             yield f"Executable.{name}", getattr(EXECUTABLE, name)
-    others = ("autotune", "check", "check_triton", "load_ptx", "torch_op", "TensorMap")
+    others = ("autotune", "check", "check_numba", "check_triton", "load_ptx", "torch_op", "TensorMap")
     yield from ((name, getattr(tw, name)) for name in others)
     for name in ("arch", "atom", "lookup", "majorness", "mma_atom", "spelled"):
         yield f"isa.{name}", getattr(isa, name)

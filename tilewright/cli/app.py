@@ -168,9 +168,9 @@ def check(
         tuple(arg or ()), checks, tuple(const or ()), seed,
     )  # fmt: skip
     requests = [] if arg else requests_beside(file)
-    if not check_file(file, requests or [asked], arch=arch, defines=define or [], include=include or [], as_json=json,
-                      gpu=gpu, limits=parse_limits(limit or [])):  # fmt: skip
-        raise typer.Exit(1)
+    report = check_file(file, requests or [asked], arch=arch, defines=define or [], include=include or [], as_json=json,
+                        gpu=gpu, limits=parse_limits(limit or []))  # fmt: skip
+    raise typer.Exit(report.exit_code)
 
 
 @app.command()

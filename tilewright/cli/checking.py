@@ -15,15 +15,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.checking import check_loaded
 from tilewright.dtypes import dtype
-from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
+from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
+from tilewright.verdict import Finding, Report, Verdict, finding_of, status_of
 from tilewright.view.terminal import complain, say
 
 __all__ = ["Request", "check_file", "made_argument", "requests_beside"]
@@ -172,13 +174,23 @@ def check_file(
     as_json: bool,
     gpu: bool,
     limits: Mapping[str, Any],
-) -> bool:
-    """Run the requests one after the other, and say of each what came of it; are all clean?"""
-    module = loaded(path, arch, defines, include, [request.kernel for request in requests if request.kernel])
-    verdicts = [_checked(module, request, gpu=gpu, as_json=as_json, limits=limits) for request in requests]
+) -> Report:
+    """Run the requests one after the other, and say of each what came of it: a report, printed as it goes or as JSON.
+
+    Raises TilewrightError where there is nothing to run; with JSON that is part of the report.
+    """
+    verdicts: list[Verdict] = []
+    try:
+        module = loaded(path, arch, defines, include, [request.kernel for request in requests if request.kernel])
+        verdicts.extend(_checked(module, request, gpu=gpu, quiet=as_json, limits=limits) for request in requests)
+    except TilewrightError as error:
+        if not as_json:
+            raise
+        verdicts.append(Verdict(str(path), status_of(error), findings=(finding_of(error),), not_covered=("the run",)))
+    report = Report(str(path), tuple(verdicts), limits)
     if as_json:
-        say(json.dumps(verdicts if len(verdicts) > 1 else verdicts[0], indent=2))
-    return all(verdict["verdict"] == "clean" for verdict in verdicts)
+        say(json.dumps(report.as_dict(), indent=2))
+    return report
 
 
 def _kernel(module: LoadedModule, request: Request) -> LoadedKernel:
@@ -193,9 +205,7 @@ def _kernel(module: LoadedModule, request: Request) -> LoadedKernel:
     return module[names[0]]
 
 
-def _checked(
-    module: LoadedModule, request: Request, *, gpu: bool, as_json: bool, limits: Mapping[str, Any]
-) -> dict[str, Any]:
+def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any]) -> Verdict:
     kernel = _kernel(module, request)
     random = np.random.default_rng(request.seed)
     for text in request.globals:
@@ -204,40 +214,37 @@ def _checked(
     args = _arguments(kernel, request, random)
     before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if gpu else []
     launch: dict[str, Any] = {name: getattr(request, name) for name in ("grid", "block", "shared_bytes", "cluster")}
-    verdict: dict[str, Any] = {"kernel": kernel.name, "verdict": "clean", "warnings": []}
-    try:
-        run = kernel.simulate(*args, check=request.check, **launch, **limits)
-    except SimulationError as error:
-        verdict |= {"verdict": "error", "what": error.what, "given": str(error.given or ""), "at": _place(error)}
-        if not as_json:
-            complain(str(error))
-        return verdict
-    verdict["warnings"], verdict["output"] = run.warnings, run.output
-    if gpu:
-        from tilewright.load.on_gpu import differences
-
-        verdict["differences"] = differences(kernel, before, args, **launch)
-        if verdict["differences"]:
-            verdict["verdict"] = "different on the GPU"
-    if not as_json:
-        _say(verdict, run)
+    verdict, outcome = check_loaded(kernel, args, request.check, {**launch, **limits})
+    if verdict.status == "refused" and isinstance(outcome, TilewrightError):
+        raise outcome
+    if gpu and verdict:
+        verdict = _compared(kernel, verdict, before, args, launch)
+    if not quiet:
+        _say(verdict, outcome)
     return verdict
 
 
-def _say(verdict: Mapping[str, Any], run: Any) -> None:
-    if run.output:
-        say(run.output.rstrip("\n"))
-    say(f"{verdict['kernel']}: {verdict['verdict']}")
-    for text in verdict.get("differences", ()):
-        say(f"  {text}")
+def _compared(
+    kernel: LoadedKernel, verdict: Verdict, before: Sequence[Any], args: Sequence[Any], launch: Mapping[str, Any]
+) -> Verdict:
+    """The verdict once the same launch was made on a GPU."""
+    from tilewright.load.on_gpu import differences
+
+    apart = tuple(Finding("results", text) for text in differences(kernel, before, args, **launch))
+    return replace(verdict, status="wrong" if apart else "clean", findings=(*apart, *verdict.findings))
+
+
+def _say(verdict: Verdict, outcome: Any) -> None:
+    if isinstance(outcome, Exception):
+        complain(str(outcome))
+        return
+    if verdict.output:
+        say(verdict.output.rstrip("\n"))
+    say(f"{verdict.kernel}: {verdict.status}")
+    for finding in verdict.findings:
+        say(f"warning: {finding.message}" if finding.severity == "warning" else f"  {finding.message}")
     say()
-    say(str(run.counts))
-    for warning in run.warnings:
-        say(f"warning: {warning}")
-
-
-def _place(error: TilewrightError) -> dict[str, Any]:
-    return {"file": error.at.file, "line": error.at.line} if error.at else {}
+    say(str(outcome.counts))
 
 
 def _arguments(kernel: LoadedKernel, request: Request, random: np.random.Generator) -> list[Any]:

@@ -19,6 +19,7 @@ from tilewright.checking import check
 from tilewright.cli.kernels import constants, kernel_named, kernels_of, split_place
 from tilewright.errors import TilewrightError
 from tilewright.inputs import make_arguments, parse_sizes
+from tilewright.process import hold
 from tilewright.verdict import Finding, Report, Verdict, finding_of, report_from, status_of
 
 __all__ = ["judged_apart", "judged_here"]
@@ -57,7 +58,7 @@ def judged_here(
 ) -> Report:  # fmt: skip
     """The report of this process. given: --arg, --size and the seed of random arguments."""
     if "limit_bytes" in limits:
-        _hold_memory(limits["limit_bytes"] + OWN_BYTES)
+        hold(nbytes=limits["limit_bytes"] + OWN_BYTES)
     args, sizes, seed = given
     verdicts = []
     with redirect_stdout(sys.stderr):  # what the file prints is no part of the report
@@ -72,15 +73,6 @@ def judged_here(
         except MemoryError as error:
             verdicts.append(Verdict(place, "stopped", findings=(Finding("limit", f"not enough memory: {error}"),)))
     return Report(place, tuple(verdicts), limits)
-
-
-def _hold_memory(nbytes: int) -> None:
-    """This process gets no more address space than that, where the system can say so."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (nbytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 def write(report: Report, into: Path) -> None:

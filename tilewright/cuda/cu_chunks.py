@@ -17,7 +17,7 @@ _SKIP = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _MARK = re.compile(r"[{}();]|^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
-_DEVICE = re.compile(r"\b__(?:global|device|constant|managed)__\b")
+_DEVICE = re.compile(r"\b__(?:global|device|constant|managed|shared)__\b")
 _KEPT = re.compile(
     r"^\s*(?:template\s*<.*>\s*)?(?:static\s+|inline\s+)*"
     r"(?:struct|class|union|enum|typedef|using|constexpr|const|static_assert|concept|asm|alignas)\b",

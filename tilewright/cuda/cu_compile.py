@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright import process
 from tilewright.cuda import cu_worker
 from tilewright.cuda.cu_chunks import Chunk, blanked, chunks, instances
 from tilewright.cuda.cu_headers import INSTALL, stand_ins, wheel_folders
@@ -56,7 +57,7 @@ def compile_cu(
     options += [f"-I{folder}" for folder in (*include, *wheel_folders())]
     options += [f"-D{name}={value}" if value is not None else f"-D{name}" for name, value in defines.items()]
     request = {"file": file, "options": options, "headers": dict(stand_ins(text, include)), "seconds": seconds,
-               "bytes": BYTES}  # fmt: skip
+               "bytes": BYTES, "process": process.__file__}  # fmt: skip
     wanted = list(dict.fromkeys([*names, *instances(text)]))
     made = _asked(request | {"source": text, "names": wanted})
     if not made["ptx"]:

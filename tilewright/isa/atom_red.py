@@ -119,7 +119,9 @@ def _forms(
             {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, "dtype": kinds},
             execute,
             on=reach.on,
-            effects=(*read_and_written("ptr", reach.space, nbytes, sem=sem_of, scope=scope_of),),
+            effects=read_and_written(
+                "ptr", reach.space, nbytes, sem=sem_of, scope=scope_of, compares=combine is compared
+            ),
             result=result if name == "atom" else VOID,
         )
 
@@ -200,7 +202,9 @@ for _operation in ("exch", "cas"):
                 _wide(_does.combine),
                 on=_reach.on,
                 registers=2,
-                effects=read_and_written("ptr", _reach.space, 16, sem=sem_of, scope=scope_of),
+                effects=read_and_written(
+                    "ptr", _reach.space, 16, sem=sem_of, scope=scope_of, compares=_does.combine is compared
+                ),
             )
             for _reach, _scopes in everywhere(SCOPES)
         ),

@@ -90,7 +90,7 @@ def _atomic_row(
                 {"dtype": kinds},
                 execute,
                 on="memory",
-                effects=(*PLACE,),
+                effects=read_and_written("ptr", "generic", _nbytes, compares=combine is compared),
                 language="cuda",
                 result=values[-1],
             )

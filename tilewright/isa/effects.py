@@ -74,7 +74,7 @@ class Access:
     which the memory is accessed. phase_lanes: lanes served together by shared memory (0: from the width: 32 for 4
     bytes, 16 for 8, 8 for 16). sem: a key of `SEMS`. scope: of a strong access, a key of `SCOPES`. rmw: reads and
     writes, with nobody in between. element_bytes: of each operation that a vector consists of (0: it is one). constant:
-    nobody writes what it reads while the kernel runs.
+    nobody writes what it reads while the kernel runs. compares: does it write only where it finds what it is given?
     """
 
     operand: str
@@ -91,6 +91,7 @@ class Access:
     computed: bool = False
     sized: bool = False
     constant: bool = False
+    compares: bool = False
 
     def __post_init__(self) -> None:
         if self.space != GENERIC and self.proxy not in SPACES[self.space].proxies:
@@ -98,10 +99,10 @@ class Access:
 
 
 def read_and_written(
-    operand: str, space: str, nbytes: Count, *, sem: Word = "relaxed", scope: Word = "gpu"
+    operand: str, space: str, nbytes: Count, *, sem: Word = "relaxed", scope: Word = "gpu", compares: bool = False
 ) -> tuple[Access, Access]:
     """What an atomic touches: it reads a place and writes it, with nobody in between."""
-    read = Access(operand, space, nbytes, write=False, sem=sem, scope=scope, rmw=True)
+    read = Access(operand, space, nbytes, write=False, sem=sem, scope=scope, rmw=True, compares=compares)
     return read, replace(read, write=True)
 
 

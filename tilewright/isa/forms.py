@@ -79,6 +79,7 @@ class Form:
     and no `execute`, the bytes of the first go to the second. Run on memory and registers whose bytes say 1 for valid
     and 0 for not, `execute` then gives the validity of what it writes; where bits do not stay in bytes of their own,
     `validity` does.
+    blind: an operand that its result does not depend on.
     source_lane: of a form that reads other lanes' values: gets what `execute` gets, tells which lane each reads.
     pattern: instead of the row's, where this form's operands stand otherwise.
     product: the product of matrices that a call's registers hold, for forms that are nothing else.
@@ -108,6 +109,7 @@ class Form:
     registers: Count | Mapping[str, Count] = 1
     effects: tuple[Effect, ...] = ()
     moves: bool = False
+    blind: str = ""
     validity: Callable[..., object] | None = None
     addresses: Callable[..., Mapping[str, Addresses]] | None = None
     joined: Callable[..., list[NDArray[Any]] | None] | None = None

@@ -1,10 +1,11 @@
 """Kernels that others wrote, loaded and run: PTX texts, .cu files, and what Triton compiles.
 
-In the order in which to read: module, launching, arguments, cu, triton.
+In the order in which to read: arguments, words, module, cu, triton, numba.
 """
 
 from tilewright.load.cu import load_cu
 from tilewright.load.module import LoadedKernel, LoadedModule, load_ptx
+from tilewright.load.numba import check_numba
 from tilewright.load.triton import check_triton
 
-__all__ = ["LoadedKernel", "LoadedModule", "check_triton", "load_cu", "load_ptx"]
+__all__ = ["LoadedKernel", "LoadedModule", "check_numba", "check_triton", "load_cu", "load_ptx"]

@@ -10,6 +10,7 @@ from tilewright.cuda.cu_compile import compile_cu
 from tilewright.errors import ArgumentError, choices
 from tilewright.isa import ARCHS
 from tilewright.load.module import LoadedModule, public, text_of
+from tilewright.load.words import CUDA
 from tilewright.ptx import parse
 
 __all__ = ["load_cu"]
@@ -40,7 +41,7 @@ def load_cu(
     folders = [Path(each).resolve() for each in include] + ([path.parent] if path else [])
     file = str(path) if path else _remembered(text)
     made = compile_cu(text, file, target, defines=defines, include=folders, names=kernels)
-    return LoadedModule(parse(made.ptx), made.names, parameters(text), variables(text))
+    return LoadedModule(parse(made.ptx), made.names, parameters(text), variables(text), CUDA)
 
 
 def _remembered(text: str) -> str:

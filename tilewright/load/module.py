@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import host
-from tilewright.errors import ArgumentError, choices
+from tilewright.errors import ArgumentError, SimulationError, choices
 from tilewright.ir import Kernel, Launch, Var
 from tilewright.load.arguments import Given, given
+from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
 from tilewright.ptx.tree import Function, Module
@@ -64,7 +65,7 @@ class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
     parameters: the names of a kernel's parameters as its author wrote them, by the kernel's plain name. types: the
-    dtypes of variables that the text has as bytes, by their plain names.
+    dtypes of variables that the text has as bytes, by their plain names. words: what reports call things.
     """
 
     def __init__(
@@ -73,8 +74,9 @@ class LoadedModule:
         names: Mapping[str, str] = {},
         parameters: Mapping[str, Sequence[str]] = {},
         types: Mapping[str, str] = {},
+        words: Words = PTX,
     ) -> None:
-        self.module, self.types = module, types
+        self.module, self.types, self.words = module, types, words
         self.names = dict(names)
         self.parameters = dict(parameters)
         self._loaded: dict[str, LoadedKernel] = {}
@@ -212,7 +214,12 @@ class LoadedKernel:
             arrays = lent | self._memory(lowered, program, bound, lent)
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
-            return program.run(handles, bound.numbers, progress=progress, limits=limits)
+            try:
+                run = program.run(handles, bound.numbers, progress=progress, limits=limits)
+            except SimulationError as error:
+                raise reworded(error, self.module.words) from None
+        run.warnings[:] = [said(text, self.module.words) for text in run.warnings]
+        return run
 
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip

@@ -84,6 +84,7 @@ def _inside_form(mode: str) -> Form:
         f'PTX ISA, "{MOVING}: shfl.sync"',
         {"mode": {mode: f".{mode}"}, "dtype": WORDS, "out": {"p": ""}},
         lambda a, b, c, mask: is_inside(b, c, mask, mode=mode),
+        blind="a",
         pattern=_second("{a}, {b}, {c}, {mask}"),
         result=BOOL,
     )

@@ -162,6 +162,7 @@ def _instruction(
             goes_on=bound.form.issue is not None and not is_signal,
             sized=access.sized,
             observes=bound.form.result != VOID,
+            compares=access.compares,
             advice=advice_of(pointer),
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))
@@ -204,6 +205,8 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
             operand = e.value(expr, mask)
             texts.append(_typed(e, row, expr, operand.text))
             shadows.append(e.flags(expr.dtype, operand.shadow))
+        elif row.name == bound.form.blind:
+            texts.append(_typed(e, row, expr, e.value(expr, mask).text))
         else:
             texts.append(_typed(e, row, expr, e.sound(expr, mask, f"an operand of {bound.instruction.name}")))
     if row.many and row.kind == "value":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
 
-__all__ = ["check_lanes"]
+__all__ = ["check_lanes", "parted_by_mask"]
 
 LANE = np.arange(32)
 
@@ -41,6 +41,19 @@ def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...
                 Facet(batch, mask, at, batch.wave.run.plain).fault(f"{bound.instruction.name}: {what}", wrong)
 
 
+def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[Mask]:
+    """The lanes that execute a row together: where masks name several groups of a warp, each for itself."""
+    names = [row.name for row in bound.read]
+    if bound.form.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
+        return [mask]
+    given = values[names.index("mask")]
+    if given.shape[-1] == 1 or (given == given[..., :1]).all():
+        return [mask]
+    given = np.broadcast_to(given, mask.shape)
+    parts = (mask.narrowed(given == one) for one in np.unique(given[mask.full]))
+    return [part for part in parts if part is not None]
+
+
 def _bits(given: NDArray[np.int64]) -> Bools:
     return np.asarray(given >> LANE & 1 != 0)
 
@@ -56,6 +69,8 @@ def _troubles(bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[
     if bound.form.source_lane is not None:
         source = np.broadcast_to(bound.form.source_lane(*values), mask.shape)
         found.append((mask.full & (given >> source & 1 == 0), "lanes that read from one outside the mask"))
+        silent = ~np.take_along_axis(mask.full, source.astype(np.int64), -1)
+        found.append((mask.full & silent, "lanes that read from one that has ended"))
     return found
 
 

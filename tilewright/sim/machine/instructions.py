@@ -17,7 +17,7 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.facets import Facet
-from tilewright.sim.machine.gathered import check_lanes
+from tilewright.sim.machine.gathered import check_lanes, parted_by_mask
 from tilewright.sim.machine.memory import UNITS
 from tilewright.sim.machine.operands import sound
 from tilewright.sim.machine.places import SHARED_WINDOW, WINDOW_BITS
@@ -282,8 +282,12 @@ class Instruction:
         form = self.bound.form
         execute = meaning or form.execute
         assert execute is not None
-        given = Facet(batch, mask, self.at, storage).given(form.on)
-        return execute(*given, *arguments, **self.keywords)
+        found: Any = None
+        for some in parted_by_mask(self.bound, mask, arguments):
+            given = Facet(batch, some, self.at, storage).given(form.on)
+            one: Any = execute(*given, *arguments, **self.keywords)
+            found = one if some is mask else np.where(some.full, one, one if found is None else found)
+        return found
 
     def _typed(self, found: Any) -> Any:
         if found is None or self.result == "void":

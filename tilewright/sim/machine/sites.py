@@ -17,6 +17,7 @@ from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits, Ints
 from tilewright.sim.machine.counts import Line, default_phase, wavefronts
+from tilewright.sim.machine.facets import where_text
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.places import LOCAL_WINDOW, WINDOW_BITS, Place
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hook", "Site", "harmless"]
 
+FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, a pointer there has gone below the next one
 Hook = Callable[["Batch", Mask, Address], None]
 Origin = tuple["Site | None", Address | None]  # where bits come from
 
@@ -56,6 +58,7 @@ class Site:
     goes_on: bool = False  # does an asynchronous operation touch the bytes later?
     sized: bool = False  # some lanes may touch fewer bytes, or none
     observes: bool = True  # does the kernel see what it reads?
+    compares: bool = False  # does it write only where it finds what it is given?
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
@@ -259,6 +262,8 @@ class Site:
     def inside(self, batch: Batch, window: int, at: Address, mask: Mask) -> Site:
         """This site as it touches the buffer at a window's address."""
         places = batch.wave.run.places
+        if at.hi >= FAR and (after := places.globals.get(window + 1)) is not None:
+            self._check_before(batch, after, at, mask)
         if not places.has_window(window):
             raise SimulationError(
                 f"{self.op} through a pointer to nowhere",
@@ -272,6 +277,20 @@ class Site:
             made = replace(self, place=place, hooks=())
             self._resolved[place] = made
         return self._resolved[place]
+
+    def _check_before(self, batch: Batch, place: Place, at: Address, mask: Mask) -> None:
+        """Raises SimulationError for lanes that point to shortly before a buffer, into the window before its own."""
+        offsets = np.broadcast_to(at.full(), mask.shape)
+        before = mask.full & (offsets >= FAR)
+        if before.any():
+            cta, warp, lane = map(int, np.argwhere(before)[0])
+            missing = (1 << WINDOW_BITS) - int(offsets[cta, warp, lane])
+            raise SimulationError(
+                f"{self.op} {'writes' if self.write else 'reads'} outside of {place.name}",
+                given=f"{missing:,} bytes before {place.name}, in {where_text(batch, cta, warp, before[cta, warp])}",
+                allowed=f"addresses from {place.name} on",
+                at=self.at,
+            )
 
     def lines(self) -> list[Line]:
         """What was counted here since `reset`."""

@@ -46,11 +46,14 @@ class BarrierSite:
 
 @dataclass(eq=False)
 class Crossing:
-    """A batch at a meeting place. barrier, generation: per (CTA, warp) of the batch, once it has arrived."""
+    """A batch at a meeting place. barrier, generation: per (CTA, warp) of the batch, once it has arrived. alive: the
+    threads of its wave that had not ended when it came, where it came with parts of warps.
+    """
 
     place: BarrierSite
     barrier: Ints | None = None
     generation: Ints | None = None
+    alive: Bools | None = None
 
 
 @dataclass(eq=False)

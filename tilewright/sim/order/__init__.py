@@ -4,6 +4,7 @@ clocks      what each thread knows of every other, and of asynchronous operation
 channels    what hands a clock on: barriers, phases of m-barriers; locations: and any location of memory
 actors      who does something: warps with some of their lanes
 places      what was accessed last where, in shared and in global memory; records: and by which statement
+observed    what strong reads have seen
 races       two accesses: may they meet?
 operations  asynchronous operations and how they are known to be complete; completion: what they touch
 on_behalf   the same as accesses of who issued them; in_flight: what threads touch meanwhile

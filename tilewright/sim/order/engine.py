@@ -176,7 +176,7 @@ class Order(Check):
         """Raises SimulationError; warns where both wrote the same, or only a scope is missing after reads."""
         if clash is None:
             return
-        if not (clash.equal_values or clash.loose):
+        if not clash.is_benign:
             raise report(self.program, clash)
         key = (str(clash.site.at), clash.site.line.buffer)
         if key not in self.warned:

@@ -164,12 +164,15 @@ class Locations:
         size = clocks.wave.run.cluster_ctas
         for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
             cta = row + clocks.wave.first
-            for pattern in self.pending.get((cta, warp), ()):
+            waiting = self.pending.get((cta, warp), [])
+            for pattern in waiting:
                 lanes = pattern.lanes & who.lanes[k]
                 mutual = holds(pattern.scope, pattern.cta, cta, size) and holds(scope, cta, pattern.cta, size)
                 if lanes.any() and mutual:
                     known = clocks.about_shared(pattern.known) if of_shared else pattern.known
                     clocks.learn(Actors(who.rows[k : k + 1], who.warps[k : k + 1], lanes[None]), known)
+                    pattern.lanes = pattern.lanes if of_shared else pattern.lanes & ~lanes  # they know it for good
+            waiting[:] = [pattern for pattern in waiting if pattern.lanes.any()]
 
 
 def _merged(patterns: list[Pattern]) -> list[Pattern]:

@@ -14,6 +14,7 @@ import numpy as np
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.floats import EQUAL, ROUNDED
 from tilewright.sim.order.locations import holds
+from tilewright.sim.order.observed import Look, finds_out, last_look
 from tilewright.sim.order.places import CTA, CTA_BITS, MANY, THREAD, Access, bound_of
 from tilewright.sim.order.records import Candidates, Record
 
@@ -39,7 +40,7 @@ class Clash:
     other: the earlier access, where it is remembered; with_writer: has that written? equal_values: the same, both, or
     where they are ``rounded`` nearly so?
     at_once: are both of one execution of a statement? loose: does the earlier one, a read, surely come first in
-    practice?
+    practice? checked: is one a plain read, the other a compare-and-swap, which finds out what changed in between?
     """
 
     access: Access
@@ -52,6 +53,12 @@ class Clash:
     at_once: bool = False
     loose: bool = False
     rounded: bool = False
+    checked: bool = False
+
+    @property
+    def is_benign(self) -> bool:
+        """Does it only earn a warning?"""
+        return self.equal_values or self.loose or self.checked
 
     @property
     def site(self) -> Site:
@@ -127,12 +134,13 @@ def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[C
         many &= ~known
     unknown = ~known & ~many
     unordered = found[unknown]
-    racing = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
+    racing, checked = _racing(access, _select(pairs, unknown), unordered, with_writer=with_writer)
     if racing.any():
         return _told(access, unordered[racing], with_writer=with_writer), unordered
-    if many.any() and (clash := _among_many(access, found[many], with_writer=with_writer)) is not None:
-        return clash, unordered
-    return None, found[unknown | many]
+    clash = _among_many(access, found[many], with_writer=with_writer) if many.any() else None
+    if clash is None and checked.any():
+        clash = replace(_told(access, unordered[checked], with_writer=with_writer), equal_values=False, checked=True)
+    return clash, found[unknown | many] if clash is None or clash.checked else unordered
 
 
 def _select(pairs: _Pairs, which: Bools | Ints) -> _Pairs:
@@ -151,11 +159,13 @@ def _are_known_together(access: Access, pairs: _Pairs) -> Bools:
     return known
 
 
-def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bool) -> Bools:
-    """Which unordered pairs are neither morally strong nor come after what they have observed?"""
-    racing = np.ones(len(found), np.bool_)
-    if not access.places.has_strong:
-        return racing
+def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bool) -> tuple[Bools, Bools]:
+    """Which unordered pairs are neither morally strong nor come after what they have observed? And those of them that a
+    compare-and-swap finds out.
+    """
+    racing, checked = np.ones(len(found), np.bool_), np.zeros(len(found), np.bool_)
+    if not (access.places.has_strong or access.site.compares):
+        return racing, checked
     left = np.arange(len(found))
     while len(left):
         time = pairs.time[left[0]]
@@ -165,32 +175,41 @@ def _racing(access: Access, pairs: _Pairs, found: Candidates, *, with_writer: bo
         if other is not None:
             same = (pairs.time[left] == time) & (theirs >= other.first) & (theirs < other.first + other.whole)
         those, left = left[same], left[~same]
+        if other is not None and finds_out(access.site, other.site):
+            racing[those], checked[those] = False, True
+            continue
         if other is None or other.site.sem == "weak":
             continue
-        racing[those] = ~_are_morally_strong(access, pairs.cta[those], other, pairs.other_cta[those])
+        racing[those] = ~_are_morally_strong(access, _select(pairs, those), other)
         for k in those[racing[those]].tolist() if with_writer else ():
             lane = (int(found.cta[k]), int(found.warp[k]), int(found.lane[k]))
-            racing[k] = not _has_observed(access, lane, int(pairs.thread[k]), other, int(pairs.other_cta[k]))
-    return racing
+            look = last_look(access, lane, int(pairs.thread[k]))
+            who = (int(pairs.other_cta[k]), int(pairs.other_thread[k]))
+            racing[k] = look is None or not look.has_seen(access, other, who)
+    return racing, checked
 
 
-def _are_morally_strong(access: Access, own: Ints, other: Record, theirs: Ints) -> Bools:
+def _are_morally_strong(access: Access, pairs: _Pairs, other: Record) -> Bools:
     a, b, size = access.site, other.site, access.batch.wave.run.cluster_ctas
     if "weak" in (a.sem, b.sem) or a.element != b.element:
-        return np.zeros(own.shape, np.bool_)
-    return holds(a.scope, own, theirs, size) & holds(b.scope, own, theirs, size)
+        return np.zeros(pairs.cta.shape, np.bool_)
+    fits = holds(a.scope, pairs.cta, pairs.other_cta, size) & holds(b.scope, pairs.cta, pairs.other_cta, size)
+    strong: Bools = fits & ~_relies_on_lockstep(access, pairs, other) if _may_rely(access, other) else fits
+    return strong
 
 
-def _has_observed(access: Access, lane: tuple[int, int, int], thread: int, other: Record, theirs: int) -> bool:
-    """Has the thread strongly read what the other has written there? Then it comes after that, at this place alone."""
-    address, size = access.address(lane), access.batch.wave.run.cluster_ctas
-    own = access.batch.wave.first + numbers(access.batch.ctas)[lane[0]]
-    for record in access.places.log.newest_first():
-        site = record.site
-        reads = site.sem != "weak" and (site.atomic or not site.write) and site.element == other.site.element
-        if reads and record.time > other.time and record.touched(own, thread, address, access.site.width):
-            return bool(holds(site.scope, own, theirs, size) and holds(other.site.scope, theirs, own, size))
-    return False
+def _may_rely(access: Access, other: Record) -> bool:
+    return not access.places.is_global and access.site.sem == other.site.sem == "volatile"
+
+
+def _relies_on_lockstep(access: Access, pairs: _Pairs, other: Record) -> Bools:
+    """Which volatile accesses of shared memory are of two lanes that made the earlier one together?
+
+    The lanes of a warp went on together until sm_70 let each go its own way; ``volatile`` gives them no order.
+    """
+    together = (pairs.cta == pairs.other_cta) & (pairs.thread >> 5 == pairs.other_thread >> 5)
+    both: Bools = together & other.holds(pairs.cta, pairs.thread)
+    return both
 
 
 def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clash | None:
@@ -204,6 +223,7 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
     order = order[_two_of_each(key[order], pairs.row[order], pairs.knower[order])]
     low, high = int(place.min()), int(place.max())
     seen = 0 if places.is_global else int(bound_of(access.known()).min())  # everyone here knows everyone until then
+    doubt: Clash | None = None
     mine, key = _select(pairs, order), key[order]
     for record in places.log.newest_first():
         if record.time <= seen:
@@ -211,11 +231,20 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
         first, last = record.at.lo // places.grain, (record.at.hi + record.site.width) // places.grain
         if record.site.write != with_writer or last < low or first > high or _is_surely_strong(access, record):
             continue
-        if (hit := _unordered_in(access, record, mine, key)) is not None:
-            k, other_cta, other_thread = hit
+        checked = finds_out(access.site, record.site)
+        looks: dict[int, Look | None] = {}
+        for k, cta, thread in _unordered_in(access, record, mine, key):
             lane = (int(found.cta[order[k]]), int(found.warp[order[k]]), int(found.lane[order[k]]))
-            return Clash(access, lane, other_cta, other_thread, record, with_writer, equal_values=False)
-    return None
+            if with_writer and record.site.sem != "weak" and k not in looks:
+                looks[k] = last_look(access, lane, int(mine.thread[k]))
+            look = looks.get(k)
+            if look is None or not look.has_seen(access, record, (cta, thread)):
+                clash = Clash(access, lane, cta, thread, record, with_writer, equal_values=False, checked=checked)
+                if not checked:
+                    return clash
+                doubt = doubt or clash
+                break
+    return doubt
 
 
 def _two_of_each(*keys: Ints) -> Bools:
@@ -229,11 +258,11 @@ def _is_surely_strong(access: Access, record: Record) -> bool:
     """Are the two morally strong, whichever threads they are of?"""
     sites = (access.site, record.site)
     wide = all(site.sem != "weak" and site.scope in WIDE for site in sites)
-    return wide and access.site.element == record.site.element
+    return wide and access.site.element == record.site.element and not _may_rely(access, record)
 
 
-def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> tuple[int, int, int] | None:
-    """Number among mine, CTA and thread of an access of a record that races with this one. key: ascending."""
+def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> Iterator[tuple[int, int, int]]:
+    """Number among mine, CTA and thread of those accesses of a record that may race with this one. key: ascending."""
     grain, collective = access.places.grain, access.site.collective or record.site.collective
     ctas, threads, address = record.threads()
     units = (address // grain)[:, None] + np.arange(max(record.site.width // grain, 1))
@@ -246,13 +275,12 @@ def _unordered_in(access: Access, record: Record, mine: _Pairs, key: Ints) -> tu
         k = start[each] + np.arange(len(each)) - (np.cumsum(count) - count)[each]
         theirs, thread, own = ctas[which][each], threads[which][each], mine.cta[k]
         right = (theirs == own) & (thread == mine.thread[k]) & (not collective)
-        right |= _are_morally_strong(access, own, record, theirs)
+        each_pair = replace(_select(mine, k), other_cta=theirs, other_thread=thread)
+        right |= _are_morally_strong(access, each_pair, record)
         right |= _known_of(access, record, mine.row[k], mine.knower[k], theirs, thread)
-        if not right.all():
-            bad = np.flatnonzero(~right)
-            told = bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]]))[0]]
-            return int(k[told]), int(theirs[told]), int(thread[told])
-    return None
+        bad = np.flatnonzero(~right)
+        for told in bad[np.lexsort((mine.knower[k[bad]], mine.row[k[bad]]))].tolist():
+            yield int(k[told]), int(theirs[told]), int(thread[told])
 
 
 def _portions(*found: Ints) -> Iterator[list[Ints]]:
@@ -290,18 +318,32 @@ def _told(access: Access, racing: Candidates, *, with_writer: bool) -> Clash:
 
 
 def lost_store(access: Access, lost: Bools, now: Ints) -> Clash | None:
-    """Two lanes of one statement have stored to one place; those of one warp may store the same."""
-    if access.site.sem != "weak":
-        return None
-    lane: tuple[int, int, int] = tuple(map(int, np.argwhere(lost)[0]))  # type: ignore[assignment]  # three axes
+    """Two lanes of one statement have stored to one place; those of one warp may store the same, and strong ones what
+    they like within their scope.
+    """
     places: Places = access.places
+    weak = access.site.sem == "weak"
+    if not weak:
+        if not places.is_global:
+            return None
+        lost = lost & ~_is_held(access, now[..., 0] >> CTA & (1 << CTA_BITS) - 1)
+        if not lost.any():
+            return None
+    lane: tuple[int, int, int] = tuple(map(int, np.argwhere(lost)[0]))  # type: ignore[assignment]  # three axes
     tag = int(now[lane][0])
     row = numbers(access.look.ctas)[lane[0]] + access.batch.wave.first
     other_cta = tag >> CTA & (1 << CTA_BITS) - 1 if places.is_global else row
-    alike = access.wrote_alike()
+    alike = access.wrote_alike() if weak else ""
     own_warp = numbers(access.look.warps)[lane[1]]
     if alike == EQUAL and (other_cta, (tag & THREAD) >> 5) == (row, own_warp):
         return None
     other = Record(access.time, access.site, access.batch, access.mask, access.at)
     return Clash(access, lane, other_cta, tag & THREAD, other, with_writer=True, equal_values=bool(alike), at_once=True,
                  rounded=alike == ROUNDED)  # fmt: skip
+
+
+def _is_held(access: Access, others: Ints) -> Bools:
+    """Where is a thread of another CTA within the scope of an access? others: of the grid, (CTAs, warps, 32)."""
+    own = access.batch.rows(1) + access.batch.wave.first
+    held: Bools = holds(access.site.scope, own, others, access.batch.wave.run.cluster_ctas)
+    return held

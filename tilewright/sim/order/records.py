@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints, Shape
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.precedence import Precedence
     from tilewright.sim.machine.sites import Site
 
 __all__ = ["Candidates", "Log", "Record"]
@@ -53,6 +54,23 @@ class Record:
         ctas, threads, there = self.threads()
         hit: Bools = (ctas == cta) & (threads == thread) & (there < address + width)
         return bool((hit & (there + self.site.width > address)).any())
+
+    def holds(self, ctas: Ints, threads: Ints) -> Bools:
+        """Which threads, of CTAs of the grid, took part?"""
+        own = np.zeros((self.whole, max(numbers(self.warps)) + 1, 32), np.bool_)
+        own[self.ctas, self.warps] = self.mask.full
+        inside = self.is_of(ctas) & (threads >> 5 < own.shape[1])
+        found: Bools = (
+            inside & own[np.where(inside, ctas - self.first, 0), np.where(inside, threads >> 5, 0), threads & 31]
+        )
+        return found
+
+    def comes_first(self, one: tuple[int, int], other: tuple[int, int], precedence: Precedence) -> bool:
+        """Does an atomic of one (CTA of the grid, thread) take place before that of the other?"""
+        ctas, threads, _ = self.threads()
+        order = precedence.taken(np.arange(len(ctas)))
+        places = [np.flatnonzero((ctas[order] == cta) & (threads[order] == thread)) for cta, thread in (one, other)]
+        return all(map(len, places)) and bool(places[0][0] < places[1][0])
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["report", "warning"]
 
+IN_STEP = "; the lanes of a warp are not in step since sm_70"
 NO_BARRIER = "no barrier orders CTAs: write different places, use atomics, or split the kernel in two"
 
 
@@ -31,7 +32,7 @@ def report(program: Subject, clash: Clash) -> SimulationError:
     return SimulationError(
         f"race: {site.op} {verb} {place}, which {_whose(clash)} has {did}",
         given=f"{site.at}: {_who(clash, clash.cta, clash.thread)}\n{did}{where}: {_other(clash)}",
-        allowed="accesses that a barrier orders",
+        allowed=f"accesses that a barrier orders{IN_STEP if clash.is_inside_warp() else ''}",
         hint=_missing(program, clash, other),
         at=site.at,
     )
@@ -50,6 +51,11 @@ def warning(program: Subject, clash: Clash) -> str:
             "scope='cluster' belongs to the arrival and to the wait"
         )
     other = clash.other
+    if clash.checked:
+        return (
+            f"{clash.site.at}: {place} is read plainly and changed by a compare-and-swap, unordered, by "
+            f"{_who(clash, clash.cta, clash.thread)} and {_other(clash)}; a relaxed or volatile read makes that right"
+        )
     return (
         f"{clash.site.at}: {place} is written by {_other(clash)} and by "
         f"{_who(clash, clash.cta, clash.thread)}, unordered, {ROUNDED if clash.rounded else EQUAL}"

@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.sim.machine.batch import Batch, merged, numbers
 from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
+from tilewright.sim.run.absent import look_for_lanes, warn_of_ended
 from tilewright.sim.run.stuck import stuck
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ class Scheduler:
         batch.meeting = Crossing(place)
         if self._is_whole(batch):
             return self._arrive(batch)
+        batch.meeting.alive = batch.wave.alive.copy() if place.is_barrier else None
         self.gathering.append(batch)
         return None
 
@@ -191,6 +193,8 @@ class Scheduler:
     def _arrive(self, batch: Batch) -> int | None:
         place = batch.place
         operands = [batch.env.pop(f"meeting.{k}", 0) for k in range(2)]
+        if place.is_barrier:
+            look_for_lanes(batch)
         batch.meeting = None
         if not place.is_barrier:
             if place.sync is not None:
@@ -326,6 +330,7 @@ class Scheduler:
                 if other.wave is wave:
                     alive[other.ctas, other.warps] |= other.mask.full.any(-1)
             if wave.barriers.release_without(batch, ~alive):
+                warn_of_ended(batch)
                 return True
         return False
 

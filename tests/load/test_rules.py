@@ -1,0 +1,129 @@
+"""Rules of what is told of a .cu file, and what is not: one kernel of ``rules.cu`` for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.load.programs import FOLDER
+from tilewright.errors import SimulationError
+from tilewright.load import LoadedModule, load_cu
+from tilewright.sim import Run
+
+
+@pytest.fixture(scope="module")
+def rules() -> LoadedModule:
+    return load_cu(FOLDER / "rules.cu")
+
+
+def zeros(n: int, kind: Any = np.int32) -> np.ndarray:
+    return np.zeros(n, kind)
+
+
+def clean(run: Run) -> bool:
+    return not run.warnings
+
+
+def test_shared_memory_of_the_file_is_device_code(rules: LoadedModule) -> None:
+    out = zeros(64)
+
+    assert clean(rules["shared_of_the_file"].simulate(out, block=64))
+
+    assert (out == 63 - np.arange(64)).all()
+
+
+def test_atomics_of_one_statement_race_where_their_scope_does_not_hold_both(rules: LoadedModule) -> None:
+    assert clean(rules["counted_by_block"].simulate(zeros(1, np.uint32), grid=1, block=64))
+    with pytest.raises(SimulationError, match="race"):
+        rules["counted_by_block"].simulate(zeros(1, np.uint32), grid=2, block=64)
+
+
+def test_a_plain_store_comes_after_the_atomics_that_its_thread_has_observed(rules: LoadedModule) -> None:
+    out = zeros(1)
+
+    assert clean(rules["last_one_clears"].simulate(zeros(8), out, grid=8, block=1))
+
+    assert out[0] == 28
+    with pytest.raises(SimulationError, match="race: store writes element 0 of count"):
+        rules["first_one_clears"].simulate(zeros(1, np.uint32), grid=8, block=1)
+
+
+def test_a_barrier_without_some_lanes_of_a_warp_is_divergence(rules: LoadedModule) -> None:
+    assert clean(rules["barrier_of_some_lanes"].simulate(zeros(40), block=40))
+    with pytest.raises(SimulationError, match=r"divergence.*without lanes 8\.\.31"):
+        rules["barrier_of_some_lanes"].simulate(zeros(64), block=64)
+
+
+def test_a_barrier_without_whole_warps_that_have_ended_is_a_warning(rules: LoadedModule) -> None:
+    run = rules["barrier_of_some_warps"].simulate(zeros(32), block=64)
+
+    assert any("have ended" in text for text in run.warnings)
+
+
+def test_a_shuffle_from_a_lane_that_has_ended_is_told(rules: LoadedModule) -> None:
+    assert clean(rules["shuffle_from_ended"].simulate(zeros(32), 32, block=32))
+    with pytest.raises(SimulationError, match="read from one that has ended"):
+        rules["shuffle_from_ended"].simulate(zeros(32), 16, block=32)
+
+
+def test_volatile_accesses_that_rely_on_lockstep_race(rules: LoadedModule) -> None:
+    with pytest.raises(SimulationError, match="race") as raised:
+        rules["lockstep"].simulate(zeros(1), block=32)
+
+    assert "sm_70" in str(raised.value)
+
+
+def test_a_lane_may_tell_another_by_a_volatile_flag(rules: LoadedModule) -> None:
+    out = zeros(1)
+
+    assert clean(rules["lane_tells_lane"].simulate(out, block=32))
+
+    assert out[0] == 7
+
+
+def test_a_plain_read_that_a_compare_and_swap_checks_is_a_warning(rules: LoadedModule) -> None:
+    values = np.arange(32, dtype=np.float32)
+    out = zeros(1, np.float32)
+
+    run = rules["largest"].simulate(values, out, block=32)
+
+    assert out[0] == 31
+    assert ["read plainly" in text for text in run.warnings] == [True]
+
+
+def test_a_plain_read_beside_other_atomics_races(rules: LoadedModule) -> None:
+    with pytest.raises(SimulationError, match="race"):
+        rules["peeks"].simulate(zeros(1), zeros(1), grid=2, block=32)
+
+
+def test_groups_of_a_warp_with_masks_of_their_own_talk_among_themselves(rules: LoadedModule) -> None:
+    values = np.arange(32, dtype=np.int32)
+    sums, votes = zeros(32), zeros(32, np.uint32)
+
+    assert clean(rules["halves"].simulate(values, sums, votes, block=32))
+
+    assert sums.tolist() == [120] * 16 + [376] * 16
+    bits = sum(1 << k for k in range(0, 32, 3))
+    assert votes.tolist() == [bits & 0xFFFF] * 16 + [bits & 0xFFFF0000] * 16
+
+
+def test_lanes_need_no_value_that_nobody_shuffles_from(rules: LoadedModule) -> None:
+    out = zeros(32)
+
+    assert clean(rules["told_by_one_lane"].simulate(np.full(1, 7, np.int32), out, block=32))
+
+    assert (out == 7 + np.arange(32)).all()
+    with pytest.raises(SimulationError, match="uninitialised"):
+        rules["asks_another_lane"].simulate(out, block=32)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_an_index_below_0_is_told_by_the_name_of_its_array(rules: LoadedModule, name: str) -> None:
+    steps = {"a": (-1, 0), "b": (0, -3)}[name]
+
+    with pytest.raises(SimulationError, match=f"outside of {name}") as raised:
+        rules["shifted"].simulate(zeros(64), zeros(64), *steps, block=64)
+
+    assert f"{-4 * min(steps)} bytes before {name}, in CTA (0, 0, 0), warp 0, lane" in str(raised.value.given)

@@ -1,0 +1,82 @@
+"""What a report calls things: the simulator speaks of `T`, the authors of a .cu file or of PTX have other words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from tilewright.errors import SimulationError
+
+__all__ = ["CUDA", "NUMBA", "PTX", "Words", "reworded", "said"]
+
+Words = Sequence[tuple[str, str]]
+
+_FLAG = "; or tell of it by a flag, with {0} before it is set and after it is seen"
+_STRONG = r"""T\.ptx\.(st|ld)\((?:\.\.\.|ptr, value), sem=['"]\w+['"](?:, scope=['"]\w+['"])?\)(, or stronger,)?"""
+
+_ONE_LINE = (
+    r"(\S+) between line (\d+) and line \2$",
+    "an atomic at line {1}; or {0} before it comes there again, where a loop does",
+)
+CUDA: Words = (
+    (r"T\.cuda\.cta_sync\(\)|T\.cuda\.cta_sync\(\.\.\.\)", "__syncthreads()"),
+    (r"T\.cuda\.warp_sync\(\)", "__syncwarp()"),
+    (r"T\.cuda\.cluster_sync\(\)", "cooperative_groups::this_cluster().sync()"),
+    (r"(?:T\.)?cuda\.cta_sync", "__syncthreads"),
+    (r"(?:T\.)?ptx\.bar\.warp\.sync", "__syncwarp"),
+    (r"ptx\.(?:atom|red)\.(add|min|max|and|or|xor|exch|inc|dec|cas)\b", "atomic {0}"),
+    (r"ptx\.ld\.\w+", "volatile load"),
+    (r"ptx\.st\.\w+", "volatile store"),
+    (r"ptx\.(shfl|vote|match|redux)\.sync", "__{0}_sync"),
+    (_STRONG, "an atomic or volatile access"),
+    (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("__threadfence()")),
+    (r"T\.cuda\.trap\(\)", "__trap()"),
+    _ONE_LINE,
+    (r"if T\.thread_id\(\) == 0: \.\.\.", "if (threadIdx.x == 0) ..."),
+)  # fmt: skip
+"""Patterns of the simulator's words, and what a .cu file says for them."""
+PTX: Words = (
+    (r"(?:T\.)?cuda\.cta_sync(?:\((?:\.\.\.)?\))?", "bar.sync 0"),
+    (r"T\.cuda\.warp_sync\(\)", "bar.warp.sync"),
+    (r"T\.cuda\.cluster_sync\(\)", "barrier.cluster"),
+    (_STRONG, "{0}.relaxed"),
+    (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("fence.acq_rel.gpu")),
+    (r"(?:T\.)?cuda\.trap(?:\(\))?", "trap"),
+    (r"(?:T\.)?ptx\.(?=[a-z])", ""),
+    _ONE_LINE,
+)
+"""The same for PTX."""
+NUMBA: Words = (
+    (r"(?:T\.)?cuda\.cta_sync(?:\((?:\.\.\.)?\))?|__syncthreads(?:\(\))?", "cuda.syncthreads()"),
+    (r"T\.cuda\.warp_sync\(\)", "cuda.syncwarp()"),
+    (r"if T\.thread_id\(\) == 0: \.\.\.", "if cuda.threadIdx.x == 0: ..."),
+    (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("cuda.threadfence()")),
+    *PTX[4:],
+)
+"""The same for kernels of Numba."""
+
+
+def said(text: str, words: Words) -> str:
+    """A text in other words.
+
+    >>> said("T.cuda.cta_sync() between line 3 and line 4", CUDA)
+    '__syncthreads() between line 3 and line 4'
+    """
+    for pattern, word in words:
+        text = re.sub(pattern, _filled(word), text)
+    return text
+
+
+def _filled(word: str) -> Callable[[re.Match[str]], str]:
+    return lambda found: word.format(*found.groups(""))
+
+
+def reworded(error: SimulationError, words: Words) -> SimulationError:
+    """The same error, its fields in other words."""
+    error.what = said(error.what, words)
+    error.args = (error.what,)
+    error.given, error.allowed = (
+        said(value, words) if isinstance(value, str) else value for value in (error.given, error.allowed)
+    )
+    error.hint = said(error.hint, words) if error.hint else error.hint
+    return error

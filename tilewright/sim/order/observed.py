@@ -1,0 +1,55 @@
+"""What a thread has seen of others by a strong read: its next access of that place comes after what it has seen.
+
+Source: PTX ISA, "Memory Consistency Model: Observation, Communication order".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.sim.machine.batch import numbers
+from tilewright.sim.order.locations import holds
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.order.places import Access
+    from tilewright.sim.order.records import Record
+
+__all__ = ["Look", "finds_out", "last_look"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Look:
+    """A thread, of a CTA of the grid, has strongly read a place in a record."""
+
+    record: Record
+    who: tuple[int, int]
+
+    def has_seen(self, access: Access, other: Record, who: tuple[int, int]) -> bool:
+        """What somebody has written there in another record? Then it comes after that, at this place alone."""
+        record, run = self.record, access.batch.wave.run
+        one, two, size = record.site, other.site, run.cluster_ctas
+        if record.time < other.time or one.element != two.element:
+            return False
+        if record.time == other.time and not (record is other and record.comes_first(who, self.who, run.precedence)):
+            return False
+        return bool(holds(one.scope, self.who[0], who[0], size) & holds(two.scope, who[0], self.who[0], size))
+
+
+def last_look(access: Access, lane: tuple[int, int, int], thread: int) -> Look | None:
+    """The last time that a thread has strongly read what it is about to access."""
+    address = access.address(lane)
+    own = access.batch.wave.first + numbers(access.batch.ctas)[lane[0]]
+    for record in access.places.log.newest_first():
+        reads = record.site.sem != "weak" and (record.site.atomic or not record.site.write)
+        if reads and record.touched(own, thread, address, access.site.width):
+            return Look(record, (own, thread))
+    return None
+
+
+def finds_out(one: Site, other: Site) -> bool:
+    """Is one a plain read, and the other a compare-and-swap of the same size?"""
+    read, swap = (one, other) if other.compares else (other, one)
+    plain = read.sem == "weak" and not (read.write or read.collective)
+    return swap.compares and plain and read.element == swap.element

@@ -1,0 +1,57 @@
+"""Threads that have ended while others of their CTA are at a barrier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.sim.machine.batch import lanes_text
+from tilewright.sim.machine.facets import where_text
+from tilewright.sim.machine.sync import Crossing
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.batch import Batch
+
+__all__ = ["look_for_lanes", "warn_of_ended"]
+
+
+def look_for_lanes(batch: Batch) -> None:
+    """Warns where lanes had ended before others of their warp came to a barrier.
+
+    Raises SimulationError where they ended while those waited. Source: PTX ISA, "bar, barrier": all threads of a warp
+    execute an aligned one.
+    """
+    crossing, here = batch.meeting, batch.mask.full
+    missing: Bools = batch.wave.run.exists[:, batch.warps] & here.any(-1, keepdims=True) & ~here
+    if isinstance(crossing, Crossing) and crossing.alive is not None:
+        left = missing & crossing.alive[batch.ctas, batch.warps]
+        if left.any():
+            raise _left_out(batch, left)
+    if missing.any():
+        warn_of_ended(batch)
+
+
+def _left_out(batch: Batch, missing: Bools) -> SimulationError:
+    cta, warp = map(int, np.argwhere(missing.any(-1))[0])
+    lanes = lanes_text(missing[cta, warp])
+    return SimulationError(
+        f"divergence: {batch.place.name} without {lanes}",
+        given=f"{where_text(batch, cta, warp, batch.mask.full[cta, warp])}; {lanes} went another way, and ended",
+        allowed="a barrier that all threads of the CTA come to",
+        hint="move it out of the condition that splits the warp",
+        at=batch.place.at,
+    )
+
+
+def warn_of_ended(batch: Batch) -> None:
+    """Threads of the CTA had ended before others came to a barrier."""
+    warnings = batch.wave.run.warnings
+    text = (
+        f"{batch.place.at}: {batch.place.name}: some threads of the CTA have ended and never come here; GPUs let the "
+        "others go on, CUDA wants all threads at __syncthreads()"
+    )
+    if text not in warnings:
+        warnings.append(text)
