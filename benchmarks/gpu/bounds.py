@@ -65,11 +65,12 @@ def rows_table(on: Gpu) -> bool:
 def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
     """Seconds of a product of 16-bit elements, by unit: an SM that has the most tiles does whole ones."""
     from tilewright.kernels.forms import ROW_BYTES
-    from tilewright.kernels.products import FEW_ROWS, chosen
+    from tilewright.kernels.products import chosen
 
-    steps, few = k * 2 // ROW_BYTES, m <= FEW_ROWS
-    tiles, parts = chosen(m, n, steps, on.sms, few=few)
-    down, across = (n, m) if few else (m, n)
+    steps = k * 2 // ROW_BYTES
+    tiles, turned = chosen(m, n, steps, on.sms)
+    parts = tiles.parts
+    down, across = (n, m) if turned else (m, n)
     ctas = -(-down // (tiles.m * tiles.cluster)) * tiles.cluster * -(-across // tiles.n) * parts
     most = -(-ctas // on.sms)
     loaded = (tiles.m + tiles.n / tiles.cluster) * ROW_BYTES * steps / parts
