@@ -10,13 +10,14 @@ from pathlib import Path
 
 from examples import block_scales, tensor_copy
 from tilewright.dtypes import dtype
+from tilewright.isa import CopyAtom, MmaAtom, WgmmaAtom, mma_atom, wgmma_atom
 from tilewright.isa.atoms import ATOMS
 from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Form, Instruction
 from tilewright.lang.elsewhere import PAGES
 from tilewright.layout import Layout
 from tilewright.ptx.flow import FLOW
 from tilewright.ptx.instructions import OWN
-from tilewright.view import memory_grid, plain, svg
+from tilewright.view import atom_grids, memory_grid, mma_grids, plain, svg
 from tools.primitives import PRIMITIVES_PAGE, STUB, primitives_page, stub
 from tools.size import ROOT
 
@@ -51,6 +52,11 @@ PICTURE = """\
 ```
 
 </details>"""
+PRODUCTS = (
+    mma_atom("SM80_16x8x16_F32F16F16F32_TN"),
+    wgmma_atom("SM90_64x8x16_F32F16F16_SS"),
+    wgmma_atom("SM90_64x8x16_F32F16F16_RS"),
+)
 BEGIN, END = "<!-- made by make docs: {} -->", "<!-- end of {} -->"
 
 _ELSEWHERE = """\
@@ -86,6 +92,7 @@ def _section(row: Instruction) -> Iterator[str]:
         yield from _form(row, form)
     yield ""
     yield from _atoms(row)
+    yield from _drawn(row)
 
 
 def _atoms(row: Instruction) -> Iterator[str]:
@@ -97,6 +104,17 @@ def _atoms(row: Instruction) -> Iterator[str]:
         for atom in atoms:
             yield f"| `{atom.name}` | `{atom.mnemonic}` | `{atom.source_cute}` | `{atom.destination_cute}` |"
         yield ""
+
+
+def _drawn(row: Instruction) -> Iterator[str]:
+    """Which lane has what, folded, of the smallest form that has a name in CuTe; `tilewright atom` draws the others."""
+    atoms: tuple[CopyAtom | MmaAtom | WgmmaAtom, ...] = (*ATOMS.values(), *PRODUCTS)
+    found = next((atom for atom in atoms if atom.instruction is row), None)
+    if found is None:
+        return
+    grids = atom_grids(found) if isinstance(found, CopyAtom) else mma_grids(found)
+    yield f"<details><summary>which lane holds what: <code>tilewright atom {found.name}</code></summary>"
+    yield from ("", "```text", "\n".join(plain(grid).rstrip() for grid in grids), "```", "", "</details>", "")
 
 
 def _form(row: Instruction, form: Form) -> Iterator[str]:

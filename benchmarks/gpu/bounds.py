@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu.bounds            # on an H200; --gpu H100 on that
 
-Kernels over rows are counted on few rows and scaled to those that are measured; of products the table's figures alone
-give the bound.
+Kernels over rows are counted on few rows and scaled to those that are measured; of products their
+tiles give the bound.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import numpy as np
 
 from benchmarks.gpu.tune_rows import BYTES, EXTRA, KINDS, arguments, made, usual
 from tilewright.profiling import Gpu, gpu, profile
+from tilewright.profiling.gpus import SECTOR_RATE
 
 COUNTED_ROWS = 64
 LENGTHS = (1024, 4096, 16384)
-SIZES = (2048, 4096, 8192)
+SHAPES = [(size, size, size) for size in (2048, 4096, 8192)]
+SHAPES += [(m, n, k) for m in (16, 128, 512) for n, k in ((4096, 4096), (14336, 4096), (4096, 14336))]
+"""M, N, K of products: thin ones wait for the memory of B."""
 
 
 def counted(name: str, columns: int, kind: str, on: Gpu) -> tuple[float, str]:
@@ -59,6 +62,25 @@ def rows_table(on: Gpu) -> bool:
     return fine
 
 
+def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
+    """Seconds of a product of 16-bit elements, by unit: an SM that has the most tiles does whole ones."""
+    from tilewright.kernels.forms import ROW_BYTES
+    from tilewright.kernels.products import chosen
+
+    steps = k * 2 // ROW_BYTES
+    tiles, turned = chosen(m, n, steps, on.sms)
+    parts = tiles.parts
+    down, across = (n, m) if turned else (m, n)
+    ctas = -(-down // (tiles.m * tiles.cluster)) * tiles.cluster * -(-across // tiles.n) * parts
+    most = -(-ctas // on.sms)
+    loaded = (tiles.m + tiles.n / tiles.cluster) * ROW_BYTES * steps / parts
+    return {
+        "tensor cores": most * 2 * tiles.m * tiles.n * k / parts / (on.tensor[16] * on.clock),
+        "L2": most * loaded / (SECTOR_RATE * on.clock),
+        "HBM": 2 * (m * k + k * n + max(0, m * n - on.l2_bytes // 2)) / on.hbm,
+    }
+
+
 def products_table(on: Gpu) -> bool:
     import torch
 
@@ -66,11 +88,12 @@ def products_table(on: Gpu) -> bool:
     from tilewright import kernels
 
     fine = True
-    for size in SIZES:
-        a, b = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    for m, n, k in SHAPES:
+        a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((m, k), (k, n)))
         measured = cold({"ours": Captured(partial(kernels.matmul, a, b))}, rounds=7)["ours"]
-        bound = 2 * size**3 / (on.tensor[16] * on.sms * on.clock)
-        fine &= row(f"matmul bfloat16 {size}", bound, "tensor cores", measured)
+        units = product_bounds(m, n, k, on)
+        unit = max(units, key=lambda name: units[name])
+        fine &= row(f"matmul bfloat16 {m} x {n} x {k}", units[unit], unit, measured)
     return fine
 
 

@@ -128,3 +128,12 @@ def test_arguments_are_read_as_they_are_written(text: str, name: str | None, val
 def test_what_is_no_argument_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError):
         made_argument(text, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("name", [".", "/", "", "no/such/folder/kernel"])
+def test_what_is_no_file_is_refused_in_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, _, err = run(monkeypatch, name)
+
+    assert code == 2
+    assert "there is no file" in err
+    assert "allowed: FILE.py, FILE.cu or FILE.ptx" in err

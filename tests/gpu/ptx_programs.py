@@ -110,10 +110,10 @@ def result_width(case: Case) -> int:
     return 32 if kind.kind == "bool" else kind.bits
 
 
-def launched(text: str, inputs: Sequence[Array], result: np.dtype[Any]) -> Array:
-    """The program on the GPU: one thread for each element."""
+def launched(text: str, inputs: Sequence[Array], result: np.dtype[Any], rows: int = 0) -> Array:
+    """The program on the GPU: one thread for each element; it stores one value, or as many as there are rows."""
     count = len(inputs[0])
-    out = np.zeros(count, result)
+    out = np.zeros((rows, count) if rows else count, result)
     device = driver.device(0)
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     with device.current():

@@ -3,9 +3,12 @@
 # ruff: noqa: F821  names that nobody defines
 from __future__ import annotations
 
+import linecache
+import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tilewright.errors import KernelError, TilewrightError
@@ -103,3 +106,26 @@ def test_a_keyword_of_another_language_says_what_is_written_here(keyword: str) -
             Tx.cta.copy(shared, A, **{keyword: t < 20})
 
     assert refused.value.hint == KEYWORDS[keyword]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("A[lane] ** 2", "T.pow(x, y); x * x for a square"),
+        ("math.sqrt(A[lane])", "T.sqrt"),
+        ("np.exp(A[lane])", "T.exp"),
+        ("int(A[lane])", 'T.cast(x, "int32")'),
+        ("divmod(lane, 8)[0]", "x // y and x % y"),
+        ("sum(A)", "Tx.cta.sum(dst, src), or a loop over range(n)"),
+        ("(y := A[lane]) + y", "y = A[lane] as a statement of its own"),
+    ],
+)
+def test_what_python_cannot_do_with_values_of_a_run_names_what_can(text: str, hint: str) -> None:
+    source = f"@T.prim_func\ndef k(A: T.Buffer((32,), 'float32')):\n    lane = T.lane_id([32])\n    A[lane] = {text}\n"
+    file = f"<{text}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+
+    with pytest.raises(KernelError) as raised:
+        exec(compile(source, file, "exec"), {"T": T, "math": math, "np": np})
+
+    assert raised.value.hint == hint

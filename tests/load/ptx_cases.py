@@ -130,6 +130,10 @@ PROGRAMS = (
     Program("accesses of 128 bits have an order",
             ".reg .b128 q; ld.relaxed.gpu.global.b128 q, [ai]; st.release.gpu.global.b128 [ao], q;",
             (1, 2, 3, 4), (1, 2, 3, 4)),
+    Program("video instructions on parts take parts of both operands, and leave others as they are",
+            "ld.v2.u32 {r1, r2}, [ai]; vadd2.u32.u32.u32 r3, r1.h30, r2.h21, 0; vadd4.u32.u32.u32 r4.b20, r1, r2, -1;"
+            "vavrg4.u32.u32.u32 r5.b3210, r1.b0123, r2, 0; st.v4.u32 [ao], {r3, r4, r5, r5};",
+            (0x00010002, 0x00030004), (0x00070003, 0xFF04FF06, 0x01020102, 0x01020102), target="sm_30", version="6.5"),
     Program("special registers that no value shows are numbers",
             "mov.u32 r0, %pm0; mov.u64 d0, %pm1_64; mov.b32 r1, %envreg0; mov.b32 r1, %reserved_smem_offset_1;"
             "mov.u32 r2, %lanemask_le; st.u32 [ao], r2;", (0,), (1,)),

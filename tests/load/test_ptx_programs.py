@@ -16,6 +16,18 @@ def test_ptx_by_hand(program: Program) -> None:
     assert parse(script(parse(program.text))) == parse(program.text)
 
 
+@pytest.mark.parametrize("lane", [4, -1])
+def test_an_access_does_not_leave_the_shared_variable_that_its_address_came_from(lane: int) -> None:
+    body = (
+        ".shared .u32 before[4]; .shared .u32 own[4]; .shared .u32 behind[4]; mov.u32 r5, 1;"
+        "st.shared.u32 [behind], r5; st.shared.u32 [before+12], r5; mov.u32 r1, own; ld.s32 r2, [ai];"
+        "mad.lo.s32 r1, r2, 4, r1; ld.shared.u32 r0, [r1]; st.u32 [ao], r0;"
+    )
+
+    with pytest.raises(TilewrightError, match="outside of own"):
+        ran(Program("", body, (lane,), (1,)))
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 import tilewright as tw
 from tests.tile.wgmma_kernels import Case, drawn, multiplied
 from tilewright import T, Tx
+from tilewright import layout as layouts_of
 from tilewright.errors import DispatchError, LayoutError
-from tilewright.layout import S, mma_shared_layout, tid_in_wg, wgmma_fragment
+from tilewright.ir import Kernel
+from tilewright.layout import Layout, S, mma_shared_layout, tid_in_wg, wgmma_fragment
 
 CASES = {
     "bf16": Case(64, 64, 64),
@@ -109,6 +112,28 @@ def declined(**changes: Any) -> DispatchError:
     with pytest.raises(DispatchError) as error:
         tw.compile(one, target=given.get("target", "sm_90a"))
     return error.value
+
+
+def product_of_tiles(a: Layout | None, b: Layout | None, d: Layout | None) -> Kernel:
+    @T.prim_func
+    def tiles() -> None:
+        T.cta_id([1])
+        T.thread_id([128])
+        A, B = T.alloc_shared((64, 64), "bfloat16", layout=a), T.alloc_shared((64, 64), "bfloat16", layout=b)
+        D = T.alloc_local((64, 64), "float32", layout=d)
+        Tx.wg.gemm_async(D, A, B)
+
+    return tiles
+
+
+def test_the_layouts_that_a_product_of_plain_tiles_is_told_make_it_a_wgmma() -> None:
+    with pytest.raises(DispatchError) as error:
+        tw.compile(product_of_tiles(None, None, None), target="sm_90a")
+
+    told = re.findall(r"layout=(.+?) for (\w)", str(error.value.hint))
+    layouts = {name: eval(text, vars(layouts_of)) for text, name in told}
+    made = tw.compile(product_of_tiles(layouts["A"], layouts["B"], layouts["D"]), target="sm_90a")
+    assert made.report.entries[0].variant == "wgmma"
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ def numbers(text: str | int | Sequence[int]) -> tuple[int, ...]:
 
 def requests_beside(path: Path) -> list[Request]:
     """The runs that the TOML file beside a file asks for; none where there is no such file."""
+    if not path.is_file():
+        return []  # whoever loads it says so
     beside = path.with_suffix(".toml")
     if not beside.is_file():
         return []
@@ -153,7 +155,7 @@ def loaded(
 ) -> LoadedModule:
     """The module of a file: PTX by its suffix, else CUDA C++."""
     if not path.is_file():
-        raise ArgumentError(f"there is no file {path}", given=str(path), allowed="FILE.cu or FILE.ptx")
+        raise ArgumentError(f"there is no file {path}", given=str(path), allowed="FILE.py, FILE.cu or FILE.ptx")
     if path.suffix == ".ptx":
         return load_ptx(path)
     pairs = (define.partition("=") for define in defines)

@@ -16,7 +16,7 @@ from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, sh
 from tilewright.cuda.emit_names import Names, entry, renamed
 from tilewright.cuda.emit_stmt import INDENT, lines_of
 from tilewright.cuda.emit_types import cpp_type
-from tilewright.cuda.emit_unit import LINE_LENGTH, Scope, Unit
+from tilewright.cuda.emit_unit import LINE_LENGTH, Known, Scope, Unit
 from tilewright.cuda.emit_vectors import declare_vector
 from tilewright.dtypes import HANDLE
 from tilewright.errors import TargetError
@@ -107,7 +107,7 @@ def _header(kernel: ir.Kernel, unit: Unit) -> str:
 def _kernel(kernel: ir.Kernel, unit: Unit) -> list[str]:
     _claim_names(kernel, unit)
     _declare_vectors(kernel, unit)
-    scope = Scope(unit, _facts(kernel), kernel.at)
+    scope = Scope(unit, Known(None, lambda _: _facts(kernel)), kernel.at)
     signature = _signature(kernel, unit)
     storage = list(_storage(kernel, unit))
     body = lines_of(kernel.body, scope)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from tilewright import ir
 from tilewright.cuda.emit_expr import expression
@@ -10,6 +11,7 @@ from tilewright.cuda.emit_flight import settled
 from tilewright.cuda.emit_memory import store, view
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type
 from tilewright.cuda.emit_unit import Scope
+from tilewright.ir.ranges import RangeFacts
 from tilewright.records import replace
 
 __all__ = ["lines_of"]
@@ -24,7 +26,7 @@ def lines_of(body: ir.Body, scope: Scope) -> list[str]:
         scope = replace(scope, at=stmt.at or scope.at)
         lines += _RULES[type(stmt)](stmt, scope)
         if isinstance(stmt, ir.Bind) and not stmt.mutable:
-            scope = scope.knowing(scope.facts.with_binding(stmt.var, stmt.value))
+            scope = scope.knowing(partial(RangeFacts.with_binding, var=stmt.var, value=stmt.value))
     return lines
 
 
@@ -81,7 +83,7 @@ def _for(stmt: ir.For, scope: Scope) -> list[str]:
     step = {1: f"++{name}", -1: f"--{name}"}.get(stmt.step)
     step = step or (f"{name} += {stmt.step}" if stmt.step > 0 else f"{name} -= {-stmt.step}")
     head = f"for ({init}; {name} {'<' if stmt.step > 0 else '>'} {stop.at(Level.SHIFT)}; {step})"
-    inner = scope.knowing(scope.facts.with_loop(stmt.var, stmt.start, stmt.stop, stmt.step))
+    inner = scope.knowing(lambda facts: facts.with_loop(stmt.var, stmt.start, stmt.stop, stmt.step))
     return [*_pragma(stmt), *_block(head, stmt.body, inner)]
 
 
@@ -98,7 +100,7 @@ def _while(stmt: ir.While, scope: Scope) -> list[str]:
 
 
 def _if(stmt: ir.If, scope: Scope) -> list[str]:
-    known = scope.knowing(scope.facts.with_condition(stmt.cond))
+    known = scope.knowing(lambda facts: facts.with_condition(stmt.cond))
     lines = list(_block(f"if ({expression(stmt.cond, scope).text})", stmt.then, known))
     if not stmt.orelse:
         return lines

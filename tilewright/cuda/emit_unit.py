@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from tilewright.cuda.emit_names import Names, identifiers
 from tilewright.ir import Buffer, Special
+from tilewright.ir.ranges import RangeFacts
 from tilewright.isa import CONSTRAINTS, KINDS, Arch
 from tilewright.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tilewright.errors import Span
-    from tilewright.ir.ranges import RangeFacts
     from tilewright.isa.arith import NumberRow
 
 __all__ = ["LINE_LENGTH", "REGISTER_TYPES", "Scope", "Unit", "assembly", "function_head"]
@@ -115,14 +115,42 @@ def _comment(text: str) -> list[str]:
     return [f"// {line}" for line in text.splitlines()]
 
 
+class Known:
+    """What is known at a place: of the place around it, and what ``learn`` adds once somebody asks. (Mutable.)"""
+
+    __slots__ = ("_around", "_facts", "_learn")
+
+    def __init__(self, around: Known | None, learn: Callable[[RangeFacts], RangeFacts]) -> None:
+        self._around, self._learn = around, learn
+        self._facts: RangeFacts | None = None
+
+    @property
+    def facts(self) -> RangeFacts:
+        """The facts."""
+        todo: list[Known] = []
+        place: Known | None = self
+        while place is not None and place._facts is None:
+            todo.append(place)
+            place = place._around
+        facts = RangeFacts() if place is None or place._facts is None else place._facts
+        for place in reversed(todo):
+            facts = place._facts = place._learn(facts)
+        return facts
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """A place in the kernel: the unit, and what is known of the values there. at: the kernel's line."""
 
     unit: Unit
-    facts: RangeFacts
+    known: Known
     at: Span | None = None
 
-    def knowing(self, facts: RangeFacts) -> Scope:
-        """The same place with other knowledge."""
-        return replace(self, facts=facts)
+    @property
+    def facts(self) -> RangeFacts:
+        """What is known there."""
+        return self.known.facts
+
+    def knowing(self, learn: Callable[[RangeFacts], RangeFacts]) -> Scope:
+        """The same place with what ``learn`` adds."""
+        return replace(self, known=Known(self.known, learn))

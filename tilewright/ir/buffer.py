@@ -91,6 +91,8 @@ class Buffer(_Remembered, Tiled):
         """True in the lowered stage: one index, the element offset in storage."""
         return self.layout is None
 
+    __iter__ = None  # else Python would ask for elements without end
+
     def __getitem__(self, index: object) -> Load | Region:
         """``buf[i, j]`` is the element, ``buf[a:b, :]`` a `Region`; slices may come as a tuple of slice objects.
 

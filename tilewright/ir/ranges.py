@@ -105,7 +105,9 @@ class RangeFacts:
         known["cluster_ctarank"] = strided(0, prod(launch.cluster) - 1)
         symbolic = []
         for axis, ctas, cluster in zip("xyz", map(as_expr, launch.grid), launch.cluster, strict=True):
-            grid = self.with_condition(ctas >= 1).interval(ctas)
+            grid = self.interval(ctas)
+            if not grid.is_point:
+                grid = self.with_condition(ctas >= 1).interval(ctas)
             counts = {"ctaid": grid.high, "cluster_ctaid": cluster, "clusterid": max(grid.high // cluster, 1)}
             within = {"nctaid": grid, **{name: strided(0, count - 1) for name, count in counts.items()}}
             known.update((f"{name}.{axis}", known[f"{name}.{axis}"].meet(range_)) for name, range_ in within.items())

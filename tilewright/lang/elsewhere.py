@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["NAMES", "PAGES", "hint_for", "hint_for_keyword"]
+import ast
+
+__all__ = ["NAMES", "PAGES", "hint_for", "hint_for_keyword", "hint_for_python"]
 
 _SCAN = 'Tx.cta.scan(dst, src, axis=-1, op="sum")'
 _GEMM = "Tx.warp.gemm(D, A, B, C), or one instruction: T.ptx.mma(...)"
@@ -236,3 +238,32 @@ def hint_for(name: str) -> str | None:
 def hint_for_keyword(name: str) -> str | None:
     """What a keyword of theirs is here."""
     return KEYWORDS.get(name)
+
+
+PYTHON = {
+    "pow": "T.pow(x, y); x * x for a square",
+    "divmod": "x // y and x % y",
+    "int": 'T.cast(x, "int32")',
+    "float": 'T.cast(x, "float32")',
+    "round": "T.round(x)",
+    "reversed": "range(n - 1, -1, -1)",
+    "sorted": "T.min(x, y) and T.max(x, y)",
+    "sum": "Tx.cta.sum(dst, src), or a loop over range(n)",
+    "len": "A.shape[0]",
+}
+"""What Python has for numbers and cannot do with values of a run."""
+MATH = frozenset({"ceil", "cos", "erf", "exp", "exp2", "floor", "isinf", "isnan"}) | {
+    "log", "log2", "pow", "sin", "sqrt", "tanh", "trunc"
+}  # fmt: skip
+"""Functions of `math` and NumPy that `T` has by the same name."""
+
+
+def hint_for_python(node: ast.AST) -> str | None:
+    """What does what Python's own function or operator was asked for."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        return PYTHON["pow"]
+    if not isinstance(node, ast.Call):
+        return None
+    if isinstance(node.func, ast.Attribute):
+        return f"T.{node.func.attr}" if node.func.attr in MATH else None
+    return PYTHON.get(node.func.id) if isinstance(node.func, ast.Name) else None

@@ -16,6 +16,7 @@ from tilewright.dtypes import VOID
 from tilewright.errors import KernelError, TilewrightError
 from tilewright.ir import Expr
 from tilewright.lang.builder import Builder
+from tilewright.lang.elsewhere import hint_for_python
 from tilewright.lang.environment import Environment
 from tilewright.lang.moments import Block
 from tilewright.lang.source import Source
@@ -103,7 +104,8 @@ class Parser:
     def failed(self, node: ast.AST, error: Exception) -> KernelError:
         """The error for an exception of Python's own, with what raised it."""
         text = ast.unparse(node).partition("\n")[0]
-        return KernelError(f"`{text}` fails: {error}", given=type(error).__name__, at=self.source.span(node))
+        hint = hint_for_python(node) if isinstance(error, TypeError) else None
+        return KernelError(f"`{text}` fails: {error}", given=type(error).__name__, hint=hint, at=self.source.span(node))
 
     def run(self, body: Sequence[ast.stmt]) -> None:
         """Parse statements into the current block."""
@@ -173,7 +175,12 @@ class Parser:
 
 def _refuse_expression(parser: Parser, node: ast.expr) -> object:
     raise KernelError(
-        f"a kernel has no {_words(node)} expression", given=ast.unparse(node), allowed=_ALLOWED_EXPRESSIONS
+        f"a kernel has no {_words(node)} expression",
+        given=ast.unparse(node),
+        allowed=_ALLOWED_EXPRESSIONS,
+        hint=f"{ast.unparse(node.target)} = {ast.unparse(node.value)} as a statement of its own"
+        if isinstance(node, ast.NamedExpr)
+        else None,
     )
 
 

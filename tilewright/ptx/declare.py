@@ -53,6 +53,8 @@ def _lies_in_memory(entry: Function, param: Variable) -> bool:
                 operand.base if isinstance(operand, Address) else operand.name if isinstance(operand, Sum) else operand
             )
             if isinstance(base, Name) and base.text == param.name:
+                if not statement.modifiers:  # which is refused where it stands
+                    continue
                 whole = isinstance(operand, Address) and not operand.offset and statement.opcode == "ld"
                 if not whole or element_bytes(statement.modifiers[-1]) != element_bytes(param.type):
                     return True

@@ -169,6 +169,8 @@ def _of_compilers(low: Lowering, found: isa.Opcode, step: Step) -> Iterator[Stmt
             raise InstructionError(f"{step.ins.mnemonic} lacks its operands")
         first = _selected(mods, "d", leaves.pop(0))
         targets = [first.first, first.second] if isinstance(first, Pair) else [first]
+    if "d_part" in mods and "a_part" not in mods:
+        yield from _chosen_parts(low, leaves, step)
     given, after = _given(low, found.row, found.form, mods, leaves, step)
     arguments = _keywords(row, mods)
     if not targets:
@@ -205,6 +207,23 @@ def _selected(mods: dict[str, object], name: str, operand: Operand) -> Operand:
         mods[f"{name}_part"] = part
         operand = Name(stem)
     return operand
+
+
+def _chosen_parts(low: Lowering, leaves: list[Operand], step: Step) -> Iterator[Stmt]:
+    """Operands of a video instruction on parts: a selector (``r1.h30``) takes parts of both of them, by a prmt."""
+    names = [operand.text.partition(".") if isinstance(operand, Name) else ("", "", "") for operand in leaves[:2]]
+    if not any(part for _, _, part in names):
+        return
+    stems = [Name(stem) if part else leaf for (stem, _, part), leaf in zip(names, leaves, strict=False)]
+    both = [read(low, stem, step, UINT32) for stem in stems]
+    for place, (_, _, part) in enumerate(names):
+        if part:
+            digits = [f"{2 * int(each) + 1}{2 * int(each)}" if part[0] == "h" else each for each in part[1:]]
+            chosen = isa.call("ptx.prmt", *both, const(int("".join(digits), 16), UINT32), type="b32")
+            held = Var(low.fresh("parts"), UINT32)
+            step.scope.symbols[held.name] = held
+            leaves[place] = Name(held.name)
+            yield Assign(held, chosen, at=step.at)
 
 
 def _results(low: Lowering, target: Operand, value: Expr, step: Step) -> Sequence[Stmt]:

@@ -35,6 +35,8 @@ from tilewright.ptx.declare import parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
 from tilewright.ptx.instructions import instruction
 from tilewright.ptx.names import Scope
+from tilewright.ptx.origins import bounded
+from tilewright.ptx.printer import operand_text
 from tilewright.ptx.special import Machine
 from tilewright.ptx.state import UINT64, Lowering, Step
 from tilewright.ptx.tree import Block, Body, Function, Instruction, Label, Loc, Module, Name, Registers, Variable
@@ -49,6 +51,9 @@ UNSUPPORTED = {
 
 
 SPREAD = frozenset(("ld", "ldu", "st", "mov", "atom"))  # what takes registers of several parts by one name
+
+
+SHAPES = (ValueError, IndexError, KeyError, TypeError, AttributeError, AssertionError)
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,9 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
         low.ended[0] = replace(first, body=(Assign(low.clock, const(0, UINT64)), *first.body))
     if low.in_flight:
         low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
+    dynamic = {name for name, _ in low.dynamic}
+    shared = (each.buffer for each in low.allocated if each.buffer.is_shared and each.buffer.name not in dynamic)
+    low.ended = dict(zip(low.ended, bounded(low.ended.values(), shared), strict=True))
     kernel = Kernel(
         entry.name, tuple(low.params), tuple(low.buffers.values()), tuple(low.allocated), stage="lowered",
         launch=launch, graph=low.graph(), at=module.span(entry.line),
@@ -141,6 +149,9 @@ def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: int | N
         _checked(low, ins, scope, returns, at)
     except TilewrightError as error:
         raise error.located(at) from None
+    except SHAPES as cause:  # operands of a shape that the instruction does not have
+        given = ", ".join(map(operand_text, ins.operands))
+        raise KernelError(f"{ins.mnemonic} has other operands", given=given or "none", at=at) from cause
 
 
 def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None, at: Span) -> None:

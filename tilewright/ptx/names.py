@@ -69,7 +69,10 @@ def element_bytes(kind: str) -> int:
     if kind == "pred":
         return 1
     pair = 2 if kind.endswith("x2") else 1
-    return int("".join(re.findall(r"\d+", kind.removesuffix("x2")))) // 8 * pair
+    digits = "".join(re.findall(r"\d+", kind.removesuffix("x2")))
+    if not digits:
+        raise KernelError(f"{kind} is no type", given=kind, allowed="u32, f32, b64, ...")
+    return int(digits) // 8 * pair
 
 
 def nbytes(variable: Variable) -> int:

@@ -90,7 +90,10 @@ def _number(found: re.Match[str]) -> Immediate:
 def _integer(text: str) -> int:
     text = text.rstrip("U")
     octal = len(text) > 1 and text[0] == "0" and text.isdigit()
-    return int(text, 8 if octal else 0)
+    try:
+        return int(text, 8 if octal else 0)
+    except ValueError:
+        raise Unreadable(0, "a whole number") from None
 
 
 def _address(found: re.Match[str]) -> Address:

@@ -21,7 +21,7 @@ from tilewright.tile.mma_layouts import mma_layouts
 from tilewright.tile.partition import places, storage_start
 from tilewright.tile.walks import Ints, plus, quotient
 
-__all__ = ["Blocks", "described"]
+__all__ = ["Blocks", "described", "other_layouts"]
 
 UNIT, GROUP = 16, 8
 FIELD_BYTES = 1 << 18  # leading and stride offsets have 14 bits, in units of 16 bytes
@@ -80,7 +80,7 @@ def described(call: TileCall, side: Side, elements: Ints, *, may_transpose: bool
         f"no descriptor leads to the blocks of {side.name} in {side.buffer.layout or 'rows'}",
         allowed=f"{'K-major or MN-major' if may_transpose else 'K-major'} tiles, as mma_shared_layout makes them, at a "
         "start that is a known number of bytes behind a whole pattern of its swizzle",
-        changes=_other_layouts(call, side),
+        changes=other_layouts(call, side),
     )
 
 
@@ -101,7 +101,7 @@ def _fields(swizzle: SwizzleMode, linear: Ints, size: int, *, trans: bool) -> tu
     return leading // UNIT, stride // UNIT
 
 
-def _other_layouts(call: TileCall, side: Side) -> Iterator[Change]:
+def other_layouts(call: TileCall, side: Side) -> Iterator[Change]:
     """The layouts that descriptors are made for."""
     for text, layout, _ in mma_layouts(side.buffer, call.facts):
         yield Change(f"{text} for {side.name}", call.with_buffer(side, layout=layout))

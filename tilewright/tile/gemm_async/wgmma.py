@@ -18,7 +18,7 @@ from tilewright.tile.conditions import constant_extents
 from tilewright.tile.dispatch import Change, Condition, Decline, condition, variant
 from tilewright.tile.hints import check_target
 from tilewright.tile.owners import owners
-from tilewright.tile.smem_descriptors import Blocks, described
+from tilewright.tile.smem_descriptors import Blocks, described, other_layouts
 from tilewright.tile.walks import Ints, plus
 
 __all__ = ["WgmmaPlan"]
@@ -178,7 +178,18 @@ def _refitted(call: TileCall, side: Side, operand: str, text: str) -> Iterator[C
     except LayoutError:
         return
     changed = side_of(Region(replace(side.buffer, layout=layout), side.region.box), call.facts)
-    yield Change(f"layout={text} for {side.name}", call.with_side(side, changed))
+    fitted = Change(f"layout={text} for {side.name}", call.with_side(side, changed))
+    yield fitted
+    yield from _with_operands(fitted, [name for name in "AB" if call[name].space == "shared"])
+
+
+def _with_operands(change: Change, names: Sequence[str]) -> Iterator[Change]:
+    """A change, and other layouts of the operands in shared memory: a first kernel may have rows everywhere."""
+    if not names:
+        yield change
+        return
+    for other in other_layouts(change.call, change.call[names[0]]):
+        yield from _with_operands(Change(f"{change.text}, and {other.text}", other.call), names[1:])
 
 
 # Code

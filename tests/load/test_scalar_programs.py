@@ -1,0 +1,24 @@
+"""Programs of many scalar rows on the simulator store what the table says, through branches, loops and predicates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tilewright as tw
+from tests.gpu.ptx_chains import LENGTH, PROGRAMS, exact, programs
+
+THREADS = 64
+
+
+def test_programs_of_scalar_rows_store_what_the_table_says() -> None:
+    for number, text, given, wanted in programs(THREADS, 0, 60):
+        out = np.zeros(wanted.shape, np.uint64)
+
+        tw.load_ptx(text)["k"].simulate(*given, out, THREADS, block=THREADS)
+
+        assert (out == wanted).all(), f"program {number}"
+
+
+def test_there_are_500_programs_that_have_every_row_of_the_gpu() -> None:
+    assert PROGRAMS >= 500
+    assert len(exact()) <= PROGRAMS * LENGTH

@@ -1,0 +1,137 @@
+"""Addresses of shared variables: where registers hold nothing but places of one variable, no access leaves that one.
+
+Variables lie side by side in shared memory. An access by a register that was made from the address of one of them, in
+whichever way control came there, has the bounds of that variable; of all others the whole memory is the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from tilewright.dtypes import dtype
+from tilewright.ir import (
+    AddressOf,
+    Assign,
+    Binary,
+    Bind,
+    Block,
+    Buffer,
+    Call,
+    Cast,
+    Expr,
+    If,
+    Load,
+    Reinterpret,
+    Select,
+    Stmt,
+    Var,
+    as_expr,
+    binary,
+    cast,
+    map_body,
+    rewrite_values,
+    statements,
+)
+
+__all__ = ["bounded"]
+
+Origin = frozenset[Buffer]
+NONE: Origin = frozenset()
+INT64, UINT64 = dtype("int64"), dtype("uint64")
+SUMS: Mapping[str, Callable[[tuple[Origin, ...]], Origin | None]]
+
+
+def _only(*places: int) -> Callable[[tuple[Origin, ...]], Origin | None]:
+    """The origins of the operands at these places; None where another one has some."""
+
+    def found(given: tuple[Origin, ...]) -> Origin | None:
+        others = any(one for place, one in enumerate(given) if place not in places)
+        return None if others else frozenset().union(*(given[place] for place in places if place < len(given)))
+
+    return found
+
+
+SUMS = {
+    "ptx.add": _only(0, 1),
+    "ptx.or_": _only(0, 1),
+    "ptx.sub": _only(0),
+    "ptx.mad": _only(2),
+    "ptx.cvt": _only(0),
+    "ptx.selp": _only(0, 1),
+    "+": _only(0, 1),
+    "-": _only(0),
+}
+
+
+class _Origins:
+    """From which variables' addresses the registers of a kernel were made; None: from something else too."""
+
+    def __init__(self, body: Iterable[Stmt]) -> None:
+        self.assigned: dict[Var, list[Expr]] = {}
+        for stmt in body:
+            if isinstance(stmt, (Assign, Bind)) and isinstance(stmt.var, Var):
+                self.assigned.setdefault(stmt.var, []).append(stmt.value)
+        self.known: dict[Var, Origin | None] = {}
+
+    def of(self, expr: Expr) -> Origin | None:
+        """The variables; none for a number that is no address."""
+        if isinstance(expr, AddressOf):
+            return frozenset((expr.buffer,)) if expr.buffer.data is None else NONE
+        if isinstance(expr, Var):
+            return self._of_register(expr)
+        if isinstance(expr, (Cast, Reinterpret)):
+            return self.of(expr.a)
+        if isinstance(expr, Select):
+            return self._joined((expr.a, expr.b), _only(0, 1))
+        if isinstance(expr, Binary):
+            return self._joined((expr.a, expr.b), SUMS.get(expr.op, _only()))
+        if isinstance(expr, Call):
+            return self._joined([arg for arg in expr.args if isinstance(arg, Expr)], SUMS.get(expr.op, _only()))
+        return NONE
+
+    def _joined(self, parts: Iterable[Expr], join: Callable[[tuple[Origin, ...]], Origin | None]) -> Origin | None:
+        found = tuple(map(self.of, parts))
+        known = tuple(one for one in found if one is not None)
+        return join(known) if len(known) == len(found) else None
+
+    def _of_register(self, var: Var) -> Origin | None:
+        if var not in self.known:
+            self.known[var] = NONE  # while it is asked for: what a loop adds to itself is no new origin
+            found = [self.of(value) for value in self.assigned.get(var, ())]
+            known = [one for one in found if one is not None]
+            self.known[var] = frozenset().union(*known) if len(known) == len(found) else None
+        return self.known[var]
+
+
+def bounded(blocks: Iterable[Block], statics: Iterable[Buffer]) -> Iterator[Block]:
+    """The blocks with accesses of one shared variable held to it. statics: the variables."""
+    blocks, own = tuple(blocks), frozenset(statics)
+    origins = _Origins(stmt for block in blocks for stmt in statements(block.body)) if len(own) > 1 else None
+
+    def place(expr: Expr) -> Expr | None:
+        at = expr.buffer.data if isinstance(expr, Load) else None
+        if origins is None or at is None or isinstance(at, AddressOf) or not isinstance(expr, Load):
+            return None
+        found = origins.of(_offset(at))
+        if not found or len(found) != 1 or not found <= own:
+            return None
+        (variable,) = found
+        start = cast(AddressOf(variable, (as_expr(0),)), UINT64)
+        inside = AddressOf(variable, (cast(binary("-", at, start), INT64),))
+        return replace(expr, buffer=replace(expr.buffer, data=inside))
+
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        new = rewrite_values(stmt, place)
+        if isinstance(new, If):
+            new = replace(new, then=map_body(new.then, change), orelse=map_body(new.orelse, change))
+        return (new,)
+
+    for block in blocks:
+        yield replace(block, body=map_body(block.body, change)) if origins is not None else block
+
+
+def _offset(at: Expr) -> Expr:
+    """An address in shared memory without the start of its window, which stands before it."""
+    is_sum = isinstance(at, Binary) and at.op == "+" and isinstance(at.b, Binary) and at.b.op == "&"
+    return at.a if is_sum and isinstance(at, Binary) else at
