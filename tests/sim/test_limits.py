@@ -232,7 +232,7 @@ def test_an_interrupt_says_where_the_kernel_was() -> None:
     timer.start()
 
     with pytest.raises(KeyboardInterrupt, match=r"kernel was stopped at kernel.py:\d: 0 of 3 CTAs done; [\d,]+ steps"):
-        ran(k, Limits(steps=None), **arrays)
+        ran(k, Limits(seconds=60), **arrays)  # which ends the test, should the interrupt get lost
 
 
 class Terminal:
