@@ -60,7 +60,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        env={"PYTHONPATH": str(ROOT), "HOME": str(folder)},
+        env={"PYTHONPATH": str(ROOT), "HOME": str(folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         check=False,
     )
     return ran.stdout + ran.stderr

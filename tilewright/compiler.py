@@ -102,7 +102,7 @@ def simulate(
 
 
 @public
-def torch_op(name: str, kernel: Any, *, mutates: Iterable[str] | None = None) -> Any:
+def torch_op(name: str, kernel: Any, *, mutates: str | Iterable[str] | None = None) -> Any:
     """Register a kernel as the torch operator ``name`` ("mine::scale"), also for torch.compile; returns the operator.
 
     kernel: a kernel or an `Executable`. mutates: the arguments that it writes, which are all that a caller gets back;

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -226,6 +227,15 @@ def test_what_is_printed_beyond_what_a_gpu_keeps_is_counted(monkeypatch: pytest.
 # Whoever waits
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """Python's own answer to an interrupt: what a shell runs in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_an_interrupt_says_where_the_kernel_was() -> None:
     k, arrays = counting(2**31 - 1, grid=3)
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))

@@ -8,7 +8,7 @@ from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Buffer, Expr, Var, cast
 from tilewright.ptx.bits import bits_of, number_dtype, unsigned
 from tilewright.ptx.initial import named_in
-from tilewright.ptx.names import Memory, Parameter, Scope, all_statements, element_bytes, nbytes
+from tilewright.ptx.names import Memory, Parameter, Scope, all_statements, element_bytes, local_name, nbytes
 from tilewright.ptx.state import UINT8, UINT64, Lowering
 from tilewright.ptx.tree import Address, Function, Instruction, Name, Sum, Variable
 
@@ -86,10 +86,17 @@ def _shared(low: Lowering, declared: Variable) -> Memory:
         start = -(-low.shared_end // align) * align
         size = max(1, nbytes(declared))
         low.shared_end = start + size
-    buffer = Buffer(declared.name, UINT8, (size,), "shared", None, align=align)
+    buffer = Buffer(_shown(low, declared.name), UINT8, (size,), "shared", None, align=align)
     low.allocated.append(AllocBuffer(buffer, start, at=low.lines.current))
     made = low.outside.symbols[declared.name] = Memory(buffer, shared=True)
     return made
+
+
+def _shown(low: Lowering, symbol: str) -> str:
+    """The name of a shared variable in reports: its author's, unless another one has that already."""
+    name = local_name(symbol)
+    taken = {each.buffer.name for each in low.allocated} | {buffer.name for buffer in low.arrays.values()}
+    return symbol if name in taken else name
 
 
 def place_dynamic(low: Lowering) -> int:

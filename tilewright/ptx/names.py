@@ -37,6 +37,7 @@ __all__ = [
     "all_statements",
     "element_bytes",
     "identifier",
+    "local_name",
     "nbytes",
     "register_dtype",
 ]
@@ -86,6 +87,19 @@ def nbytes(variable: Variable) -> int:
 def register_dtype(kind: str) -> DType:
     """The bits that a register of a type has room for."""
     return BOOL if kind == "pred" else _WIDTHS[element_bytes(kind) * 8]
+
+
+def local_name(symbol: str) -> str:
+    """The name that a function's own variable has in C++, from its symbol; any other symbol as it is.
+
+    >>> local_name("_ZZ6matmulILi64EEvPKfS1_PfiE2As"), local_name("tile")
+    ('As', 'tile')
+    """
+    for length in re.finditer(r"E(\d+)(?=[A-Za-z_])", symbol if symbol.startswith("_ZZ") else ""):
+        end = length.end() + int(length[1])
+        if re.fullmatch(r"|_\d+|__\d+_", symbol[end:]):  # a number tells variables of one name apart
+            return symbol[length.end() : end]
+    return symbol
 
 
 def identifier(name: str, suffix: str) -> str:
