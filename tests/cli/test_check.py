@@ -137,3 +137,43 @@ def test_what_is_no_file_is_refused_in_words(name: str, monkeypatch: pytest.Monk
     assert code == 2
     assert "there is no file" in err
     assert "allowed: FILE.py, FILE.cu or FILE.ptx" in err
+
+
+KERNELS = """
+from tilewright import T
+
+
+@T.prim_func
+def scaled(x: T.handle):
+    rows = T.int32()
+    X = T.match_buffer(x, (rows, 32), "float32")
+    row = T.cta_id([rows])
+    lane = T.thread_id([32])
+    X[row, lane] = X[row, lane] * 2.0
+
+
+@T.prim_func
+def plain(A: T.Buffer((32,), "float32")):
+    T.cta_id([1])
+    lane = T.thread_id([32])
+    A[lane] = 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "statuses"),
+    [
+        ([], {"scaled": "refused", "plain": "clean"}),
+        (["--size", "rows=3"], {"scaled": "clean", "plain": "clean"}),
+        (["--size", "colums=3"], {"scaled": "refused", "plain": "refused"}),
+    ],
+)
+def test_each_kernel_of_a_file_has_a_verdict(
+    sizes: list[str], statuses: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNELS)
+
+    _, out, _ = run(monkeypatch, path, "--json", *sizes)
+
+    assert {each["kernel"]: each["status"] for each in json.loads(out)["verdicts"]} == statuses

@@ -241,3 +241,38 @@ def test_local_memory_has_addresses_of_32_bits_too() -> None:
     tw.load_ptx(text)["k"].simulate(out)
 
     assert out.tolist() == list(range(32))
+
+
+TWICE = "__global__ void twice(const float* x, float* y, unsigned* n) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n"
+
+
+def test_an_array_has_the_elements_that_its_parameter_points_to() -> None:
+    kernel, y, n = tw.load_cu(TWICE)["twice"], np.zeros(32, np.float32), np.zeros(1, np.int32)
+
+    with pytest.raises(ArgumentError, match=r"(?s)argument x points to float32.*float64.*x.astype\('float32'\)"):
+        kernel.simulate(np.ones(32), y, n, block=32)
+
+    kernel.simulate(np.ones(32, np.float32), y, n, block=32)  # signed or not is the same bits
+    kernel.simulate(np.ones(32, np.float32).view(np.uint8), y, n, block=32)
+
+    assert (y == 2).all()
+
+
+def test_an_array_that_is_read_only_may_be_read_and_not_written() -> None:
+    kernel, n = tw.load_cu(TWICE)["twice"], np.zeros(1, np.uint32)
+    x, y = np.broadcast_to(np.float32(3), (32,)), np.zeros(32, np.float32)
+
+    kernel.simulate(x, y, n, block=32)
+    y.flags.writeable = False
+
+    assert (y == 6).all()
+    kernel.simulate(x, y, n, block=32)  # stores what is there already
+    with pytest.raises(ArgumentError, match=r"(?s)argument y is written.*read-only.*y.copy\(\)"):
+        kernel.simulate(np.zeros(32, np.float32), y, n, block=32)
+
+
+def test_an_array_that_goes_backwards_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"(?s)argument x begins at its last element.*x.copy\(\)"):
+        tw.load_cu(TWICE)["twice"].simulate(
+            np.ones(32, np.float32)[::-1], np.zeros(32, np.float32), np.zeros(1, np.uint32), block=32
+        )

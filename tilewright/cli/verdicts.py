@@ -19,6 +19,7 @@ from tilewright.checking import check
 from tilewright.cli.kernels import constants, kernel_named, kernels_of, split_place
 from tilewright.errors import TilewrightError
 from tilewright.inputs import make_arguments, parse_sizes
+from tilewright.ir import Kernel
 from tilewright.process import hold
 from tilewright.verdict import Finding, Report, Verdict, finding_of, report_from, status_of
 
@@ -59,20 +60,37 @@ def judged_here(
     """The report of this process. given: --arg, --size and the seed of random arguments."""
     if "limit_bytes" in limits:
         hold(nbytes=limits["limit_bytes"] + OWN_BYTES)
-    args, sizes, seed = given
-    verdicts = []
     with redirect_stdout(sys.stderr):  # what the file prints is no part of the report
         try:
             path, name = split_place(place)
             kernels = [kernel_named(place, const)] if name or const else kernels_of(path)
-            for kernel in kernels:
-                made = make_arguments(kernel, constants(args), parse_sizes(constants(sizes)), seed)
-                verdicts.append(check(kernel, *made.values(), checks=checks, target=arch, **limits))
-        except TilewrightError as error:
-            verdicts.append(Verdict(place, status_of(error), findings=(finding_of(error),), not_covered=("the run",)))
-        except MemoryError as error:
-            verdicts.append(Verdict(place, "stopped", findings=(Finding("limit", f"not enough memory: {error}"),)))
+        except (TilewrightError, MemoryError) as error:
+            return Report(place, (_refused(place, error),), limits)
+        verdicts = [_judged(kernel, kernels, given, checks=checks, target=arch, **limits) for kernel in kernels]
     return Report(place, tuple(verdicts), limits)
+
+
+def _judged(kernel: Kernel, kernels: list[Kernel], given: tuple[list[str], list[str], int], **how: Any) -> Verdict:
+    """On one kernel of a file: of the sizes it gets its own, and those that no kernel has, to refuse them."""
+    args, sizes, seed = given
+    others = {name for each in kernels for name in _symbols(each)} - _symbols(kernel)
+    try:
+        own = {name: size for name, size in parse_sizes(constants(sizes)).items() if name not in others}
+        made = make_arguments(kernel, constants(args), own, seed)
+        return check(kernel, *made.values(), **how)
+    except (TilewrightError, MemoryError) as error:
+        return _refused(kernel.name, error)
+
+
+def _symbols(kernel: Kernel) -> set[str]:
+    return {symbol.name for symbol in kernel.symbols}
+
+
+def _refused(name: str, error: TilewrightError | MemoryError) -> Verdict:
+    """On a kernel, or a file, that could not be run at all."""
+    if isinstance(error, MemoryError):
+        return Verdict(name, "stopped", findings=(Finding("limit", f"not enough memory: {error}"),))
+    return Verdict(name, status_of(error), findings=(finding_of(error),), not_covered=("the run",))
 
 
 def write(report: Report, into: Path) -> None:

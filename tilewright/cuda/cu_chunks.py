@@ -7,10 +7,10 @@ comments and a few words; what is left over is NVRTC's to judge.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Chunk", "blanked", "chunks", "instances", "kernels", "parameters", "variables"]
+__all__ = ["Chunk", "blanked", "chunks", "elements", "instances", "kernels", "parameters", "variables"]
 
 _SKIP = re.compile(
     r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?\*/|R"(?P<tag>[^()\s\\]*)\(.*?\)(?P=tag)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
@@ -138,7 +138,27 @@ def kernels(text: str) -> list[str]:
 
 def parameters(text: str) -> dict[str, tuple[str, ...]]:
     """The names of each kernel's parameters, by its name; of a name that several kernels have, those of the first."""
-    clean, found = _without_comments(text), dict[str, tuple[str, ...]]()
+    found = dict[str, tuple[str, ...]]()
+    for name, parts in _declared(text):
+        names = [re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=[^,]*)?$", part) for part in parts]
+        found.setdefault(name, tuple(each[1] for each in names if each))
+    return found
+
+
+def elements(text: str) -> dict[str, tuple[str, ...]]:
+    """The dtypes that each kernel's parameters point to, by its name; empty for what is no pointer to plain numbers."""
+    found = dict[str, tuple[str, ...]]()
+    for name, parts in _declared(text):
+        plain = [re.sub(r"\b(?:const|volatile|__restrict__|__restrict)\b", " ", part).split("=")[0] for part in parts]
+        pointers = [re.fullmatch(r"\s*([\w\s]+?)\s*(?:\*\s*\w+|\w+\s*\[\w*\])\s*", each) for each in plain]
+        kinds = [_NUMBERS.get(" ".join(each[1].split()), "") if each else "" for each in pointers]
+        found[name] = tuple(kinds) if found.setdefault(name, tuple(kinds)) == tuple(kinds) else ()
+    return found
+
+
+def _declared(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The name of each ``__global__`` function, with the text of each of its parameters."""
+    clean = _without_comments(text)
     for match in re.finditer(r"\b__global__\b[^;{]*?\b([A-Za-z_]\w*)\s*\(", clean):
         end = match.end()
         if match[1] in _NOT_NAMES:
@@ -148,10 +168,7 @@ def parameters(text: str) -> dict[str, tuple[str, ...]]:
             name, end = inner[1], inner.end()
         else:
             name = match[1]
-        listed = clean[end : _closed(clean, end) - 1]
-        names = [re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=[^,]*)?$", part.strip()) for part in _parted(listed)]
-        found.setdefault(name, tuple(each[1] for each in names if each))
-    return found
+        yield name, [part.strip() for part in _parted(clean[end : _closed(clean, end) - 1])]
 
 
 def _closed(text: str, start: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,19 @@ class Given:
             for param, kind in self.kinds.items()
         }  # fmt: skip
 
+    def with_copies(self) -> tuple[Given, dict[str, Any]]:
+        """These arguments with copies of arrays that are read-only; and those arrays, by parameter."""
+        passed = {param: array for param, array in self.arrays.items() if host.array_info(array).readonly}
+        return replace(self, arrays={**self.arrays, **{param: each.copy() for param, each in passed.items()}}), passed
+
+    def check_unchanged(self, passed: Mapping[str, Any]) -> None:
+        """Raise ArgumentError where the kernel has written to the copy of a read-only array."""
+        for param, array in passed.items():
+            if self.arrays[param].tobytes() != array.tobytes():
+                name = self.names[param]
+                raise ArgumentError(f"argument {name} is written", given="an array that is read-only",
+                                    allowed="an array that may be written", hint=f"{name}.copy()")  # fmt: skip
+
     @property
     def key(self) -> tuple[object, ...]:
         """What the lowered kernel depends on."""
@@ -62,11 +75,14 @@ def _alignment(array: Any) -> int:
     return ALIGNMENT
 
 
-def given(entry: Function, names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> Given:
-    """The arguments held against the parameters. names: as the author has them.
+def given(
+    entry: Function, names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any], elements: Sequence[str] = ()
+) -> Given:
+    """The arguments held against the parameters. names: as the author has them. elements: what they point to, if known.
 
     Raises ArgumentError where one is missing, or is no value of its parameter.
     """
+    pointees = dict(zip((param.name for param in entry.params), elements, strict=False))
     shown = dict(zip((param.name for param in entry.params), names, strict=True))
     values = _by_parameter(entry, shown, args, named)
     arrays, kinds, numbers, data, maps = {}, {}, {}, {}, {}
@@ -80,7 +96,9 @@ def given(entry: Function, names: Sequence[str], args: Sequence[Any], named: Map
         elif param.extents:
             data[param.name] = _bytes(value, nbytes(param), name)
         elif host.is_array(value):
+            _check_strides(value, name)
             kinds[param.name], arrays[param.name] = _element(value, param, name), value
+            _check_element(name, kinds[param.name], pointees.get(param.name, ""))
         else:
             numbers[param.name] = _number(value, param, name)
     return Given(shown, arrays, kinds, numbers, data, maps)
@@ -117,6 +135,23 @@ def _element(value: Any, param: Variable, name: str) -> DType:
     except (TilewrightError, ValueError):
         raise ArgumentError(f"argument {name} has elements of no known type", given=described(value)) from None
     return kind
+
+
+def _check_strides(value: Any, name: str) -> None:
+    info = host.array_info(value)
+    if any(step < 0 for extent, step in zip(info.shape, info.steps, strict=True) if extent > 1):
+        raise ArgumentError(f"argument {name} begins at its last element", given=f"strides of {info.steps} elements",
+                            allowed="strides of 0 or more", hint=f"{name}.copy()")  # fmt: skip
+
+
+def _check_element(name: str, kind: DType, wanted: str) -> None:
+    """An array has the elements that the parameter points to, signed or not; arrays of bytes may hold anything."""
+    if not wanted or str(kind) == wanted or kind.bits == 8:
+        return
+    asked = dtype(wanted)
+    if kind.bits != asked.bits or not (kind.is_integer and asked.is_integer):
+        raise ArgumentError(f"argument {name} points to {wanted}", given=f"an array of {kind}", allowed=wanted,
+                            hint=f"{name}.astype({wanted!r})")  # fmt: skip
 
 
 def _bytes(value: Any, size: int, name: str) -> bytes:

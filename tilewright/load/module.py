@@ -65,7 +65,8 @@ class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
     parameters: the names of a kernel's parameters as its author wrote them, by the kernel's plain name. types: the
-    dtypes of variables that the text has as bytes, by their plain names. words: what reports call things.
+    dtypes of variables that the text has as bytes, by their plain names. words: what reports call things. elements: the
+    dtypes that a kernel's parameters point to, "" for unknown ones, by the kernel's plain name.
     """
 
     def __init__(
@@ -75,10 +76,11 @@ class LoadedModule:
         parameters: Mapping[str, Sequence[str]] = {},
         types: Mapping[str, str] = {},
         words: Words = PTX,
+        elements: Mapping[str, Sequence[str]] = {},
     ) -> None:
         self.module, self.types, self.words = module, types, words
         self.names = dict(names)
-        self.parameters = dict(parameters)
+        self.parameters, self.elements = dict(parameters), dict(elements)
         self._loaded: dict[str, LoadedKernel] = {}
 
     @property
@@ -113,7 +115,9 @@ class LoadedModule:
             )  # fmt: skip
         entry = found[0]
         if entry.name not in self._loaded:  # a kernel keeps the programs that were made for it
-            self._loaded[entry.name] = LoadedKernel(self, entry, self.parameters.get(plain_name(entry.name), ()))
+            name = plain_name(entry.name)
+            names, elements = self.parameters.get(name, ()), self.elements.get(name, ())
+            self._loaded[entry.name] = LoadedKernel(self, entry, names, elements)
         return self._loaded[entry.name]
 
     def __iter__(self) -> Iterator[LoadedKernel]:
@@ -174,10 +178,13 @@ class _Globals(Mapping[str, "NDArray[Any]"]):
 class LoadedKernel:
     """One kernel of a module, ready to run. parameters: its parameters' names as reports say them."""
 
-    def __init__(self, module: LoadedModule, entry: Function, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self, module: LoadedModule, entry: Function, names: Sequence[str] = (), elements: Sequence[str] = ()
+    ) -> None:
         self.module, self.entry = module, entry
         own = [param.name for param in entry.params]
         self.parameters = tuple(names) if len(names) == len(own) else tuple(own)
+        self.elements = tuple(elements) if len(elements) == len(own) else ("",) * len(own)
         self._programs: dict[object, tuple[Lowered, Program]] = {}
 
     @property
@@ -205,7 +212,7 @@ class LoadedKernel:
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits: as of `tilewright.simulate`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
-        bound = given(self.entry, self.parameters, args, named)
+        bound, passed = given(self.entry, self.parameters, args, named, self.elements).with_copies()
         machine = self.machine(grid, block, cluster, shared_bytes)
         lowered, program = self._program(bound, machine, check)
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
@@ -218,13 +225,14 @@ class LoadedKernel:
                 run = program.run(handles, bound.numbers, progress=progress, limits=limits)
             except SimulationError as error:
                 raise reworded(error, self.module.words) from None
+        bound.check_unchanged(passed)
         run.warnings[:] = [said(text, self.module.words) for text in run.warnings]
         return run
 
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip
         """The kernel as the simulator gets it, for these arguments."""
-        bound = given(self.entry, self.parameters, args, named)
+        bound = given(self.entry, self.parameters, args, named, self.elements)
         machine = self.machine(grid, block, cluster, shared_bytes)
         return lower(self.module.module, self.entry, bound.buffers(), machine).kernel
 
