@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import pytest
@@ -121,7 +122,13 @@ def test_ten_thousand_lines_are_parsed_in_half_a_second() -> None:
              for n in range(1, 3400))  # fmt: skip
     text = module("\n".join(lines))
 
-    begin = time.perf_counter()
-    parse(text)
+    def seconds() -> float:
+        begin = time.process_time()
+        parse(text)
+        return time.process_time() - begin
 
-    assert time.perf_counter() - begin < 0.5
+    gc.freeze()  # what other tests have left is not gone through meanwhile
+    try:
+        assert min(seconds() for _ in range(3)) < 0.5
+    finally:
+        gc.unfreeze()
