@@ -76,6 +76,11 @@ class Site:
         if self.place:
             self.hooks = self.watch(self)
 
+    @property
+    def shows(self) -> bool:
+        """Does the kernel learn here what others have written? A reduction reads, too, and tells nobody."""
+        return self.observes and (self.atomic or not self.write)
+
     # Before an access
 
     def reach(self, batch: Batch, mask: Mask, at: Address) -> tuple[Mask, bool]:

@@ -97,7 +97,7 @@ class Locations:
                 cta = row + access.batch.wave.first
                 strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic)
                 accesses.append((strong, released))
-        for strong, _ in accesses if site.observes and (site.atomic or not site.write) else ():
+        for strong, _ in accesses if site.shows else ():
             self.read(clocks, strong)
         for strong, released in accesses if site.write else ():
             self.written(clocks, strong, released)

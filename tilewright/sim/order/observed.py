@@ -42,8 +42,7 @@ def last_look(access: Access, lane: tuple[int, int, int], thread: int) -> Look |
     address = access.address(lane)
     own = access.batch.wave.first + numbers(access.batch.ctas)[lane[0]]
     for record in access.places.log.newest_first():
-        reads = record.site.sem != "weak" and (record.site.atomic or not record.site.write)
-        if reads and record.touched(own, thread, address, access.site.width):
+        if record.site.sem != "weak" and record.site.shows and record.touched(own, thread, address, access.site.width):
             return Look(record, (own, thread))
     return None
 
