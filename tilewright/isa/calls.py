@@ -146,7 +146,8 @@ def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DTy
     typed = [value for name, value in given if _kind(row, name) == "typed"]
     if not typed or any(isinstance(value, str) for value in typed):
         return None, None
-    pointed = [value.buffer.dtype for _, value in given if isinstance(value, AddressOf)]
+    places = [_buffer_of(value) for name, value in given if _kind(row, name) != "typed"]
+    pointed = [place.dtype for place in places if place is not None]
     dtypes = pointed[:1] or [value.dtype for value in typed if isinstance(value, Expr)]
     known = {kind for form in row.forms for kind in form.modifiers["dtype"]}
     if not dtypes:
@@ -154,6 +155,8 @@ def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DTy
         kind = FLOAT32 if any(floats) else INT32
         return (kind, kind) if kind in known else (FLOAT32, FLOAT32)
     kind = reduce(common_dtype, dtypes)
+    if kind == HANDLE and kind not in known:  # a pointer moves as the number that it is
+        return kind, next((number for number in (INT64, UINT64) if number in known), kind)
     widened = row.widens and kind.is_float and kind not in known
     return kind, FLOAT32 if widened else kind
 
@@ -162,11 +165,17 @@ def _pointed(row: Instruction, pointer: object, kind: object) -> DType:
     """The dtype of an element in memory: ``kind``, or that of the buffer that is pointed into."""
     if kind is not None:
         return dtype(str(kind))
-    if not isinstance(pointer, (AddressOf, Buffer, Region)):
+    place = _buffer_of(pointer)
+    if place is None:
         raise InstructionError(
             f"T.{row.name}: {pointer} does not say what it points to", given="dtype=None", allowed=usage(row)
         )
-    return (pointer.buffer if isinstance(pointer, (AddressOf, Region)) else pointer).dtype
+    return place.dtype
+
+
+def _buffer_of(value: object) -> Buffer | None:
+    """The buffer that a pointer, a region or the buffer itself leads to."""
+    return value.buffer if isinstance(value, (AddressOf, Region)) else value if isinstance(value, Buffer) else None
 
 
 def _kind(row: Instruction, name: str) -> str:
