@@ -209,7 +209,7 @@ def _as(value: object, kind: DType | None) -> Expr:
 
 
 def _pointer(ptr: object, kind: DType | None) -> object:
-    """A pointer that says nothing of what it points to, where that is not what the instruction takes."""
+    """The pointer without its type, where the instruction takes a pointer to another type."""
     pointer = ptr.pointer if isinstance(ptr, Buffer) else ptr
     other = isinstance(pointer, AddressOf) and kind is not None and pointer.buffer.dtype != kind
     return reinterpret("uint64", pointer) if other else ptr  # type: ignore[arg-type]  # an expression
@@ -226,7 +226,7 @@ def _atomic(name: str, ptr: object, value: object, sem: str, scope: str, space: 
 @form("ptx.atom_scalar")
 def atom_scalar(ptr: object, value: object, sem: str = "", scope: str = "", space: str = "global", *, op: str,
                 ptx_type: str | None = None) -> Expr:  # fmt: skip
-    """`T.ptx.atom.*` with the operation as an argument: what stood there before."""
+    """`T.ptx.atom.*` with the operation as an argument; gives the value that memory held before."""
     return _atomic("atom", ptr, value, sem, scope, space, op, ptx_type)
 
 
@@ -274,4 +274,4 @@ EXPORTS: dict[str, object] = {
     "tvm_warp_shuffle_down": _shuffle("shfl_down_sync"),
     "tvm_warp_shuffle_xor": _shuffle("shfl_xor_sync"),
 }
-"""What ``T`` has of this file, by its name there."""
+"""The names of ``T`` that this file defines, with what they stand for."""
