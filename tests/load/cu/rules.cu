@@ -31,8 +31,9 @@ __global__ void barrier_of_some_lanes(int* out) {
     out[threadIdx.x] = 1;
 }
 
-__global__ void barrier_of_some_warps(int* out) {
-    if (threadIdx.x >= 32) return;
+__global__ void barrier_of_the_first(int* out, int n) {
+    if (threadIdx.x >= n) return;
+    __syncwarp();
     __syncthreads();
     out[threadIdx.x] = 1;
 }

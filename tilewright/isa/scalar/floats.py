@@ -1,4 +1,4 @@
-"""What floats come to: one rounding, perhaps with subnormals flushed to zero, perhaps clamped to [0, 1].
+"""The meaning of float operations: one rounding, perhaps with subnormals flushed to zero, perhaps clamped to [0, 1].
 
 Every NaN that arithmetic makes is the same one. Half precision is computed in float32 and rounded once, float32 with a
 rounding of its own in float64. Source: PTX ISA, "Floating Point Instructions", "Half Precision Floating Point
@@ -147,7 +147,7 @@ _WIDE: dict[str, Callable[..., Any]] = {
 
 
 def _settled(op: str) -> Callable[..., Numbers]:
-    """The result, rounded; flushed is what the exact one was too small for, though it may round to a normal number."""
+    """The rounded result. It is flushed where the exact one is subnormal, even if that rounds to a normal number."""
 
     def settle(found: Numbers, *values: Numbers) -> Numbers:
         found = flushed(found)
@@ -165,7 +165,7 @@ def _settled(op: str) -> Callable[..., Numbers]:
 
 
 def carried(found: Numbers, *values: Numbers) -> Numbers:
-    """Of float64: a NaN among the operands, the last one, is the result, made quiet; another one is negative."""
+    """The result in float64: a NaN operand, the last one, made quiet; a NaN that the operation makes is negative."""
     if not np.any(np.isnan(found)):
         return found
     bits = np.where(np.isnan(found), _NAN[found.dtype], bits_of(found))
@@ -199,7 +199,7 @@ def opposite(*, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
 
 
 def _kept(found: Numbers, a: Numbers) -> Numbers:
-    """A NaN as arithmetic makes it: one operand is added to nothing."""
+    """The operand itself, except that a NaN becomes the one that arithmetic makes."""
     return carried(found, a) if a.dtype.itemsize == 8 else canonical(found)
 
 

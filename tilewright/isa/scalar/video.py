@@ -1,7 +1,6 @@
 """The video instructions on words: parts of registers as numbers, clamped, and a second operation with c.
 
-What a part comes to has 33 bits and a sign before it is clamped or chopped. Source: PTX ISA, "Scalar Video
-Instructions".
+A result has 33 bits and a sign before it is clamped or chopped. Source: PTX ISA, "Scalar Video Instructions".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Instructions that lanes of a warp execute together: are all there that must be?"""
+"""Instructions that lanes of a warp execute together: have all of these lanes come?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LANE = np.arange(32)
 
 
 def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None) -> None:
-    """Raises SimulationError where a warp lacks lanes that a row wants together. values: what `execute` gets."""
+    """Raises SimulationError where a warp lacks lanes that a row needs together. values: the operands of `execute`."""
     if bound.instruction.lanes in (WARPGROUP, WHOLE_WARP) and not mask.has_whole_warps:
         raise _divergence(bound, batch, mask, np.ones((1, 1, 32), np.bool_), at)
     names = [row.name for row in bound.read]
@@ -43,7 +43,7 @@ def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...
 
 
 def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[Mask]:
-    """The lanes that execute a row together: where masks name several groups of a warp, each for itself."""
+    """The lanes that execute a row together: where masks name several groups of a warp, each group by itself."""
     names = [row.name for row in bound.read]
     if bound.form.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
         return [mask]
@@ -60,7 +60,7 @@ def _bits(given: NDArray[np.int64]) -> Bools:
 
 
 def _troubles(bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[Array, ...]) -> list[tuple[Bools, str]]:
-    """The lanes that a mask names are those that execute; they give the same mask, and read from each other."""
+    """Violations of: the lanes that a mask names execute the row, give the same mask, and read from each other."""
     named = (given[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # for each lane, the lanes that its mask names
     differs = given[..., None, :] != given[..., None]
     found = [
