@@ -33,10 +33,6 @@ LENGTH = 12  # rows of a program
 PROGRAMS = 500
 GIVEN = {16: 2, 32: 3, 64: 2}  # registers that a thread loads, by their width
 MOST_TURNS = 3
-    "f16": (16, 0x7FFF),
-    "bf16": (16, 0x7FFF),
-    "f64": (64, 0x7FF8000000000000),
-}  # bits of a register, and of one NaN
 
 
 @dataclass
@@ -111,10 +107,6 @@ class Chain:
         self.lines.append(code if code.rstrip().endswith((";", "}")) else f"{code};")
         if result_width(case) == 8:  # of which the upper half of a register may be anything
             self.lines.append(f"and.b16 {target}, {target}, 255;")
-        if (word := float_result(case)) is not None:
-            self.lines.append(
-                f"setp.nan.{word} q, {target}, {target}; @q mov.b{NANS[word][0]} {target}, {NANS[word][1]};"
-            )
 
     def _values(self, case: Case, given: list[Array]) -> Array:
         """What the table says, as wide as the register."""

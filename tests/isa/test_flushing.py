@@ -17,9 +17,9 @@ SIGN = 0x80000000
 def fma(rnd: str, a: int, b: int, c: int) -> int:
     row = isa.INSTRUCTIONS["ptx.fma"]
     form = next(one for one in row.forms if "f32" in one.modifiers["type"])
-    mods = {"type": "f32", "rnd": rnd, "ftz": True, "sat": False}
+    mods = {"type": "f32", "rnd": rnd, "ftz": True, "sat": False, "relu": False}
     assert form.meaning is not None
-    found = form.meaning(mods)(*(np.array([bits], np.uint32).view(np.float32) for bits in (a, b, c)))
+    found = form.meaning(mods)(*(np.array([bits], np.uint32) for bits in (a, b, c)))
     return int(found.view(np.uint32)[0])
 
 
@@ -27,7 +27,7 @@ def float_bits(value: float) -> int:
     return int(np.array(value, np.float32).view(np.uint32))
 
 
-@pytest.mark.parametrize("rnd, below, wanted", [
+@pytest.mark.parametrize(("rnd", "below", "wanted"), [
     ("rn", 25, LEAST), ("rn", 24, 0), ("rn", 40, LEAST),
     ("rp", 25, LEAST), ("rp", 24, 0),
     ("rz", 25, 0), ("rm", 25, 0), ("rm", 40, 0),

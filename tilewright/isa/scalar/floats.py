@@ -150,7 +150,7 @@ _WIDE: dict[str, Callable[..., Any]] = {
 
 
 def _settled(op: str, rnd: str) -> Callable[..., Numbers]:
-    """The rounded result. It is zero where rounding with unbounded exponents gives less than the smallest normal number.
+    """The rounded result, or zero where rounding with unbounded exponents gives less than the smallest normal number.
 
     Numbers of unbounded exponents are twice as dense there as subnormals: 2^-126 - 2^-150 is one of float32. An H200
     flushes it, and flushes no exact result that rounds to 2^-126.
