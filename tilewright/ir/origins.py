@@ -54,9 +54,10 @@ def check_origins(view: Buffer, pointer: Expr, values: Pointers, at: Span | None
 def owed_to_origins(
     pointer: Expr, place: AddressOf, values: Pointers, lowered: Callable[[Expr], Expr]
 ) -> Iterator[Within]:
-    """That an access through a view over the pointer stays in the buffer that the pointer leads to.
+    """The debts of an access through a view over the pointer: it stays in the buffer that the pointer leads to.
 
-    Which one that is, the address says: the last one, where it is in none of the others. place: the access, lowered.
+    The address decides which buffer that is: the last candidate, if it is in none of the others. place: the access,
+    lowered.
     """
     found = leaves(pointer, values)
     if not all(isinstance(leaf, AddressOf) for leaf in found):
@@ -80,14 +81,14 @@ def _address(pointer: Expr) -> Expr:
 
 
 def base_of(pointer: Expr) -> Expr:
-    """What the bytes of a pointer's arithmetic are counted from."""
+    """The pointer to which arithmetic adds bytes."""
     while isinstance(pointer, (Binary, Cast, Reinterpret)):
         pointer = pointer.a
     return pointer
 
 
 def leaves(pointer: Expr, values: Pointers) -> tuple[Expr, ...]:
-    """Where a pointer may come from: pointers into buffers, and what says nothing of that."""
+    """The possible origins of a pointer: pointers into buffers, and expressions whose origin is unknown."""
     found: list[Expr] = []
     seen: set[str] = set()
     todo = [pointer]

@@ -41,9 +41,10 @@ def as_bits(value: object, typed: DType, what: str) -> Expr:
 
 
 def as_register(what: str, operand: Operand, made: Expr) -> Expr:
-    """What a register gets: a float's bits are no number of columns, and no descriptor or state has less than 64.
+    """An operand as a register.
 
-    Raises InstructionError for what no register of the operand's kind holds.
+    Raises InstructionError for a float as a count, fewer than 64 bits for a descriptor or a state, and a value that no
+    register of the operand's kind holds.
     """
     nbytes = KINDS[operand.kind].nbytes
     if nbytes and not _is_held(made, 8 * nbytes):
