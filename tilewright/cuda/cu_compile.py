@@ -1,7 +1,7 @@
 """From a .cu file to PTX: its device code, through NVRTC in a process of its own.
 
-The text is tried as it is. What NVRTC refuses of it for being the host's is blanked, top-level chunk by chunk, until
-only kernels and what they need are left; complaints about those are the author's.
+NVRTC gets the text as it is. Host code that it refuses is blanked, one top-level chunk after the other, until only
+kernels and what they need are left; errors in those are the author's.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def compile_cu(
 def _without_host_code(
     request: dict[str, Any], text: str, wanted: list[str], asked: tuple[str, ...], first: dict[str, Any]
 ) -> dict[str, Any]:
-    """What NVRTC makes of the text once host functions and other chunks that it refuses are blanked."""
+    """The result of NVRTC once host functions and other chunks that it refuses are blanked."""
     pieces = chunks(text)
     dropped = [chunk for chunk in pieces if not chunk.device]
     request["options"] = [*request["options"], "--device-as-default-execution-space"]
@@ -112,7 +112,7 @@ def _refused(text: str, file: str, log: str, headers: Mapping[str, str]) -> Tool
 
 
 def _asked(request: dict[str, Any]) -> dict[str, Any]:
-    """What the process answers. Raises ToolError where it ends without an answer."""
+    """The answer of the process. Raises ToolError where it ends without one."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", Path(cu_worker.__file__).read_text(encoding="utf-8")]  # the room is not imported
     try:

@@ -1,4 +1,4 @@
-"""Headers that a .cu file may ask for: NVIDIA's from wheels, C's by tiny stand-ins, others of the host as nothing.
+"""Headers that a .cu file may include: NVIDIA's from wheels, tiny stand-ins for C's, empty ones for others of the host.
 
 NVRTC knows the language without any header, and refuses those of C. An include is taken from the folders that the
 caller names, from the wheels of the extra ``cu``, or from here.
@@ -153,7 +153,7 @@ def wheel_folders() -> tuple[Path, ...]:
 
 
 def stand_ins(text: str, folders: Sequence[Path]) -> Mapping[str, str]:
-    """The headers that a text and its own headers in ``folders`` ask for, and that stand in memory: by name."""
+    """The headers that a text, and its own headers in ``folders``, include and that this file provides, by name."""
     found: dict[str, str] = dict(_STANDARD)
     found |= dict.fromkeys(_EMPTY, "")
     wheels = wheel_folders()

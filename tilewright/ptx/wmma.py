@@ -1,6 +1,6 @@
 """wmma: matrices loaded, multiplied and stored by a warp, as plain accesses and products of `mma`.
 
-Which lane holds which element, PTX leaves open: here it is as `mma` has it, 16 rows and 8 columns at a time. Of shapes
+PTX does not define which lane holds which element; here it is as in `mma`, 16 rows and 8 columns at a time. For shapes
 with 8 rows the transposed product is computed. Source: PTX ISA, "Warp-level Matrix Instructions: wmma.load, wmma.store,
 wmma.mma", "Matrix Fragments for mma.m16n8k16".
 """
@@ -34,7 +34,7 @@ WRITTEN = 8  # registers of a fragment of float16, some of which repeat others
 
 
 class Place(NamedTuple):
-    """A row or column: a number, and what the lane's group of four and its place in that add."""
+    """A row or column: a number, and the factors of the lane's group of four and of its place in that group."""
 
     start: int
     group: int = 0
@@ -224,7 +224,7 @@ def _multiplied(low: Lowering, step: Step, shape: Shape) -> Sequence[Stmt]:
         own = slice(sums * piece, sums * (piece + 1))
         parts = (left[2 * along * down :][: 2 * along], right[along * across :][:along], c[own])
         made += _piece(low, step, d[own], parts, (f"m16n8k{shape.k}", ".".join(kinds)))
-    return sorted(made, key=lambda each: not isinstance(each, Evaluate))  # results may stand among operands
+    return sorted(made, key=lambda each: not isinstance(each, Evaluate))  # results may come among operands
 
 
 def _piece(
