@@ -117,6 +117,14 @@ def test_groups_of_a_warp_with_masks_of_their_own_talk_among_themselves(rules: L
     assert votes.tolist() == [bits & 0xFFFF] * 16 + [bits & 0xFFFF0000] * 16
 
 
+def test_masks_of_lanes_that_stay_out_do_not_count(rules: LoadedModule) -> None:
+    sums = zeros(32)
+
+    assert clean(rules["odd_ones"].simulate(np.arange(32, dtype=np.int32), sums, block=32))
+
+    assert sums.tolist() == [0, 256] * 16
+
+
 def test_lanes_need_no_value_that_nobody_shuffles_from(rules: LoadedModule) -> None:
     out = zeros(32)
 

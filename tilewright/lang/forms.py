@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import AddressOf, Buffer, Expr, If, Value, as_expr, cast, const_value, vector
+from tilewright.isa import INSTRUCTIONS
 from tilewright.isa.mma import DTYPES as MMA_TYPES
 from tilewright.lang.builder import current
 from tilewright.lang.instructions import call_form, form, row_call
@@ -59,8 +60,19 @@ def mma(shape: str, layout: str, *rest: object, **keywords: object) -> Expr | No
     a pointer for each 32-bit register; without ``c`` it is 0. With PTX's types in one word it is the row itself.
     """
     if layout not in ("row", "col"):
-        return row_call("ptx.mma", shape, layout, *rest, **keywords)
+        return row_call(_row_of(shape, layout, keywords.get("op")), shape, layout, *rest, **keywords)
     return call_form("ptx.mma", _typed_mma, shape, layout, *rest, **keywords)
+
+
+def _row_of(shape: object, types: object, op: object) -> str:
+    """The row that has these matrices: ``ptx.mma`` itself, or one of its families."""
+    for name, row in INSTRUCTIONS.items():
+        if name.startswith("ptx.mma.") and row.params[:2] == ("shape", "types") and not row.operand("e"):
+            for form in row.forms:
+                alike = shape in form.modifiers["shape"] and types in form.modifiers["types"]
+                if alike and (op is None or op in form.modifiers.get("op", {})):
+                    return name
+    return "ptx.mma"
 
 
 @public

@@ -321,7 +321,8 @@ def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, objec
         typed = dtype(str(mods["dtype"]))
         return _of_type(read(low, operand, step, unsigned(typed.bits)), typed)
     width = {"b16": 16, "b64": 64, "f64": 64, "global": 64, "generic": 64}.get(kind.kind, 32)
-    return read(low, operand, step, unsigned(width))
+    bits = read(low, operand, step, unsigned(width))
+    return _of_type(bits, dtype(f"float{width}")) if kind.kind in ("f32", "f64") else bits
 
 
 def _of_type(bits: Expr, typed: DType) -> Expr:

@@ -128,6 +128,7 @@ class _Taken:
     def modifier(self, name: str, given: Operand) -> bool:
         """Is it one of the values of a modifier that follows the operands?"""
         spelled = self.form.modifiers.get(name, {}).items()
-        values = [value for value, text in spelled if text == getattr(given, "text", None)]
+        text_of = str(given.value) if isinstance(given, Immediate) else None
+        values = [value for value, text in spelled if text == text_of]
         self.mods.update(dict.fromkeys([name], *values))
         return len(values) == 1
