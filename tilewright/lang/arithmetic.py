@@ -48,7 +48,7 @@ def _power(left: object, right: object) -> tuple[int, int]:
 
 
 def _shifted(left: object, right: object) -> tuple[int, int]:
-    return (_bits(left) + right, 0) if isinstance(right, int) and left else (0, 0)
+    return (_bits(left) + right, 0) if isinstance(right, int) and isinstance(left, int) and left else (0, 0)
 
 
 def _bits(value: object) -> int:
