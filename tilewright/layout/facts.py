@@ -110,7 +110,8 @@ public = Public(
     LayoutError,
     {
         "Value": NUMBER,
-        **dict.fromkeys(("*coord: Value", "value: Value", "**inputs: Value", "thread: Any"), INDEX),
+        **dict.fromkeys(("*coord: Value", "value: Value", "**inputs: Value"), INDEX),
+        "thread: Any": Kind(INDEX.allowed, lambda v: INDEX.fits(v) or INDEX.fits(_plain_index(v))),  # of its own type
         "coord: Sequence[Value]": sequence_of(INDEX),
         "Table": instances("what `table` made", dict),
         "Facts": Kind(
