@@ -1,7 +1,7 @@
 """PTX programs of many scalar rows: one instruction's result is the next one's operand, in branches and loops too.
 
-Which value each thread stores is found beside the text, row by row from the table: nothing of what reads PTX has a part
-in it. Together the programs have every row with every modifier that the GPU has.
+The value that each thread stores is computed beside the text, row by row from the table, without the reader of PTX.
+Together the programs have every row with every modifier that the GPU has.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Chain:
         held = self.held[bits]
         return held[int(self.rng.integers(max(0, len(held) - 6), len(held)))]
 
-    # What stands around a row
+    # Code around a row
 
     def add(self, case: Case) -> None:
         """The row as it is, under a condition, or in a loop whose turns differ by thread."""
@@ -109,7 +109,7 @@ class Chain:
             self.lines.append(f"and.b16 {target}, {target}, 255;")
 
     def _values(self, case: Case, given: list[Array]) -> Array:
-        """What the table says, as wide as the register."""
+        """The value by the table, as wide as the register."""
         narrow = [(values != 0).astype(np.uint8) if word_of(case, one.name) == "pred"
                   else values.astype(f"u{max(8, width_of(case, one.name)) // 8}")
                   for one, values in zip(read_of(case), given, strict=True)]  # fmt: skip
@@ -187,7 +187,7 @@ def is_alone(case: Case) -> bool:
 
 
 def programs(count: int, first: int = 0, step: int = 1) -> Iterator[Program]:
-    """Every so manieth of them, for so many threads."""
+    """Every n-th of the programs, for so many threads."""
     every = exact()
     order = np.random.default_rng(18).permutation(max(len(every), PROGRAMS * LENGTH)) % len(every)
     for number in range(first, -(-len(order) // LENGTH), step):

@@ -1,7 +1,7 @@
 """PTX programs around one scalar row: each thread loads its registers, executes the row once, and stores the value.
 
 The text is made from the row: its pattern, its mnemonic, the widths of its registers. The driver assembles it. Shares
-nothing with the emitter, nor with what reads PTX.
+nothing with the emitter, nor with the reader of PTX.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def departs(case: Case) -> bool:
 
 
 def rows() -> list[Instruction]:
-    """Those whose value follows from registers alone, and which this GPU has."""
+    """The rows whose value follows from registers alone, and which this GPU has."""
     return [row for row in isa.INSTRUCTIONS.values() if row.forms[0].meaning is not None and cases(row)]
 
 
@@ -165,7 +165,7 @@ def inputs(case: Case, count: int, rng: np.random.Generator) -> list[Array]:
 
 
 def simulated(case: Case, given: Sequence[Array]) -> Array:
-    """What the table says, as the bits that the program stores."""
+    """The values by the table, as the bits that the program stores."""
     values = iter(given)
     arguments = []
     for operand in case.row.operands:

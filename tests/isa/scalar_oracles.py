@@ -1,4 +1,4 @@
-"""What PTX says of its scalar instructions, one number at a time, in Python's integers and fractions.
+"""The meaning of scalar instructions by the manual, one number at a time, in Python's integers and fractions.
 
 An oracle gets the modifiers and the registers' bits, and returns the bits of the result. Shares no code with the table.
 """
