@@ -273,3 +273,9 @@ def test_what_no_register_holds_is_refused(kind: str) -> None:
 def test_a_store_has_the_type_of_what_it_is_given(place: object) -> None:
     """A buffer, a pointer to its first element and a region of it are one place."""
     assert str(made("ptx.st", place, X).args[1]) == 'T.cast(x, "float16")'
+
+
+@pytest.mark.parametrize("place", [A, R])
+def test_an_address_in_global_memory_is_none_in_another(place: Buffer) -> None:
+    with pytest.raises(InstructionError, match="src is an address in global memory"):
+        isa.call("ptx.cp_async", A.ptr_to([0]), place.ptr_to([0]), 16)

@@ -90,7 +90,9 @@ def as_index(value: object) -> Value:
     if isinstance(value, int) and value.bit_length() > 64:
         given = described(value)
         raise KernelError(f"an index of {value.bit_length():,} bits", given=given, allowed="at most 64 bits")
-    return value  # type: ignore[return-value]  # as_expr refuses what is no value
+    if not hasattr(type(value), "__index__"):
+        raise KernelError("an index is an integer", given=described(value), allowed="an int or an integer expression")
+    return value  # type: ignore[return-value]  # it has an index
 
 
 def owed_of_row(buffer: Buffer, first: Value, count: int) -> Iterator[Within]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.dtypes import BOOL, DType, dtype
+from tilewright.dtypes import BOOL, INT32, INT64, DType, dtype
 from tilewright.errors import InstructionError
 from tilewright.ir import AddressOf, Argument, Const, Expr, Load, Reinterpret, as_expr, cast, const_value
 from tilewright.isa.table import KINDS, Instruction, Operand
 from tilewright.isa.types import TYPES
 
-__all__ = ["as_bits", "as_register", "register_types"]
+__all__ = ["as_bits", "as_register", "integer_dtype", "register_types"]
 
 FLOAT32 = dtype("float32")
 
@@ -56,6 +56,14 @@ def as_register(what: str, operand: Operand, made: Expr) -> Expr:
         allowed = f"an integer of {operand.kind[1:]} bits" if const_value(made) is not None else _COUNTS[operand.kind]
         raise InstructionError(f"{what} is {allowed}", given=f"{made}, {made.dtype}", allowed=allowed)
     return _of_width(made, 8 * nbytes) if operand.kind in ("b16", "b32", "b64") else made
+
+
+def integer_dtype(value: object) -> DType:
+    """The dtype of a Python integer: int32, or the first of uint32, int64 and uint64 that holds it."""
+    for kind in (INT32, dtype("uint32"), INT64):
+        if not isinstance(value, int) or value >> (kind.bits - kind.is_signed) in (0, -kind.is_signed):
+            return kind
+    return dtype("uint64")
 
 
 def _of_width(made: Expr, bits: int) -> Expr:
