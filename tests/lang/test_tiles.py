@@ -106,7 +106,7 @@ def test_a_call_that_is_none(call, message: str) -> None:
 
 @pytest.mark.parametrize("index", ["{}", "T", "0.5", "0.5:8"])
 def test_an_index_of_a_region_is_an_integer(index: str) -> None:
-    with pytest.raises(KernelError, match="an index is an integer"):
+    with pytest.raises(KernelError, match="an index of A is an integer"):
         parse_script(f'@T.prim_func\ndef k(A: T.Buffer((8, 8), "float32")):\n    Tx.copy(A[0], A[{index}])\n')
 
 

@@ -81,7 +81,7 @@ def spread(buffer: Buffer, indices: tuple[object, ...]) -> tuple[Buffer, tuple[o
     return view, (*(rest for _, rest in rests), *made)
 
 
-def as_index(value: object) -> Value:
+def as_index(value: object, of: str = "") -> Value:
     """An index, with at least the bits of an int32: what strides make of it must not wrap where it did not."""
     if isinstance(value, Expr):
         return cast(value, INT32) if value.dtype.is_integer and value.dtype.bits < 32 else value
@@ -89,9 +89,12 @@ def as_index(value: object) -> Value:
         return int(value)
     if isinstance(value, int) and value.bit_length() > 64:
         given = described(value)
-        raise KernelError(f"an index of {value.bit_length():,} bits", given=given, allowed="at most 64 bits")
+        raise KernelError(
+            f"an index{of and f' of {of}'} has {value.bit_length():,} bits", given=given, allowed="at most 64 bits"
+        )
     if not hasattr(type(value), "__index__"):
-        raise KernelError("an index is an integer", given=described(value), allowed="an int or an integer expression")
+        allowed = "an int or an integer expression"
+        raise KernelError(f"an index{of and f' of {of}'} is an integer", given=described(value), allowed=allowed)
     return value  # type: ignore[return-value]  # it has an index
 
 
