@@ -77,8 +77,8 @@ class Read:
 
     changes: what it depends on, spaces of memory and names of scalars. tick: how many changes came before it; order:
     twice as many as reads did, so that a choice has room right after its parts. depth: how many loops of run time are
-    around it. once: a call that must not be repeated or moved. effect: takes place even if nobody uses it. name: what its
-    binding is called.
+    around it. once: a call that must not be repeated or moved. effect: takes place even if nobody uses it. name: of its
+    binding.
     """
 
     node: Expr
