@@ -107,3 +107,10 @@ __global__ void shifted(const int* a, int* b, int from, int to) {
     int i = threadIdx.x;
     b[i + to] = a[i + from];
 }
+
+__global__ void odd_ones(const int* values, int* sums) {  // the mask of the lanes that stay out names others
+    int odd = values[threadIdx.x] & 1;
+    unsigned mask = __ballot_sync(~0u, odd);
+    mask = odd ? mask : ~mask;
+    if (odd) sums[threadIdx.x] = __reduce_add_sync(mask, values[threadIdx.x]);
+}

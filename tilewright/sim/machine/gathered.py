@@ -34,8 +34,9 @@ def check_lanes(bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...
         given = values[names.index("mask")].astype(np.int64) & ALL_LANES
         if mask.array is None and (given == ALL_LANES).all():
             return
-        if (mask.full.any(-1, keepdims=True) & _bits(given) & ~mask.full & batch.alive).any():
-            raise _divergence(bound, batch, mask, _bits(given), at)
+        wanted = _bits(np.bitwise_or.reduce(np.where(mask.full, given, 0), axis=-1, keepdims=True))
+        if (mask.full.any(-1, keepdims=True) & wanted & ~mask.full & batch.alive).any():
+            raise _divergence(bound, batch, mask, wanted, at)
         for wrong, what in _troubles(bound, mask, np.broadcast_to(given, mask.shape), values):
             if wrong.any():
                 Facet(batch, mask, at, batch.wave.run.plain).fault(f"{bound.instruction.name}: {what}", wrong)
