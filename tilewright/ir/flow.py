@@ -1,4 +1,4 @@
-"""The shape of control flow: an order of blocks in which each loop is one piece, and who dominates whom.
+"""The shape of control flow: an order of blocks in which each loop is contiguous, and their dominators.
 
 Blocks are numbers here; ``successors[k]`` are those that come after block k, and block 0 is entered first.
 """
@@ -41,7 +41,7 @@ def blocks_of(order: Order) -> Iterator[int]:
 
 
 class Flow:
-    """What follows from the successors of each block. Blocks that nobody reaches are left out of everything."""
+    """The control flow that the successors of each block make. Unreachable blocks are left out of everything."""
 
     def __init__(self, successors: Sequence[Sequence[int]]) -> None:
         self.successors = successors
