@@ -7,6 +7,7 @@ row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tilewright import isa
 from tilewright.dtypes import BOOL, VOID, DType, dtype
@@ -44,6 +45,7 @@ from tilewright.ptx.written import RESULT, written
 __all__ = ["OWN", "instruction"]
 
 MASKED = ("vote", "shfl")  # which had no mask before sm_70
+HINTED = "L2::cache_hint"  # a hint that a last operand belongs to, the cache policy
 
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
@@ -122,6 +124,8 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
 
 
 def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
+    if any(HINTED in one.hints for one in isa.opcodes(step.ins.mnemonic)):
+        step = replace(step, ins=replace(step.ins, operands=step.ins.operands[:-1]))
     found = _fitting(step)
     if found.row.written:
         yield from _of_compilers(low, found, step)
