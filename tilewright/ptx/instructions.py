@@ -36,6 +36,7 @@ from tilewright.ptx.plain import alone, load, move, store
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.spaces import convert_address, is_in_space
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.tensor_maps import change_map
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
 from tilewright.ptx.values import assigned, exact, number_of, pointer, read, register
 from tilewright.ptx.warps import reduce_at_barrier, with_mask
@@ -116,6 +117,7 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
     "atom": _wide_atomic,
     "createpolicy": _policy,
     "wmma": matrix,
+    "tensormap": change_map,
     **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
 }
 
