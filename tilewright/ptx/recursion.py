@@ -47,7 +47,7 @@ ALIGN = 16  # each frame begins at a multiple of so many bytes
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A call: the block that makes it, the block after it, the caller's frame. room: the bytes that the caller takes."""
+    """A call: the block that makes it, the block after it, the caller's frame. room: the bytes that the caller has."""
 
     block: int
     back: int
