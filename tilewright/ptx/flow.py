@@ -1,6 +1,6 @@
 """Branches, ends and calls: the instructions that end blocks of the graph.
 
-A function is inlined at each of its calls; `tilewright.ptx.recursion` has those that come to call themselves.
+A function is inlined at each of its calls; `tilewright.ptx.recursion` lowers recursive functions.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _through_pointer(
 def _called(
     low: Lowering, function: Function, results: Sequence[Operand], arguments: Sequence[Operand], step: Step
 ) -> None:
-    """A call of a function: its body stands in the place of it, unless the function may come to call itself."""
+    """Lower a call of a function: its body takes the place of the call, unless the function may call itself."""
     if function.name not in low.cycles:
         _inline(low, function, results, arguments, step)
         return
@@ -183,7 +183,7 @@ def _called(
 
 
 def _copied(low: Lowering, declared: Variable, to: Memory, value: Memory | Expr, step: Step) -> None:
-    """A parameter or result goes to another place."""
+    """Copy a parameter or result to another place."""
     if not isinstance(value, Memory):
         kind = unsigned(8 * element_bytes(declared.type))
         low.add([stored(low, to.at(), [cast(value, kind)], kind, "local", step.at)])

@@ -49,7 +49,7 @@ _VECTOR_PARTS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A variable that has a place. buffer: its bytes, or those that it is among, ``offset`` behind ``start``.
+    """A variable in memory. buffer: the bytes that contain it, from ``offset`` behind ``start`` on.
 
     shared: is its address an offset in shared memory?
     """

@@ -65,7 +65,7 @@ class Lowering(Blocks):
         self.shared_end = 0
         self.dynamic: list[tuple[str, int]] = []  # names of dynamic shared memory, their alignments
         self.functions: dict[str, int] = {}
-        self.frame: Frame | None = None  # of the function that is on the stack
+        self.frame: Frame | None = None  # of the recursive function that is being lowered
         self.scopes = self.calls = self.labels = 0
         self.in_flight: dict[Var, Load] = {}  # registers that operations read and write while threads go on
         self.clock: Var | None = None
@@ -81,12 +81,12 @@ class Lowering(Blocks):
 
     @cached_property
     def cycles(self) -> Mapping[str, frozenset[str]]:
-        """The functions that come to call themselves, each with those that it calls and that call it."""
+        """The functions that may call themselves, each with the functions of the same cycles of calls."""
         return cycles(self.module)
 
     @cached_property
     def stack(self) -> Stack:
-        """What threads have for calls of such functions."""
+        """The stack of each thread for calls of these functions."""
         from tilewright.ptx.recursion import Stack  # which is made of lowerings
 
         return Stack(self)

@@ -133,11 +133,12 @@ class Operations:
     """The parts of a wave, and the places that they touch.
 
     writers, readers: (CTAs, columns, lanes), the part that wrote a cell last, and the one that has read it since in
-    each warpgroup. holders: for each warp that copies, (CTAs, units), the part that reads a unit of shared memory last;
-    filling: the part that writes it; one row of these stands for all CTAs while those do the same. spans: of operations
-    on shared memory, their first and last byte. abroad: those on global memory. unseen: those that some thread has not
-    waited for, and which threads, (n, lanes). committed: what commits, or signals of their own, will publish; issued:
-    what their threads came after.
+    each warpgroup.
+    holders: for each warp that copies, (CTAs, units), the part that reads a unit of shared memory last; filling: the
+    part that writes it; one row of these stands for all CTAs while those do the same.
+    spans: of operations on shared memory, their first and last byte. abroad: those on global memory.
+    unseen: those that some thread has not waited for, and which threads, (n, lanes).
+    committed: what commits, or signals of their own, will publish; issued: what their threads came after.
     """
 
     def __init__(self, clocks: Clocks) -> None:
