@@ -76,6 +76,20 @@ def test_a_shuffle_from_a_lane_that_has_ended_is_told(rules: LoadedModule) -> No
         rules["shuffle_from_ended"].simulate(zeros(32), 16, block=32)
 
 
+def test_fences_by_every_thread_order_what_the_last_cta_reads(rules: LoadedModule) -> None:
+    out = zeros(64)
+
+    assert clean(rules["last_of_all"].simulate(zeros(40 * 64), out, 0, grid=40, block=64))
+
+    assert (out == 40 * np.arange(64)).all()
+
+
+@pytest.mark.parametrize("without", [1, 2])
+def test_without_the_fences_of_one_side_the_last_cta_races(rules: LoadedModule, without: int) -> None:
+    with pytest.raises(SimulationError, match=r"race: load reads element .* of partial"):
+        rules["last_of_all"].simulate(zeros(4 * 64), zeros(64), without, grid=4, block=64)
+
+
 def test_volatile_accesses_that_rely_on_lockstep_race(rules: LoadedModule) -> None:
     with pytest.raises(SimulationError, match="race") as raised:
         rules["lockstep"].simulate(zeros(1), block=32)

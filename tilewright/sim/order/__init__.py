@@ -1,7 +1,8 @@
 """Order: which accesses happen before which, for every memory, scope, proxy and thread; no instruction is named.
 
-clocks      what each thread knows of every other, and of asynchronous operations
+knowledge   what is handed on; clocks: what each thread knows of every other, and of asynchronous operations
 channels    what hands a clock on: barriers, phases of m-barriers; locations: and any location of memory
+releases    what its writes have published; fence_sc: and what fences of kind sc make of that
 actors      who does something: warps with some of their lanes
 places      what was accessed last where, in shared and in global memory; records: and by which statement
 observed    what strong reads have seen
