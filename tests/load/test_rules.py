@@ -1,4 +1,4 @@
-"""Rules of what is told of a .cu file, and what is not: one kernel of ``rules.cu`` for each."""
+"""Rules for reports on a .cu file: one kernel of ``rules.cu`` for each."""
 
 from __future__ import annotations
 
@@ -129,6 +129,14 @@ def test_groups_of_a_warp_with_masks_of_their_own_talk_among_themselves(rules: L
     assert sums.tolist() == [120] * 16 + [376] * 16
     bits = sum(1 << k for k in range(0, 32, 3))
     assert votes.tolist() == [bits & 0xFFFF] * 16 + [bits & 0xFFFF0000] * 16
+
+
+def test_masks_of_lanes_that_stay_out_do_not_count(rules: LoadedModule) -> None:
+    sums = zeros(32)
+
+    assert clean(rules["odd_ones"].simulate(np.arange(32, dtype=np.int32), sums, block=32))
+
+    assert sums.tolist() == [0, 256] * 16
 
 
 def test_lanes_need_no_value_that_nobody_shuffles_from(rules: LoadedModule) -> None:

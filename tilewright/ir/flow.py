@@ -1,4 +1,4 @@
-"""The shape of control flow: an order of blocks in which each loop is one piece, and who dominates whom.
+"""The shape of control flow: an order of blocks in which each loop is contiguous, and their dominators.
 
 Blocks are numbers here; ``successors[k]`` are those that come after block k, and block 0 is entered first.
 """
@@ -41,7 +41,7 @@ def blocks_of(order: Order) -> Iterator[int]:
 
 
 class Flow:
-    """What follows from the successors of each block. Blocks that nobody reaches are left out of everything."""
+    """The control flow that the successors of each block make. Unreachable blocks are left out of everything."""
 
     def __init__(self, successors: Sequence[Sequence[int]]) -> None:
         self.successors = successors
@@ -80,7 +80,7 @@ class Flow:
     def _strict_joins(self) -> dict[int, int]:
         """For each block the nearest one that every way from it passes, `END` where that is the end of the thread.
 
-        What never ends is taken to end at the heads of its loops.
+        An endless loop counts as ending at its head.
         """
         ahead = {block: [*self.successors[block]] or [END] for block in self.line}
         for loop in self.loops:
@@ -91,7 +91,7 @@ class Flow:
 
     @cached_property
     def _joins_of_the_rest(self) -> dict[int, int]:
-        """The same but for threads that end early: anywhere but in the last block of those that end threads."""
+        """The joins if threads that end anywhere but in the last such block are left out."""
         ahead = {block: [*self.successors[block]] for block in self.line}
         last = next((block for block in reversed(self.line) if not ahead[block]), None)
         if last is None:
@@ -113,7 +113,7 @@ class Flow:
 
     @cached_property
     def _level_joins(self) -> dict[tuple[Loop, ...], dict[int, int]]:
-        """The same for one turn of each loop, an inner loop as one block; a turn ends where it leads elsewhere."""
+        """The joins within one turn of each loop, with an inner loop as one block; leaving the loop ends a turn."""
         found: dict[tuple[Loop, ...], dict[int, int]] = {}
         todo: list[tuple[tuple[Loop, ...], Order]] = [((), self.order)]
         while todo:
@@ -155,8 +155,22 @@ class Flow:
 
         avoiding: a block that is not passed on the way.
         """
-        stop = self.joins[block]
+        stop = self._stops[block]
         return [sum(1 << k for k in self._until(after, stop, avoiding)) for after in self.successors[block]]
+
+    @cached_property
+    def _stops(self) -> dict[int, int]:
+        return {block: self._stop(block) for block in self.line}
+
+    def _stop(self, block: int) -> int:
+        """The join of a branch; `END` where some ways come to it only in a later turn of a loop than others."""
+        join = self.joins[block]
+        for loop in self.around[block]:
+            if join not in (END, loop.head) and loop in self.around[join]:
+                turns = (self._turn(block, after, join, None) for after in self.successors[block])
+                if any(loop.head in turn for turn in turns):
+                    return END
+        return join
 
     def _until(self, start: int, stop: int, avoiding: int | None = None) -> set[int]:
         found: set[int] = set()
@@ -169,8 +183,8 @@ class Flow:
         return found
 
     def in_a_turn(self, block: int, avoiding: int | None = None) -> list[int]:
-        """The same for one turn of each loop, with the join and the heads that turns lead back to."""
-        stop = self.joins[block]
+        """`between` for one turn of each loop, with the join and the heads to which back edges lead."""
+        stop = self._stops[block]
         return [sum(1 << k for k in self._turn(block, after, stop, avoiding)) for after in self.successors[block]]
 
     def _turn(self, before: int, start: int, stop: int, avoiding: int | None) -> set[int]:
@@ -207,7 +221,7 @@ def _reached(entry: int, successors: Edges, among: frozenset[int]) -> list[int]:
 
 
 def _of_item(item: int | Loop) -> list[int]:
-    """Its blocks, the one that it is entered at in front."""
+    """The blocks of an item, its entry first."""
     return [*item.blocks()] if isinstance(item, Loop) else [item]
 
 

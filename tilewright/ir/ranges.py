@@ -68,7 +68,7 @@ class RangeFacts:
     given: Mapping[Expr, Interval] = field(default_factory=dict)
     orders: tuple[Sum, ...] = ()
     assigned: frozenset[str] = frozenset()
-    # Answers so far. Each keeps its expression, so that the id stays its own.
+    # Answers so far, by the id of the expression. Each keeps its expression alive, so that the id is not reused.
     intervals: dict[int, tuple[Expr, Interval]] = field(default_factory=dict, init=False, repr=False)
     ideals: dict[int, tuple[Expr, Interval]] = field(default_factory=dict, init=False, repr=False)
     simplified: dict[int, tuple[Expr, Expr]] = field(default_factory=dict, init=False, repr=False)
@@ -353,7 +353,7 @@ class RangeFacts:
 
 @lru_cache(maxsize=64)
 def _known_launch(grid: tuple[int, int, int], threads: int, cluster: tuple[int, int, int]) -> Mapping[str, Interval]:
-    """What a launch whose size is known tells of the special registers."""
+    """The facts about special registers in a launch whose size is known."""
     return MappingProxyType(dict(RangeFacts()._within(Launch(grid, threads, cluster)).specials))
 
 

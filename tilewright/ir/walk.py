@@ -92,7 +92,7 @@ def parts(node: object) -> list[object]:
 
 
 def is_small(node: object, most: int) -> bool:
-    """Has a node fewer than ``most`` expressions below it, each counted as often as it stands there?"""
+    """Has a node fewer than ``most`` expressions below it, each counted as often as it occurs?"""
     todo = parts(node)
     count = 0
     while todo:
@@ -155,7 +155,7 @@ def substituted(
 ) -> Node:
     """``node`` with other expressions in place of those whose ``id`` is a key of ``by``, outermost first.
 
-    renewed: hears of every node that was built again for that, and of what it has become.
+    renewed: is called with every node that is rebuilt for that, and its new version.
     """
     done: dict[int, object] = dict(by)
 

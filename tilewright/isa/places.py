@@ -1,4 +1,5 @@
-"""What ld, st, atom and red have in common: the memory that an address leads into, who takes part, and at which dtypes.
+"""What ld, st, atom and red have in common: the memory that an address leads into, the scope of threads, and the
+dtypes.
 
 Source: PTX ISA, "State Spaces" and "Memory Consistency Model: Scope".
 """
@@ -41,7 +42,7 @@ class Reach(NamedTuple):
 
 
 class Scopes(NamedTuple):
-    """Values of the modifier ``scope`` that are as old."""
+    """Values of the modifier ``scope`` that came with the same architecture."""
 
     spellings: Spellings
     first: str = "sm_75"
@@ -60,7 +61,7 @@ SCOPES = (Scopes({"cta": ".cta", "gpu": ".gpu", "sys": ".sys"}), Scopes({"cluste
 
 
 def newer(*firsts: str) -> Requirement:
-    """From the newest of these architectures on."""
+    """The requirement of the newest of these architectures."""
     return since(max(firsts, key=list(ARCHS).index))
 
 

@@ -1,7 +1,7 @@
 """Arithmetic of float32 with a rounding of one's choice: rn to nearest even, rz to zero, rm down, rp up.
 
-The simulator computes a nearby number and how the exact result lies to it (Knuth's exact sums), and takes the neighbour
-where the rounding says so. Source: CUDA Math API, "Single Precision Intrinsics".
+The simulator computes a nearby number and on which side of it the exact result lies (Knuth's exact sums), and takes the
+neighbour where the rounding says so. Source: CUDA Math API, "Single Precision Intrinsics".
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _on_singles(compute: Callable[..., Lanes]) -> Callable[..., Lanes]:
 
 
 def _root(a: Lanes, rounding: str) -> Lanes:
-    """The square of a root in float64 tells on which side the exact one lies."""
+    """The square of a root in float64 shows on which side the exact one lies."""
     near = np.sqrt(a)
     rest = a.astype(np.float64) - near.astype(np.float64) ** 2  # 48 bits
     lower = np.where(rest < 0, np.nextafter(near, np.float32(0)), near)

@@ -108,6 +108,13 @@ __global__ void shifted(const int* a, int* b, int from, int to) {
     b[i + to] = a[i + from];
 }
 
+__global__ void odd_ones(const int* values, int* sums) {  // the mask of the lanes that stay out names others
+    int odd = values[threadIdx.x] & 1;
+    unsigned mask = __ballot_sync(~0u, odd);
+    mask = odd ? mask : ~mask;
+    if (odd) sums[threadIdx.x] = __reduce_add_sync(mask, values[threadIdx.x]);
+}
+
 // Every thread fences what it stored and what it reads; thread 0 alone counts, and tells the others by shared memory.
 __device__ unsigned int arrived = 0;
 __global__ void last_of_all(int* partial, int* out, int without) {

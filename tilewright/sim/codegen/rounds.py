@@ -42,7 +42,7 @@ class _Writer:
         self.out = e.out
         self.r = region
         self.heads = {~key for key in region.masks if key < 0}
-        self.inside: dict[int, frozenset[int]] = {}  # of the loop of each head
+        self.inside: dict[int, frozenset[int]] = {}  # the blocks of the loop of each head
         self.find(region.items)
 
     def find(self, items: Order) -> None:
@@ -62,7 +62,7 @@ class _Writer:
         self.items(r.items)
 
     def mask(self, key: int) -> str:
-        """The name of the mask of a block, or of those who enter a loop."""
+        """The name of the mask of a block, or of the lanes that enter a loop."""
         root = self.r.masks[key]
         if root == self.r.first:
             return "m0"

@@ -188,7 +188,7 @@ class Registers:
                 np.copyto(place, words[..., k, :], where=mask.array)
 
     def alike(self, batch: Look, registers: Iterable[int]) -> UniformWarps:
-        """Which warps of the batch surely hold the same in these registers, by their numbers."""
+        """The warps of the batch that certainly hold the same in these registers, by their numbers."""
         nobody = UniformWarps.nobody(batch.shape[1])
         (key, alike), *others = {self._alike.get(number, (batch.key, nobody)) for number in registers}
         return nobody if others or key != batch.key else alike
@@ -201,18 +201,18 @@ class Registers:
         return view.reshape(*view.shape[:2], -1)
 
     def all_set(self, look: Look, numbers: Ints | range) -> bool:
-        """Of a shadow: are these registers, ascending, initialised in all lanes?"""
+        """In a shadow: are these registers, ascending, initialised in all lanes?"""
         first, last = int(numbers[0]) * 4 // self.unit, int(numbers[-1]) * 4 // self.unit + 1
         alone = len(numbers) * 4 < (last - first) * self.unit
         units: slice | Ints = np.asarray(numbers, np.int64) * 4 // self.unit if alone else slice(first, last)
         return bool(self.data[self._ctas(look), look.warps, units].view(np.bool_).all())
 
     def held(self, key: object) -> Held | None:
-        """What `hold` was given under this key, unless somebody has looked at one of its registers since."""
+        """The matrix that `hold` got under this key, unless one of its registers has been accessed since."""
         return self._held.get(key)
 
     def hold(self, key: object, held: Held) -> None:
-        """From now on this matrix is what the registers hold; it may be changed in place."""
+        """The registers hold this matrix from now on; it may be changed in place."""
         for other in [other for other, one in self._held.items() if one.meets(held)]:
             self._settle(self._held.pop(other))
         self._held[key] = held
@@ -220,7 +220,7 @@ class Registers:
             self._alike.pop(number, None)
 
     def settle(self) -> None:
-        """Bring the words up to date, for whoever looks at them."""
+        """Bring the words up to date before an access to them."""
         while self._held:
             self._settle(self._held.popitem()[1])
 

@@ -1,4 +1,4 @@
-"""What each thread knows of every other thread, and of asynchronous operations: the clocks of a wave of CTAs.
+"""The clocks of a wave of CTAs: what each thread knows of every other thread, and of asynchronous operations.
 
 Time is the number of a record: each statement that touches memory makes one, and a thread's accesses come in their
 order. To know a thread up to a time is to come after all that it did until then. Knowledge is kept per warp, as what
@@ -31,11 +31,12 @@ FOREVER = 1 << 30  # the time up to which threads are known that do not exist
 
 
 class Clocks:
-    """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps; in clusters, from column
-    ``loose`` on, once more: up to when *reads* surely come first in practice, though no scope says so. passed: where
-    fence.sc are used, blocks of columns more. From column ``narrow`` on, where fences of shared memory alone are used:
-    up to when accesses there come first. parts: (rows, knowers, numbers), flags; everything is known of number 0, which
-    nobody has. knower: of each thread the one it is. far: what is known of CTAs of other clusters, see `Far`.
+    """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps. In clusters a second
+    block of columns begins at ``loose``: the times up to which *reads* certainly come first in practice, though no
+    scope says so. Where fences of kind sc are used, ``passed`` has blocks. Where fences of shared memory alone are
+    used, a block begins at ``narrow``: the times up to which accesses of shared memory come first. parts: (rows,
+    knowers, numbers), flags; number 0 belongs to no part and is known. knower: for each thread its knower. far: what is
+    known of CTAs of other clusters, see `Far`.
 
     now: the time. floor: all CTAs' threads know all others of their CTA up to then. version changes with what is known.
     """
@@ -95,7 +96,7 @@ class Clocks:
         """The number in the grid of the clusters that CTAs are in."""
         return np.asarray((rows + self.wave.first) // self.wave.run.cluster_ctas)
 
-    # What an access asks
+    # Questions of accesses
 
     def known_warps(self, look: Look) -> Times:
         """(rows, warps, warps of the own CTA): up to when each warp of a batch knows all lanes of each other."""
@@ -138,13 +139,13 @@ class Clocks:
         return np.asarray(self.parts[self.at(rows), self.knower[threads]])
 
     def flags_of_knowers(self, rows: Ints, knowers: Ints) -> Flags:
-        """The same of knowers."""
+        """(n, numbers): what knowers know of the parts of operations."""
         return np.asarray(self.parts[self.at(rows), knowers])
 
-    # Handing on
+    # Handing knowledge on
 
     def published(self, who: Actors) -> Known:
-        """All that these lanes have done or know until now, to be handed on."""
+        """All that these lanes have done or know by now, to be handed on."""
         rows = self.at(who.rows)
         threads, parts = self.known[rows, who.warps], told(self.parts[rows, who.warps])
         far = [self.far.get((row, warp), {}) for row, warp in zip(who.rows.tolist(), who.warps.tolist(), strict=True)]
@@ -162,7 +163,7 @@ class Clocks:
         return Known(threads, parts, self.cluster_of(who.rows), far if self.far else [])
 
     def about_shared(self, known: Known) -> Known:
-        """What a fence of shared memory alone hands on of it."""
+        """The part of this knowledge that a fence of shared memory alone hands on."""
         threads = np.zeros_like(known.threads)
         threads[:, self.narrow :] = self.times_of_shared(known)
         return Known(threads, known.parts, known.cluster)
@@ -205,7 +206,7 @@ class Clocks:
         far = dict(known.far[k]) if known.far else {}
         if int(known.cluster[k]) != mine:
             far = joined(far, self.near_as_far(known, k))
-        for cta in [cta for cta in far if cta // size == mine]:  # what comes back to where it was done
+        for cta in [cta for cta in far if cta // size == mine]:  # knowledge that returns to its own cluster
             times = far.pop(cta)
             for i, block in enumerate(self.goes_far):
                 columns = slice(block + cta % size * n, block + (cta % size + 1) * n)
@@ -248,7 +249,7 @@ class Clocks:
         return self.alone[thread]
 
     def promote(self, who: Actors, flags: int) -> None:
-        """Of the operations of which these lanes know one of the flags they know the next one too."""
+        """For operations of which these lanes have one flag, set the next one, too."""
         for k in range(len(who)):
             row, warp = int(self.at(who.rows[k])), int(who.warps[k])
             own = [knower for thread, knower in self.alone.items() if thread >> 5 == warp and who.lanes[k, thread & 31]]
@@ -282,7 +283,7 @@ class Clocks:
             self.floor = self.now
 
     def _meet(self, rows: Ints, knowers: slice | list[int], exists: Bools, threads: slice) -> None:
-        """Some knowers of each row, which are all there are of some threads, know the same from now on."""
+        """Some knowers of each row, all that there are of some threads, know the same from now on."""
         mine = self.known[rows][:, knowers].max(1)
         own = self.first_column(rows)[:, None] + np.arange(threads.start, threads.stop)[exists]
         each = np.arange(len(rows))[:, None]
@@ -313,7 +314,7 @@ class Clocks:
     # Numbers of operations
 
     def forget(self, gone: list[int]) -> None:
-        """Numbers that mean something else from now on."""
+        """Forget numbers of parts, which are going to be used again."""
         for flags in (self.parts, *(ledger.parts for ledger in self.ledgers)):
             flags[..., gone] = 0
         self._changed()

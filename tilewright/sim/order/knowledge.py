@@ -1,10 +1,10 @@
 """Knowledge that is handed on: of each thread the time up to which it is known, and flags of asynchronous operations.
 
-Of an operation a flag each says
+For each operation there are flags:
 
-    SEEN      it is complete, as a thread has seen or been told
+    SEEN      it is complete, as a thread has seen or learnt from another one
     OFFERED   a fence before a meeting has put it in order for others
-    HEARD     others have offered it: that travels with any meeting, a relaxed one too
+    HEARD     other threads have offered it, which any meeting hands on, also a relaxed one
     ORDERED   a fence after a meeting has put it before all that comes now
     FENCED    a proxy fence in the CTA has come after it; that all knowers of the CTA share
 """
@@ -48,7 +48,7 @@ Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,), and
 
 
 def told(flags: Flags) -> Flags:
-    """What others learn by meeting a thread with these flags: what is complete, and what of it is in order."""
+    """The flags that others get by meeting a thread with these flags: what is complete, and what of it is ordered."""
     return np.asarray(flags & SEEN | (flags | flags << 1) & HEARD, np.uint8)
 
 
@@ -59,7 +59,8 @@ def joined(a: Far, b: Far) -> Far:
 
 @dataclass(eq=False)
 class Known:
-    """Knowledge that is handed on, n rows of it. threads: (n, threads of the cluster). parts: (n, numbers), flags.
+    """Knowledge on its way from thread to thread, n rows of it. threads: (n, threads of the cluster). parts: (n,
+    numbers), flags.
 
     cluster: whose threads the columns are. far: of each row, what is known of other clusters; empty for nothing.
     """
@@ -88,7 +89,7 @@ def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values:
 
 
 class Ledger:
-    """What was published and is not yet forgotten, a row for each CTA of the wave."""
+    """Published knowledge that may still be acquired, a row for each CTA of the wave."""
 
     def __init__(self, clocks: Clocks) -> None:
         rows = clocks.wave.ctas
@@ -111,7 +112,7 @@ class Ledger:
         return Known(self.threads[rows], self.parts[rows], self.clocks.cluster_of(rows), far)
 
     def move_to(self, other: Ledger, rows: Ints) -> None:
-        """Publish here no longer, but there, what was published here."""
+        """Move what was published in one ledger to another."""
         other.add(rows, self.of(rows))
         self.clear(rows)
 

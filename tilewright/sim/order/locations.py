@@ -1,4 +1,4 @@
-"""Locations of memory hand knowledge on, from who writes there to who reads it.
+"""Locations of memory hand knowledge on, from threads that write there to threads that read.
 
 A release pattern (a release; or a fence, and later a strong write by the same thread) meets an acquire pattern (an
 acquire; or a strong read, and later a fence by the same thread) that has observed it. Both pairs of scopes must hold
@@ -67,7 +67,7 @@ class Strong:
 
 
 class Locations:
-    """What strong accesses to memory hand on. It sleeps until there is something to hand on."""
+    """The knowledge that strong accesses hand on. Nothing is kept before the first release."""
 
     def __init__(self) -> None:
         self.awake = False
@@ -78,7 +78,7 @@ class Locations:
         self.releases: dict[tuple[int, int, Where], Pattern] = {}  # the last by a thread on a location
 
     def touched(self, access: Access, fences: Fences) -> None:
-        """An access: a strong one releases and acquires; who reads a weak one observes nothing."""
+        """Record an access: a strong one releases and acquires; a read of a weak write observes nothing."""
         site, places = access.site, access.places
         if site.sem == "weak":
             for _, where in _threads(access) if site.write and places.name in self.memories else ():
@@ -93,7 +93,7 @@ class Locations:
         threads = list(_threads(access))
         every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
         for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
-            self._of_warp(access, fences, list(warp))  # they have no order among themselves
+            self._of_warp(access, fences, list(warp))  # the lanes have no order among themselves
 
     def _of_warp(self, access: Access, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
         site, clocks = access.site, access.clocks
@@ -112,7 +112,7 @@ class Locations:
             self.written(clocks, strong, released, before)
 
     def overwritten(self, where: Where) -> None:
-        """A weak write: who reads it observes nothing."""
+        """Record a weak write, of which a read observes nothing."""
         self._at.pop(where, None)
 
     def has(self, where: Where) -> bool:
@@ -120,7 +120,7 @@ class Locations:
         return where in self._at
 
     def read(self, clocks: Clocks, access: Strong) -> None:
-        """A strong read: what it observes is acquired, now or by a later fence."""
+        """Record a strong read: what it observes is acquired, now or by a later fence."""
         found = self._at.get(access.where)
         size = clocks.wave.run.cluster_ctas
         if found is None or found.release is None or not self._morally_strong(found, access, size):

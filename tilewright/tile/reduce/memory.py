@@ -37,7 +37,7 @@ from tilewright.tile.walks import Ints, Offset, plus, times, walk_of
 
 __all__ = ["memory"]
 
-IN_FLIGHT = 8  # loads of a thread before it looks at what they bring
+IN_FLIGHT = 8  # loads of a thread before it uses the first
 MOST_RESULTS = 1 << 14  # bytes that go through scratch memory
 
 
@@ -56,8 +56,8 @@ def whole_bytes(call: TileCall) -> str | None:
 @dataclass(frozen=True, slots=True)
 class MemoryReduction:
     """blocks: of results, one after the other. rounds: of ``batch`` loads each. delivery: from scratch; None where each
-    result is stored by a thread that has it, to ``slots`` where the destination is in registers. guard: who has any.
-    stored: results of one store. widened: what would make the loads wider.
+    result is stored by a thread that has it, to ``slots`` where the destination is in registers. guard: holds in
+    threads that have any. stored: results of one store. widened: what would make the loads wider.
     """
 
     deal: Deal
@@ -136,7 +136,7 @@ def _batch(turns: Value) -> int:
 
 
 def _kept_in_registers(call: TileCall, dst: Side, deal: Deal, blocks: int) -> tuple[Offset, Expr | None] | None:
-    """The slots that the blocks of results go to, and who has them, if each thread computes those that it holds."""
+    """The slots of the blocks of results, and their threads, if each thread computes those that it holds."""
     held = owners(call, dst, loading=True)
     asked = spread(call, held, wanted(call)[held.elements])
     if asked.shape[1] != blocks * deal.parts or call.scope.threads != deal.workers:
@@ -241,7 +241,7 @@ def _(plan: MemoryReduction, call: TileCall, out: Builder) -> None:
 
 
 def _take_in_all(emission: _Emission, column: Value) -> None:
-    """The loop over the elements: some loads at a time, then what they brought."""
+    """The loop over the elements: a batch of loads, then the elements of that batch."""
     plan, out, deal = emission.plan, emission.out, emission.plan.deal
     finds = emission.reduction.row.finds
     with out.each("i", plan.rounds) as round:
@@ -264,7 +264,7 @@ def _take_in_all(emission: _Emission, column: Value) -> None:
 
 
 def _position(emission: _Emission, column: Value, turn: Value, e: Value) -> Expr:
-    """Which of the elements of a result it is; the last of all for one that does not exist."""
+    """The position of an element among those of its result; the last of all for one that does not exist."""
     along, last = emission.plan.deal.reduced, emission.reduction.nothing[1]
     digits = along.digits(turn)
     if along.vector > 1:
@@ -275,7 +275,7 @@ def _position(emission: _Emission, column: Value, turn: Value, e: Value) -> Expr
 
 
 def _hand_on(emission: _Emission, block: Value, column: Value, exists: Expr | None, scratch: Store | None) -> None:
-    """What lanes have joined goes to the destination, or to scratch memory."""
+    """Store the results of lanes to the destination, or to scratch memory."""
     plan, call, out, deal = emission.plan, emission.call, emission.out, emission.plan.deal
     if plan.slots is not None:
         slot, flat = out.offsets(plan.slots, "r"), call["dst"].buffer.flat()
