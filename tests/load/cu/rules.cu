@@ -130,3 +130,11 @@ __global__ void last_of_all(int* partial, int* out, int without) {
     for (int b = 0; b < gridDim.x; ++b) sum += partial[b * blockDim.x + threadIdx.x];
     out[threadIdx.x] = sum;
 }
+
+// Reads through the cache of constants, of what a thread has written, or its neighbour.
+__global__ void cached(const int* __restrict__ in, int* out, int* next, int step) {
+    int t = threadIdx.x;
+    out[t] = 2 * in[t];
+    __syncthreads();
+    if (step) next[t] = in[(t + step) % 32];
+}

@@ -18,6 +18,7 @@ from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.completion import check_freed, check_issue
+from tilewright.sim.order.constants import check_constants
 from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
 from tilewright.sim.order.knowledge import HEARD, SEEN, Known
 from tilewright.sim.order.locations import Locations
@@ -382,6 +383,7 @@ class Order(Check):
     def ended(self, wave: Wave) -> None:
         order = self.orders.pop(wave)
         order.phases.closed()
+        check_constants(self.program, self.globals.values(), wave)
         self.doubtful |= order.phases.overtaken
         order.protocol.closed()
 
