@@ -48,12 +48,12 @@ def load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     found = lookup(low, address.base.text, step.scope) if address.base is not None else None
     if isinstance(found, Parameter):
         return assigned(low, target, _as(found.value, kind), step)
-    at = pointer(low, address, step, space)
+    at, constant = pointer(low, address, step, space), "nc" in step.ins.modifiers
     if lanes == 1:
-        return assigned(low, target, element(low, at, kind, space), step)
+        return assigned(low, target, element(low, at, kind, space, constant=constant), step)
     parts = _parts(target, lanes, step)
     whole = Var(low.fresh("vector"), kind.with_lanes(lanes))
-    made: list[Stmt] = [Bind(whole, element(low, at, whole.dtype, space), mutable=False, at=step.at)]
+    made: list[Stmt] = [Bind(whole, element(low, at, whole.dtype, space, constant=constant), mutable=False, at=step.at)]
     for index, part in enumerate(parts):
         made += assigned(low, part, Component(whole, index), step)
     return made

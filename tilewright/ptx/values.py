@@ -172,8 +172,8 @@ def window(low: Lowering, space: str) -> Expr | None:
     return None
 
 
-def element(low: Lowering, at: Expr, kind: DType, space: str = "") -> Load:
-    """The element of ``kind`` where a pointer leads."""
+def element(low: Lowering, at: Expr, kind: DType, space: str = "", *, constant: bool = False) -> Load:
+    """The element of ``kind`` where a pointer leads. constant: see `Buffer`."""
     shared = window(low, "shared") if at.dtype.bits == 32 else None
     if shared is not None:
         at = cast(at, UINT64) + shared
@@ -181,7 +181,7 @@ def element(low: Lowering, at: Expr, kind: DType, space: str = "") -> Load:
         name, space = f"{at.buffer.name}.{kind}", at.buffer.space
     else:
         name, space = f"*{kind}", _reached(low, space)
-    return Load(Buffer(name, kind, (1,), space, None, data=at), (as_expr(0),))
+    return Load(Buffer(name, kind, (1,), space, None, data=at, constant=constant), (as_expr(0),))
 
 
 def _reached(low: Lowering, space: str) -> str:

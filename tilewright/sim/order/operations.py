@@ -21,7 +21,8 @@ import numpy as np
 from tilewright.sim.machine.tmem import table_of_cells
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import arrivals_of
-from tilewright.sim.order.clocks import OFFERED, ORDERED, SEEN, Clocks, Known, Times, told
+from tilewright.sim.order.clocks import Clocks
+from tilewright.sim.order.knowledge import OFFERED, ORDERED, SEEN, Known, Times, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.clocks import Flags
+    from tilewright.sim.order.knowledge import Flags
 
 __all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "along", "keeps_order", "stretches_of"]
 

@@ -21,7 +21,8 @@ from tilewright.sim.machine.floats import likeness
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.memory import UNITS, WIDEST, Block
 from tilewright.sim.machine.sites import harmless
-from tilewright.sim.order.clocks import Clocks, Times
+from tilewright.sim.order.clocks import Clocks
+from tilewright.sim.order.knowledge import Times
 from tilewright.sim.order.records import Candidates, Log, Record
 
 if TYPE_CHECKING:
@@ -289,10 +290,9 @@ class Places:
             own = access.tags()[..., None].astype(self.tag)
             late = late & ((tags ^ own) & ((1 << self.shift) - 1) != 0)
         late = late & access.mask.full[..., None]
-        where = np.nonzero(late)
-        if not len(where[0]):
+        cta, warp, lane, unit = where = np.nonzero(late)
+        if not len(cta):
             return None
-        cta, warp, lane, unit = where
         return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
 
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
