@@ -12,6 +12,7 @@ from math import gcd
 from tilewright.errors import KernelError, choices
 from tilewright.ir import Assign, Branch, Exit, Expr, Jump, Load, Store, Var, cast, const
 from tilewright.isa.arch import since
+from tilewright.ptx.alloca import allocates
 from tilewright.ptx.bits import unsigned
 from tilewright.ptx.callgraph import addressed, call_parts
 from tilewright.ptx.declare import variable
@@ -206,8 +207,13 @@ def _inline(
     for result, operand in zip(function.returns, results, strict=True):
         inner.symbols[result.name] = _place_of_result(low, result, operand, inner, step)
     here, after = low.lines.current, low.new()
+    before = Var(low.fresh("used"), UINT32)
+    if allocates(function):
+        low.add([Assign(before, low.room_used, at=step.at)])
     inlined[0](low, function.body or (), inner, after)
     low.end(Jump(after, at=step.at), after)
+    if allocates(function):
+        low.add([Assign(low.room_used, before, at=step.at)])
     low.lines.current = here
     for result, operand in zip(function.returns, results, strict=True):
         own = step.scope.find(operand.text) if isinstance(operand, Name) else None

@@ -31,6 +31,7 @@ from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.types import TYPES
+from tilewright.ptx.alloca import allocate, restore, save
 from tilewright.ptx.bits import unsigned
 from tilewright.ptx.plain import alone, load, move, store
 from tilewright.ptx.printer import operand_text
@@ -118,6 +119,9 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
     "createpolicy": _policy,
     "wmma": matrix,
     "tensormap": change_map,
+    "alloca": allocate,
+    "stacksave": save,
+    "stackrestore": restore,
     **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
 }
 

@@ -39,7 +39,7 @@ from tilewright.ptx.origins import bounded
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.recursion import save_registers
 from tilewright.ptx.special import Machine
-from tilewright.ptx.state import UINT64, Lowering, Step
+from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Block, Body, Function, Instruction, Label, Loc, Module, Name, Registers, Variable
 from tilewright.ptx.values import read
 
@@ -47,7 +47,6 @@ __all__ = ["Lowered", "lower"]
 
 UNSUPPORTED = {
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), "textures and surfaces"),
-    **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "local memory of a size that only the run knows"),
     "multimem": "memory that several GPUs have in common",
     "clusterlaunchcontrol": "clusters that take over the work of others, which have not begun",
 }
@@ -89,6 +88,8 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
         save_registers(low)
         first += low.stack.begin()
     launch = replace(machine.launch, shared_bytes=place_dynamic(low))
+    if "room_used" in vars(low):
+        first.append(Assign(low.room_used, const(0, UINT32)))
     if low.clock is not None:
         first.append(Assign(low.clock, const(0, UINT64)))
     low.ended[0] = replace(low.ended[0], body=(*first, *low.ended[0].body))

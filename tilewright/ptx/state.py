@@ -65,6 +65,7 @@ class Lowering(Blocks):
         self.shared_end = 0
         self.dynamic: list[tuple[str, int]] = []  # names of dynamic shared memory, their alignments
         self.functions: dict[str, int] = {}
+        self.room: Buffer | None = None  # what `alloca` takes from
         self.frame: Frame | None = None  # of the recursive function that is being lowered
         self.scopes = self.calls = self.labels = 0
         self.in_flight: dict[Var, Load] = {}  # registers that operations read and write while threads go on
@@ -76,8 +77,16 @@ class Lowering(Blocks):
         """Does any function of the module have variables in local memory?"""
         bodies = (each.body or () for each in self.module.functions)
         return bool(self.cycles) or any(
-            isinstance(each, Variable) and each.space == "local" for body in bodies for each in all_statements(body)
+            (isinstance(each, Variable) and each.space == "local")
+            or (isinstance(each, Instruction) and each.opcode == "alloca")
+            for body in bodies
+            for each in all_statements(body)
         )
+
+    @cached_property
+    def room_used(self) -> Var:
+        """The bytes that `alloca` has given away."""
+        return Var(self.fresh("used"), UINT32)
 
     @cached_property
     def cycles(self) -> Mapping[str, frozenset[str]]:
