@@ -28,6 +28,17 @@ def test_an_access_does_not_leave_the_shared_variable_that_its_address_came_from
         ran(Program("", body, (lane,), (1,)))
 
 
+@pytest.mark.parametrize("check", ["none", "all"])
+def test_a_predicate_that_nobody_sets_is_told_or_anything(check: str) -> None:
+    text = Program("", "@p1 bra DONE; DONE:", (0,), (0,)).text
+
+    if check == "none":
+        tw.load_ptx(text)["k"].simulate(words(0), words(0), block=1, check=check)
+    else:
+        with pytest.raises(TilewrightError, match="uninitialised"):
+            tw.load_ptx(text)["k"].simulate(words(0), words(0), block=1)
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -43,6 +54,12 @@ def test_an_access_does_not_leave_the_shared_variable_that_its_address_came_from
         ("min.f32 f0, f1, f2, f3;", "min.f32 is not there on sm_90a"),
         ("ld.global.v8.u32 {r0, r1, r2, r3, r4, r5, r6, r7}, [ai];", "is not there on sm_90a"),
         ("vadd.u32.u32.u32 r0, -r1, r2;", "takes no - before an operand"),
+        ("add.f32 f0, f1, 1;", "add.f32: 1 is an integer"),
+        ("mov.f64 d0, 1;", "mov.f64: 1 is an integer"),
+        ("st.global.f32 [ao], 0;", "st.global.f32: 0 is an integer"),
+        ("red.global.add.f32 [ao], 1;", "1 is an integer"),
+        ("mov.u32 r0, 5/0;", "PTX expects a divisor other than 0"),
+        ("ld.global r0, [ai];", "ld.global has no type"),
         ("bra NOWHERE;", "there is no label NOWHERE"),
         ("cp.async.ca.shared.global [r0], [ai];", "has other operands"),
     ],

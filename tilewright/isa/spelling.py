@@ -144,6 +144,7 @@ _SYNONYMS = tuple((re.compile(pattern), meant) for pattern, meant in (
     (r"(bar|barrier)\.cta", r"\1"),
     (r"membar\.proxy", "fence.proxy"),
     (r"(fence\.(?:sc|acq_rel|acquire|release))", r"\1.gpu"),
+    (r"fence\.(?=cta|cluster|gpu|sys)", "fence.acq_rel."),
 ))  # fmt: skip
 """Other ways to write one instruction: each is tried where no form has the spelling as it stands."""
 

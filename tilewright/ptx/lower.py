@@ -34,13 +34,26 @@ from tilewright.ir import Block as BasicBlock
 from tilewright.ptx.declare import parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
 from tilewright.ptx.instructions import instruction
-from tilewright.ptx.names import Scope
+from tilewright.ptx.names import Memory, Scope
 from tilewright.ptx.origins import bounded
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.special import Machine
 from tilewright.ptx.state import UINT64, Lowering, Step
-from tilewright.ptx.tree import Block, Body, Function, Instruction, Label, Loc, Module, Name, Registers, Variable
-from tilewright.ptx.values import read
+from tilewright.ptx.tree import (
+    Address,
+    Block,
+    Body,
+    Function,
+    Instruction,
+    Label,
+    Loc,
+    Module,
+    Name,
+    Registers,
+    Sum,
+    Variable,
+)
+from tilewright.ptx.values import lookup, read
 
 __all__ = ["Lowered", "lower"]
 
@@ -51,6 +64,9 @@ UNSUPPORTED = {
 
 
 SPREAD = frozenset(("ld", "ldu", "st", "mov", "atom"))  # what takes registers of several parts by one name
+
+
+ACCESSES = frozenset(("ld", "ldu", "st", "atom", "red"))  # what takes an address
 
 
 SHAPES = (ValueError, IndexError, KeyError, TypeError, AttributeError, AssertionError)
@@ -145,6 +161,7 @@ def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: int | N
     if ins.opcode in SPREAD:
         name = ins.mnemonic.replace(".b128", ".v2.b64") if ins.opcode in ("ld", "st") else ins.mnemonic
         ins = replace(ins, mnemonic=name, operands=tuple(map(scope.spread, ins.operands)))
+    ins = _in_bytes(low, ins, scope)
     try:
         _checked(low, ins, scope, returns, at)
     except TilewrightError as error:
@@ -152,6 +169,18 @@ def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: int | N
     except SHAPES as cause:  # operands of a shape that the instruction does not have
         given = ", ".join(map(operand_text, ins.operands))
         raise KernelError(f"{ins.mnemonic} has other operands", given=given or "none", at=at) from cause
+
+
+def _in_bytes(low: Lowering, ins: Instruction, scope: Scope) -> Instruction:
+    """An instruction in which elements of arrays, ``a[2]``, are addresses in bytes."""
+    operands = list(ins.operands)
+    for place, operand in enumerate(operands):
+        if isinstance(operand, Sum) and operand.element:
+            found = lookup(low, operand.name.text, scope)
+            offset = operand.offset * (found.element if isinstance(found, Memory) else 1)
+            made = Address if ins.opcode in ACCESSES else Sum
+            operands[place] = made(operand.name, offset)
+    return ins if operands == list(ins.operands) else replace(ins, operands=tuple(operands))
 
 
 def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None, at: Span) -> None:

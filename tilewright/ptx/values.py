@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from tilewright.dtypes import BOOL, DType
@@ -35,6 +36,7 @@ __all__ = [
     "WINDOW_BITS",
     "address_of",
     "assigned",
+    "check_number",
     "element",
     "exact",
     "lookup",
@@ -80,6 +82,16 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
             return _narrowed(_named(low, operand, step), kind, operand.text, step.at)
     allowed = "a register, a number, the address of a variable"
     raise KernelError("this is no value", given=operand_text(operand), allowed=allowed, at=step.at)
+
+
+def check_number(operand: Operand, word: str, step: Step) -> None:
+    """Raises KernelError where an integer stands for a float, as no assembler takes it: are its bits meant, or it?"""
+    if isinstance(operand, Immediate) and not operand.bits and re.fullmatch(r"b?f(16|16x2|32|64)", word):
+        allowed = {"f32": f"{operand.value:.1f}, or 0f and 8 hexadecimal digits",
+                   "f64": f"{operand.value:.1f}, or 0d and 16 hexadecimal digits"}.get(word, "a register")  # fmt: skip
+        raise KernelError(
+            f"{step.ins.mnemonic}: {operand.text} is an integer", given=operand.text, allowed=allowed, at=step.at
+        )
 
 
 def _number(number: Immediate, kind: DType) -> Expr:

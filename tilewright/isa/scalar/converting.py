@@ -292,6 +292,13 @@ scalar(
             ("bf16", ".relu", "sm_80"),
         )
     ),
+    (
+        "cvt{rnd}{type}{atype}",
+        {"type": words("bf16"), "atype": words("f32"), "rnd": words("rm", "rp")},
+        _of_floats,
+        "sm_80",
+    ),
+    ("cvt{rnd}{type}{atype}", {"type": words("bf16"), "atype": words("bf16"), "rnd": IRND}, _of_floats, "sm_90"),
     ("cvt{rnd}{type}{atype}", {"type": words("tf32"), "atype": words("f32"), "rnd": words("rna")}, _tf32, "sm_80"),
     (
         "cvt{rnd}{relu}{type}{atype}",
@@ -377,7 +384,7 @@ scalar(
 scalar(
     "cvt.pack.onto",
     "a:s32 b:s32 c:b32",
-    ("cvt.pack.sat{type}.s32.b32", {"type": words("u8", "s8")}, _packed_integers),
+    ("cvt.pack.sat{type}.s32.b32", {"type": words("u8", "s8", "u4", "s4", "u2", "s2")}, _packed_integers),
     doc="Two integers clamped and put side by side, a above, below the bits of c, which move up.",
     chapter=CHAPTER,
     result="b32",
