@@ -141,8 +141,9 @@ PROGRAMS = (
             ".global .v2 .u32 g[3] = {1, 2, 3, 4, 5, 6}; mov.u64 d0, g[1]; ld.global.u32 r0, g[2];"
             "ld.global.u32 r1, [d0+4]; st.v2.u32 [ao], {r0, r1};", (0,), (5, 4)),
     Program("constant expressions have the types of PTX, and floats",
-            "mov.f32 f0, 1.5*2.0-0.5; st.f32 [ao], f0; mov.u32 r0, (-1/2U)>>60; "
-            "mov.u32 r1, (~0>>1)==0x7fffffffffffffff; mov.u32 r2, (.s64)-1<(.u64)1; mov.b32 r3, -7%4U; st.u32 [ao+4], r0; st.u32 [ao+8], r1;"
+            "mov.f32 f0, 1.5*2.0-0.5; st.f32 [ao], f0; mov.u32 r0, (-1/2U)>>60;"
+            "mov.u32 r1, (~0>>1)==0x7fffffffffffffff;"
+            "mov.u32 r2, (.s64)-1<(.u64)1; mov.b32 r3, -7%4U; st.u32 [ao+4], r0; st.u32 [ao+8], r1;"
             "st.u32 [ao+12], r2; st.u32 [ao+16], r3;", (0,), (0x40200000, 7, 1, 0, 1)),
     Program("the type of an access may stand before its space and its vector",
             "ld.u32.global.v2 {r0, r1}, [ai]; st.u32.v2.global [ao], {r1, r0};", (3, 4), (4, 3)),
