@@ -20,7 +20,7 @@ Value = int | float
 
 
 class Unreadable(Exception):
-    """offset: where in the text it stops to be an operand. what: what should stand there."""
+    """offset: where in the text it ceases to be an operand. what: what was expected there."""
 
     def __init__(self, offset: int, what: str) -> None:
         super().__init__(what)

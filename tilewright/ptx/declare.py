@@ -1,4 +1,4 @@
-"""Variables and parameters get a place: a buffer, an offset in shared memory, storage of each thread."""
+"""Places for variables and parameters: a buffer, an offset in shared memory, storage of each thread."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tilewright.ptx.names import (
     Scope,
     all_statements,
     element_bytes,
-    local_name,
     nbytes,
+    plain_name,
     stride,
     type_word,
 )
@@ -58,7 +58,7 @@ def _lies_in_memory(entry: Function, param: Variable) -> bool:
     return any(
         _named_by(operand) == param.name and not _takes_all_of(param, statement, operand)
         for statement in all_statements(entry.body or ())
-        if isinstance(statement, Instruction) and statement.modifiers  # else it is refused where it stands
+        if isinstance(statement, Instruction) and statement.modifiers  # refused at the statement itself
         for operand in statement.operands
     )
 
@@ -110,7 +110,7 @@ def _shared(low: Lowering, declared: Variable) -> Memory:
 
 def _shown(low: Lowering, symbol: str) -> str:
     """The name of a shared variable in reports: its author's, unless another one has that already."""
-    name = local_name(symbol)
+    name = plain_name(symbol)
     taken = {each.buffer.name for each in low.allocated} | {buffer.name for buffer in low.arrays.values()}
     return symbol if name in taken else name
 
@@ -151,7 +151,7 @@ def _in_module(low: Lowering, declared: Variable, name: str) -> Memory:
     low.globals[name] = declared
     buffer = low.global_bytes(name, max(1, nbytes(declared)), max(declared.align, 16))
     made = low.outside.symbols[name] = Memory(buffer, element=stride(declared))
-    for other in named_in(declared):  # which then have places, too
+    for other in named_in(declared):  # these get places, too
         found = module_symbol(low, other)
         if isinstance(found, Function):
             low.function_address(found)

@@ -1,6 +1,6 @@
 """The operands of PTX instructions, from text: names, numbers, addresses, vectors, constant expressions.
 
-The same few texts come again and again, so that what was read is kept. Source: PTX ISA, "Instruction Operands" and
+The same few texts come again and again, so that results are kept. Source: PTX ISA, "Instruction Operands" and
 "Constants".
 """
 
