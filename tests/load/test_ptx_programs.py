@@ -28,6 +28,21 @@ def test_an_access_does_not_leave_the_shared_variable_that_its_address_came_from
         ran(Program("", body, (lane,), (1,)))
 
 
+def test_rows_of_stmatrix_may_go_to_one_place_where_they_are_equal() -> None:
+    body = (
+        "ld.u32 r2, [ai]; mov.u32 r3, %laneid; mul.lo.u32 r2, r2, r3; mov.u32 r0, dyn;"
+        "stmatrix.sync.aligned.m8n8.x1.shared.b16 [r0], {r2}; bar.sync 0; ld.shared.u32 r1, [dyn]; st.u32 [ao], r1;"
+    )
+
+    def store(factor: int) -> list[int]:
+        before = ".extern .shared .align 16 .b8 dyn[];"
+        return ran(Program("", body, (factor,), (0,), before, block=32))
+
+    assert store(0) == [0]
+    with pytest.raises(TilewrightError, match="race: stmatrix writes"):
+        store(1)
+
+
 @pytest.mark.parametrize("check", ["none", "all"])
 def test_a_predicate_that_nobody_sets_is_told_or_anything(check: str) -> None:
     text = Program("", "@p1 bra DONE; DONE:", (0,), (0,)).text

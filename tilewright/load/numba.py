@@ -84,7 +84,7 @@ def _strides(value: Any) -> Sequence[int]:
 @contextmanager
 def _compiling_for(number: int) -> Iterator[None]:
     """Numba asks the GPU what to compile a function of the device for: here it is told, without one."""
-    asking = importlib.import_module("numba.cuda.dispatcher")
+    asking: Any = importlib.import_module("numba.cuda.dispatcher")
     own = asking.get_current_device
     asking.get_current_device = lambda: SimpleNamespace(compute_capability=(number // 10, number % 10))
     try:

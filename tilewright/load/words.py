@@ -62,8 +62,10 @@ NUMBA: Words = (
 TRITON: Words = (
     (r"(?:T\.)?cuda\.(?:cta|warp)_sync(?:\((?:\.\.\.)?\))?", "tl.debug_barrier()"),
     (_STRONG, "an atomic"),
-    (r"(no barrier orders CTAs: .* split the kernel in two)",
-     "{0}; or tell of it by an atomic with sem='release', and look for it by one with sem='acquire'"),
+    (
+        r"(no barrier orders CTAs: .* split the kernel in two)",
+        "{0}; or tell of it by an atomic with sem='release', and look for it by one with sem='acquire'",
+    ),
     *_AFTER_BARRIERS,
 )
 """The same for Triton."""

@@ -65,7 +65,7 @@ class Site:
     escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
     hooks: tuple[Hook, ...] = ()
     line: Line = field(init=False)
-    pending: Bits | None = None  # what a store is about to write, for the checks
+    pending: Bits | Callable[[], Bits] | None = None  # what a store is about to write, for the checks
     _resolved: dict[Place, Site] = field(init=False, default_factory=dict)
     _parts: dict[int, Site] = field(init=False, default_factory=dict)
 
