@@ -143,6 +143,11 @@ class Site:
         mask, guarded = self.reach(batch, mask, at)
         return batch.wave.storage(self.place).load(batch, at, self.width, mask if guarded else None)
 
+    @property
+    def to_write(self) -> Bits | None:
+        """What the lanes are about to write; None of what is no plain store."""
+        return self.pending() if callable(self.pending) else self.pending
+
     def store(self, batch: Batch, mask: Mask, at: Address, bits: Bits) -> None:
         """Each active lane writes its ``bits``."""
         if self.place is None:

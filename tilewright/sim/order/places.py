@@ -27,7 +27,7 @@ from tilewright.sim.order.records import Candidates, Log, Record
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from tilewright.sim.machine.arrays import Bits, Bools, Ints
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.sites import Site
@@ -133,16 +133,9 @@ class Access:
         """That address as a kernel counts, from the first byte of the CTA whose memory it is."""
         return self.address(lane) % self.places.pitch
 
-    @property
-    def pending(self) -> Bits | None:
-        """What the lanes are about to write; None of what is no plain store."""
-        given = self.site.pending
-        return given() if callable(given) else given
-
     def wrote_alike(self) -> str:
         """Do lanes that write one place at once write equal values (`EQUAL`), nearly so (`ROUNDED`), or not ("")?"""
-        pending = self.pending
-        if pending is None:
+        if (pending := self.site.to_write) is None:
             return ""
         row = 0 if self.places.is_global else self.batch.rows(1 << 40)
         active = spread(self.mask.full, self.batch.shape)
@@ -155,8 +148,7 @@ class Access:
 
     def finds_equal(self, racing: Bools) -> bool:
         """Does memory already hold the values that the racing lanes are about to write?"""
-        pending = self.pending
-        if pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
+        if (pending := self.site.to_write) is None or self.site.place is None or self.at.hi >= self.places.pitch:
             return False
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
         same = np.broadcast_to(old == pending, self.batch.shape)
