@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.errors import KernelError
-from tilewright.ir import AllocBuffer, Buffer, Expr, Var, cast
+from tilewright.ir import AllocBuffer, Buffer, Expr, Var, cast, const
 from tilewright.ptx.bits import bits_of, number_dtype, unsigned
 from tilewright.ptx.initial import named_in
 from tilewright.ptx.names import (
@@ -19,7 +19,8 @@ from tilewright.ptx.names import (
     stride,
     type_word,
 )
-from tilewright.ptx.state import UINT8, UINT64, Lowering
+from tilewright.ptx.short import are_short, short_address
+from tilewright.ptx.state import UINT8, UINT32, UINT64, Lowering
 from tilewright.ptx.tree import Address, Function, Instruction, Name, Operand, Sum, Variable
 
 __all__ = ["module_symbol", "parameter", "place_dynamic", "variable"]
@@ -43,7 +44,7 @@ def parameter(low: Lowering, param: Variable, scope: Scope) -> None:
     value: Expr
     if array is not None:
         assert array.data is not None
-        value = cast(array.data, UINT64)
+        value = const(short_address(low, array), UINT32) if are_short(low) else cast(array.data, UINT64)
     else:
         var = Var(param.name, number_dtype(param.type))
         low.params.append(var)
@@ -151,6 +152,8 @@ def _in_module(low: Lowering, declared: Variable, name: str) -> Memory:
     low.globals[name] = declared
     buffer = low.global_bytes(name, max(1, nbytes(declared)), max(declared.align, 16))
     made = low.outside.symbols[name] = Memory(buffer, element=stride(declared))
+    if are_short(low) and named_in(declared):
+        raise KernelError(f"{name} begins with an address", given=".address_size 32", allowed="numbers, or 64")
     for other in named_in(declared):  # these get places, too
         found = module_symbol(low, other)
         if isinstance(found, Function):

@@ -35,6 +35,7 @@ from tilewright.ptx.names import type_word
 from tilewright.ptx.plain import alone, load, move, store
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.spaces import convert_address, is_in_space
+from tilewright.ptx.stack import STACK
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
 from tilewright.ptx.values import assigned, check_number, exact, number_of, pointer, read, register
@@ -115,6 +116,7 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
     "atom": _wide_atomic,
     "createpolicy": _policy,
     "wmma": matrix,
+    **STACK,
     **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
 }
 

@@ -24,21 +24,21 @@ from tilewright.ir import (
     Stmt,
     Store,
     Var,
-    const,
     map_body,
     rewrite,
     rewrite_values,
     unary,
 )
 from tilewright.ir import Block as BasicBlock
-from tilewright.ptx.declare import parameter, place_dynamic, variable
+from tilewright.ptx.declare import module_symbol, parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
 from tilewright.ptx.instructions import instruction
-from tilewright.ptx.names import Memory, Scope
+from tilewright.ptx.names import Memory, Scope, nbytes
 from tilewright.ptx.origins import bounded
 from tilewright.ptx.printer import operand_text
+from tilewright.ptx.short import are_short
 from tilewright.ptx.special import Machine
-from tilewright.ptx.state import UINT64, Lowering, Step
+from tilewright.ptx.state import Lowering, Step
 from tilewright.ptx.tree import (
     Address,
     Block,
@@ -59,7 +59,6 @@ __all__ = ["Lowered", "lower"]
 
 UNSUPPORTED = {
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), "textures and surfaces"),
-    **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "local memory of a size that only the run knows"),
 }
 
 
@@ -95,12 +94,17 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
     scope = Scope()
     for param in entry.params:
         parameter(low, param, scope)
+    if are_short(low):  # the ranges of addresses are known before the first of them is looked up
+        for name, declared in module.variable_of.items():
+            if declared.space in ("global", "const") and not (declared.linkage == "extern" and not nbytes(declared)):
+                module_symbol(low, name)
     _body(low, entry.body or (), scope, None)
     low.end(Exit(at=low.lines.current))
     launch = replace(machine.launch, shared_bytes=place_dynamic(low))
-    if low.clock is not None:
+    if low.beginnings:
         first = low.ended[0]
-        low.ended[0] = replace(first, body=(Assign(low.clock, const(0, UINT64)), *first.body))
+        begun = (Assign(var, value) for var, value in low.beginnings.items())
+        low.ended[0] = replace(first, body=(*begun, *first.body))
     if low.in_flight:
         low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
     dynamic = {name for name, _ in low.dynamic}

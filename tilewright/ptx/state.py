@@ -19,6 +19,7 @@ from tilewright.ir import (
     Var,
     as_expr,
     cast,
+    const,
 )
 from tilewright.isa.arch import Requirement, nearest
 from tilewright.ptx.lines import Lines
@@ -30,6 +31,7 @@ __all__ = ["UINT8", "UINT32", "UINT64", "Lowering", "Step"]
 
 UINT8, UINT32, UINT64 = dtype("uint8"), dtype("uint32"), dtype("uint64")
 WORKSPACE = Variable("global", "b8", "grid barrier", (64,))
+CLOCK = Var("clock__n", UINT64)
 FUNCTION_ADDRESSES = 0x7E0000000000  # an address where no memory is
 
 
@@ -63,15 +65,17 @@ class Lowering(Blocks):
         self.running: list[str] = [entry.name]  # functions that are being inlined
         self.scopes = self.calls = self.labels = 0
         self.in_flight: dict[Var, Load] = {}  # registers that operations read and write while threads go on
-        self.clock: Var | None = None
+        self.beginnings: dict[Var, Expr] = {}  # what registers that no text names hold at first
         self.carries: dict[str, Var] = {}  # the carry flag of each function's instance
 
     @cached_property
     def has_local(self) -> bool:
         """Does any function of the module have variables in local memory?"""
         bodies = (each.body or () for each in self.module.functions)
-        return any(
-            isinstance(each, Variable) and each.space == "local" for body in bodies for each in all_statements(body)
+        statements = (each for body in bodies for each in all_statements(body))
+        return any(each.space == "local" for each in self.module.variables) or any(
+            each.space == "local" if isinstance(each, Variable) else getattr(each, "opcode", "") == "alloca"
+            for each in statements
         )
 
     @cached_property
@@ -127,6 +131,5 @@ class Lowering(Blocks):
 
     def now(self) -> Var:
         """The thread's clock: it goes on with each read, so that a loop which waits for it ends."""
-        if self.clock is None:
-            self.clock = Var("clock__n", UINT64)
-        return self.clock
+        self.beginnings.setdefault(CLOCK, const(0, UINT64))
+        return CLOCK

@@ -28,6 +28,7 @@ from tilewright.ptx.declare import module_symbol
 from tilewright.ptx.names import Memory, Scope, Symbol
 from tilewright.ptx.parameters import place_of
 from tilewright.ptx.printer import operand_text
+from tilewright.ptx.short import are_short, short_address, widened
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Function, Immediate, Name, Not, Operand, Sum
@@ -150,6 +151,8 @@ def address_of(low: Lowering, name: Name, offset: int, step: Step) -> Expr:
         raise KernelError(
             f"{name.text} is declared nowhere", given=name.text, allowed="a register or a variable", at=step.at
         )
+    if are_short(low) and found.buffer.space == "global":
+        return const(short_address(low, found.buffer) + offset, UINT64)
     address = cast(AddressOf(found.buffer, (as_expr(offset),)), UINT64)
     return cast(cast(address, UINT32), UINT64) if found.shared else address  # windows are 40 bits wide
 
@@ -167,6 +170,8 @@ def pointer(low: Lowering, address: Address, step: Step, space: str) -> Expr:
     if space == "local" and named.dtype.bits == 32:
         start = window(low, space)
         base = base if start is None else binary("|", base, start)
+    elif are_short(low) and kind == UINT64:
+        base = widened(low, named, window(low, "shared"))
     return base + const(address.offset, kind) if address.offset else base
 
 
