@@ -23,7 +23,7 @@ from tilewright.ptx.short import are_short, short_address
 from tilewright.ptx.state import UINT8, UINT32, UINT64, Lowering
 from tilewright.ptx.tree import Address, Function, Instruction, Name, Operand, Sum, Variable
 
-__all__ = ["module_symbol", "parameter", "place_dynamic", "variable"]
+__all__ = ["in_local", "module_symbol", "parameter", "place_dynamic", "variable"]
 
 
 WORD = 16  # bytes of the widest access
@@ -84,8 +84,14 @@ def variable(low: Lowering, declared: Variable, scope: Scope) -> Memory:
         return _in_module(low, declared, f"{declared.name}{scope.suffix}")
     if declared.space == "shared":
         return _shared(low, declared)
-    name, size = f"{declared.name}{scope.suffix}", nbytes(declared)
-    whole = -(-max(size, 1) // WORD) * WORD
+    if low.frame is not None:
+        return low.frame.place(declared)
+    return in_local(low, declared, f"{declared.name}{scope.suffix}")
+
+
+def in_local(low: Lowering, declared: Variable, name: str) -> Memory:
+    """A variable that each thread has one of, from the beginning of the kernel to its end."""
+    whole = -(-max(nbytes(declared), 1) // WORD) * WORD
     buffer = Buffer(name, UINT8, (whole,), "local", None, align=max(declared.align, WORD))
     low.allocated.append(AllocBuffer(buffer, at=low.lines.current))
     return Memory(buffer, element=stride(declared))
@@ -147,7 +153,7 @@ def _in_module(low: Lowering, declared: Variable, name: str) -> Memory:
     if declared.linkage == "extern" and not nbytes(declared):
         raise KernelError(f"{name} is declared, but defined nowhere", given=f".extern .{declared.space} {name}")
     if declared.space == "local":  # of each thread, as functions' own are
-        own = low.outside.symbols[name] = variable(low, declared, low.outside)
+        own = low.outside.symbols[name] = in_local(low, declared, name)
         return own
     low.globals[name] = declared
     buffer = low.global_bytes(name, max(1, nbytes(declared)), max(declared.align, 16))

@@ -1,7 +1,7 @@
 """From a PTX entry to a lowered kernel: its blocks as a graph, its variables as buffers, its registers as scalars.
 
-Functions are inlined. Features that the simulator lacks (textures, launches from the device, a heap, recursion) are
-refused here, before anything runs.
+Functions are inlined; those that call themselves have a stack. Features that the simulator lacks (textures, launches
+from the device, a heap) are refused here, before anything runs.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tilewright.ptx.instructions import instruction
 from tilewright.ptx.names import Memory, Scope, nbytes
 from tilewright.ptx.origins import bounded
 from tilewright.ptx.printer import operand_text
+from tilewright.ptx.recursion import save_registers
 from tilewright.ptx.short import are_short
 from tilewright.ptx.special import Machine
 from tilewright.ptx.state import Lowering, Step
@@ -100,11 +101,13 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
                 module_symbol(low, name)
     _body(low, entry.body or (), scope, None)
     low.end(Exit(at=low.lines.current))
+    first: list[Stmt] = []
+    if "stack" in vars(low):
+        save_registers(low)
+        first += low.stack.begin()
     launch = replace(machine.launch, shared_bytes=place_dynamic(low))
-    if low.beginnings:
-        first = low.ended[0]
-        begun = (Assign(var, value) for var, value in low.beginnings.items())
-        low.ended[0] = replace(first, body=(*begun, *first.body))
+    first += [Assign(var, value) for var, value in low.beginnings.items()]
+    low.ended[0] = replace(low.ended[0], body=(*first, *low.ended[0].body))
     if low.in_flight:
         low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
     dynamic = {name for name, _ in low.dynamic}
@@ -154,7 +157,10 @@ def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:
             scope.symbols[statement.name] = variable(low, statement, scope)
         elif isinstance(statement, Block):
             low.scopes += 1
+            used = low.frame.used if low.frame else 0
             _body(low, statement.body, Scope(scope, f"{scope.suffix}__{low.scopes}"), returns)
+            if low.frame:
+                low.frame.used = used
 
 
 inlined.append(_body)

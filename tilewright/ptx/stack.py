@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.ir import AddressOf, Assign, Stmt, Var, as_expr, binary, cast, const
-from tilewright.ptx.declare import variable
+from tilewright.ptx.declare import in_local
 from tilewright.ptx.state import UINT64, Lowering, Step
 from tilewright.ptx.tree import Immediate, Variable
 from tilewright.ptx.values import assigned, read
@@ -23,7 +23,7 @@ TOP = Var("stack__n", UINT64)
 def _top(low: Lowering) -> Var:
     """The address that the stack begins at, which is its end at first."""
     if TOP not in low.beginnings:
-        memory = variable(low, Variable("local", "b8", "stack", (BYTES,), 16), low.outside)
+        memory = in_local(low, Variable("local", "b8", "stack", (BYTES,), 16), "stack")
         low.beginnings[TOP] = cast(AddressOf(memory.buffer, (as_expr(0),)), UINT64) + const(BYTES, UINT64)
     return TOP
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tilewright.dtypes import BOOL, HANDLE, dtype
 from tilewright.errors import Span, TargetError
@@ -22,12 +23,16 @@ from tilewright.ir import (
     const,
 )
 from tilewright.isa.arch import Requirement, nearest
+from tilewright.ptx.callgraph import cycles
 from tilewright.ptx.lines import Lines
 from tilewright.ptx.names import Scope, all_statements, identifier, nbytes
 from tilewright.ptx.special import Machine
 from tilewright.ptx.tree import Function, Instruction, Module, Variable
 
-__all__ = ["UINT8", "UINT32", "UINT64", "Lowering", "Step"]
+if TYPE_CHECKING:
+    from tilewright.ptx.recursion import Frame, Stack
+
+__all__ = ["CLOCK", "UINT8", "UINT32", "UINT64", "Lowering", "Step"]
 
 UINT8, UINT32, UINT64 = dtype("uint8"), dtype("uint32"), dtype("uint64")
 WORKSPACE = Variable("global", "b8", "grid barrier", (64,))
@@ -62,7 +67,7 @@ class Lowering(Blocks):
         self.shared_end = 0
         self.dynamic: list[tuple[str, int]] = []  # names of dynamic shared memory, their alignments
         self.functions: dict[str, int] = {}
-        self.running: list[str] = [entry.name]  # functions that are being inlined
+        self.frame: Frame | None = None  # of the function that is on the stack
         self.scopes = self.calls = self.labels = 0
         self.in_flight: dict[Var, Load] = {}  # registers that operations read and write while threads go on
         self.beginnings: dict[Var, Expr] = {}  # what registers that no text names hold at first
@@ -73,10 +78,27 @@ class Lowering(Blocks):
         """Does any function of the module have variables in local memory?"""
         bodies = (each.body or () for each in self.module.functions)
         statements = (each for body in bodies for each in all_statements(body))
-        return any(each.space == "local" for each in self.module.variables) or any(
-            each.space == "local" if isinstance(each, Variable) else getattr(each, "opcode", "") == "alloca"
-            for each in statements
+        in_module = any(each.space == "local" for each in self.module.variables)
+        return (
+            bool(self.cycles)
+            or in_module
+            or any(
+                each.space == "local" if isinstance(each, Variable) else getattr(each, "opcode", "") == "alloca"
+                for each in statements
+            )
         )
+
+    @cached_property
+    def cycles(self) -> Mapping[str, frozenset[str]]:
+        """The functions that come to call themselves, each with those that it calls and that call it."""
+        return cycles(self.module)
+
+    @cached_property
+    def stack(self) -> Stack:
+        """What threads have for calls of such functions."""
+        from tilewright.ptx.recursion import Stack  # which is made of lowerings
+
+        return Stack(self)
 
     @cached_property
     def target_number(self) -> int:
