@@ -76,10 +76,15 @@ def _alignment(array: Any) -> int:
 
 
 def given(
-    entry: Function, names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any], elements: Sequence[str] = ()
+    entry: Function,
+    names: Sequence[str],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    elements: Sequence[str] = (),
+    address_bits: int = 64,
 ) -> Given:
     """The arguments, matched with the parameters. names: as the author has them. elements: the dtypes that they point
-    to, if known.
+    to, if known. address_bits: of a pointer.
 
     Raises ArgumentError where one is missing, or is no value of its parameter.
     """
@@ -98,7 +103,7 @@ def given(
             data[param.name] = _bytes(value, nbytes(param), name)
         elif host.is_array(value):
             _check_strides(value, name)
-            kinds[param.name], arrays[param.name] = _element(value, param, name), value
+            kinds[param.name], arrays[param.name] = _element(value, param, name, address_bits), value
             _check_element(name, kinds[param.name], pointees.get(param.name, ""))
         else:
             numbers[param.name] = _number(value, param, name)
@@ -127,9 +132,9 @@ def _kind(param: Variable) -> str:
     return f"{nbytes(param)} bytes" if param.extents else str(number_dtype(param.type))
 
 
-def _element(value: Any, param: Variable, name: str) -> DType:
+def _element(value: Any, param: Variable, name: str, address_bits: int) -> DType:
     """The dtype of an array's elements; bytes of one that has no name here."""
-    if param.type not in ("u64", "b64", "s64"):
+    if param.type not in {f"{kind}{address_bits}" for kind in "ubs"}:
         raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=_kind(param))
     try:
         kind = dtype(host.array_info(value).dtype)

@@ -194,7 +194,7 @@ class LoadedKernel:
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits: as of `tilewright.simulate`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
-        bound, passed = given(self.entry, self.parameters, args, named, self.elements).with_copies()
+        bound, passed = self._given(args, named).with_copies()
         machine = self.machine(grid, block, cluster, shared_bytes)
         lowered, program = self._program(bound, machine, check)
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
@@ -214,9 +214,13 @@ class LoadedKernel:
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip
         """The lowered kernel for these arguments."""
-        bound = given(self.entry, self.parameters, args, named, self.elements)
+        bound = self._given(args, named)
         machine = self.machine(grid, block, cluster, shared_bytes)
         return lower(self.module.module, self.entry, bound.buffers(), machine).kernel
+
+    def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> Given:
+        """The arguments of a launch, matched with the parameters."""
+        return given(self.entry, self.parameters, args, named, self.elements, self.module.module.address_size)
 
     def _program(self, bound: Given, machine: Machine, check: str | Iterable[str]) -> tuple[Lowered, Program]:
         from tilewright.sim import Program, parse_checks

@@ -34,7 +34,7 @@ from tilewright.ir import (
 )
 from tilewright.ptx.bits import unsigned
 from tilewright.ptx.names import Memory, Scope, element_bytes, identifier, nbytes, register_dtype
-from tilewright.ptx.state import UINT8, UINT32, Lowering, Step
+from tilewright.ptx.state import CLOCK, UINT8, UINT32, Lowering, Step
 from tilewright.ptx.tree import Body, Function, Variable
 from tilewright.ptx.values import element, stored
 
@@ -251,7 +251,7 @@ def save_registers(low: Lowering) -> None:
     for cycle in cycles:
         following |= cycle.following
     live = _live(low.ended, following)
-    kept = {low.stack.top, low.stack.depth, low.clock, *(cycle.goal for cycle in cycles)}
+    kept = {low.stack.top, low.stack.depth, CLOCK, *(cycle.goal for cycle in cycles)}
     for cycle in cycles:
         inside = (low.ended[number] for number in range(cycle.head, cycle.last))
         changed = {stmt.var for block in inside for stmt in statements(block.body)

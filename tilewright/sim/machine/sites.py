@@ -66,7 +66,7 @@ class Site:
     escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
     hooks: tuple[Hook, ...] = ()
     line: Line = field(init=False)
-    pending: Bits | None = None  # what a store is about to write, for the checks
+    pending: Bits | Callable[[], Bits] | None = None  # what a store is about to write, for the checks
     _resolved: dict[Place, Site] = field(init=False, default_factory=dict)
     _parts: dict[int, Site] = field(init=False, default_factory=dict)
 
@@ -143,6 +143,11 @@ class Site:
             return self._resolved_load(batch, mask, at)
         mask, guarded = self.reach(batch, mask, at)
         return batch.wave.storage(self.place).load(batch, at, self.width, mask if guarded else None)
+
+    @property
+    def to_write(self) -> Bits | None:
+        """What the lanes are about to write; None of what is no plain store."""
+        return self.pending() if callable(self.pending) else self.pending
 
     def store(self, batch: Batch, mask: Mask, at: Address, bits: Bits) -> None:
         """Each active lane writes its ``bits``."""

@@ -136,12 +136,12 @@ class Access:
 
     def wrote_alike(self) -> str:
         """Do lanes that write one place at once write equal values (`EQUAL`), nearly so (`ROUNDED`), or not ("")?"""
-        if self.site.pending is None:
+        if (pending := self.site.to_write) is None:
             return ""
         row = 0 if self.places.is_global else self.batch.rows(1 << 40)
         active = spread(self.mask.full, self.batch.shape)
         place = np.broadcast_to(self.where.full() + row, self.batch.shape)[active]
-        given = np.broadcast_to(self.site.pending, self.batch.shape)[active]
+        given = np.broadcast_to(pending, self.batch.shape)[active]
         bits = np.ascontiguousarray(given)[:, None].view(np.uint8)
         order = np.argsort(place, kind="stable")
         meets = np.diff(place[order]) == 0
@@ -149,10 +149,10 @@ class Access:
 
     def finds_equal(self, racing: Bools) -> bool:
         """Does memory already hold the values that the racing lanes are about to write?"""
-        if self.site.pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
+        if (pending := self.site.to_write) is None or self.site.place is None or self.at.hi >= self.places.pitch:
             return False
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
-        same = np.broadcast_to(old == self.site.pending, self.batch.shape)
+        same = np.broadcast_to(old == pending, self.batch.shape)
         return bool(same[np.broadcast_to(racing, self.batch.shape)].all())
 
 
