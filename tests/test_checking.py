@@ -131,7 +131,7 @@ def test_a_file_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.Monkey
     path.write_text(HANGING, encoding="utf-8")
     monkeypatch.setattr(verdicts, "START_SECONDS", 0.5)
 
-    report = verdicts.judged_apart(str(path), [], {"limit_s": 0.5})
+    report = verdicts.judged_apart(str(path), [], ["0.5s"])
 
     assert (report.status, report.exit_code) == ("stopped", 3)
 

@@ -121,59 +121,6 @@ def run(
 
 
 @app.command()
-def check(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE.py[:KERNEL]|FILE.cu|FILE.ptx", help="Python, CUDA C++, or PTX.")
-    ],
-    kernel: Annotated[str | None, typer.Option(help="NAME or 'NAME<128>'; needed where the file has several.")] = None,
-    grid: Annotated[str, typer.Option(help="CTAs: 4 or 4,2,1.")] = "1",
-    block: Annotated[str | None, typer.Option(help="Threads of a CTA: 256 or 16,16.")] = None,
-    smem: Annotated[int, typer.Option(help="Bytes of dynamic shared memory.")] = 0,
-    cluster: Annotated[str | None, typer.Option(help="CTAs of a cluster.")] = None,
-    arg: Annotated[list[str] | None, typer.Option(help="NAME:f32[1024]=random, NAME=7; repeatable.")] = None,
-    const: Annotated[list[str] | None, typer.Option("--const", help="A __constant__: NAME:f32[7]=ramp.")] = None,
-    define: Annotated[list[str] | None, typer.Option("-D", help="NAME or NAME=VALUE.")] = None,
-    include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
-    arch: Arch = None,
-    checks: Annotated[str, typer.Option("--check", help="all, default, none, or names with commas.")] = "all",
-    gpu: Annotated[bool, typer.Option("--gpu", help="Launch it on the GPU, too, and compare.")] = False,
-    json: Json = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
-    limit: Limit = None,
-    size: Sizes = None,
-    write: Annotated[Path | None, typer.Option(hidden=True)] = None,
-) -> None:
-    """Check a kernel without a GPU, and say what was found: for programs with --json.
-
-    Runs it on the simulator, every check on: races, missing fences and barriers, deadlocks, uninitialised, misaligned
-    and out-of-bounds accesses, told at the file's lines, with exit code 1. Of a .cu or PTX file, without --arg it does
-    what FILE.toml beside the file says. A .py file is Python and runs as its author's code, in a process of its own,
-    stopped at the limits (60 s where none is named); exit code 2: it cannot be run, 3: stopped.
-
-    \b
-    Examples:
-      tilewright check vadd.cu --grid 4 --block 256 --arg a:f32[1000]=random --arg b:f32[1000] --arg n=1000
-      tilewright check matmul.cu --kernel 'matmul<64>' --grid 2,2 --block 16,16 --arg ...
-      tilewright check kernel.ptx --json
-      tilewright check kernels.py:scale --size n=1000 --limit 30s --json
-    """
-    from tilewright.cli.checking import Request, check_file, numbers, requests_beside
-    from tilewright.inputs import parse_limits
-
-    if file.suffix.partition(":")[0] == ".py":
-        judging.check(str(file), arg, size, const, arch, seed, checks, limit, as_json=json, write=write)
-        return
-    asked = Request(
-        kernel, numbers(grid), numbers(block) if block else None, smem, numbers(cluster) if cluster else None,
-        tuple(arg or ()), checks, tuple(const or ()), seed,
-    )  # fmt: skip
-    requests = [] if arg else requests_beside(file)
-    report = check_file(file, requests or [asked], arch=arch, defines=define or [], include=include or [], as_json=json,
-                        gpu=gpu, limits=parse_limits(limit or []))  # fmt: skip
-    raise typer.Exit(report.exit_code)
-
-
-@app.command()
 def lower(
     place: Place,
     stage: Annotated[str, typer.Option(help="tile, lowered, cuda, ptx or sass.")] = "cuda",
@@ -385,3 +332,4 @@ def doctor() -> None:
 
 
 app.command()(judging.advise)
+app.command()(judging.check)

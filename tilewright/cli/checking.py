@@ -12,21 +12,23 @@ each run:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.checking import check_loaded
+from tilewright.checking import ran
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
-from tilewright.verdict import Finding, Report, Verdict, finding_of, status_of
+from tilewright.verdict import Finding, Report, Verdict
 from tilewright.view.terminal import complain, say
+
+if TYPE_CHECKING:
+    from tilewright.cli.verdicts import Asked
 
 __all__ = ["Request", "check_file", "made_argument", "requests_beside"]
 
@@ -164,33 +166,19 @@ def loaded(
     return load_cu(path, arch or "sm_90a", defines=macros, include=list(include), kernels=wanted)
 
 
-def check_file(
-    path: Path,
-    requests: Sequence[Request],
-    *,
-    arch: str | None,
-    defines: Sequence[str],
-    include: Sequence[Path],
-    as_json: bool,
-    gpu: bool,
-    limits: Mapping[str, Any],
-) -> Report:
-    """Run the requests one after the other, and say of each what came of it: a report, printed as it goes or as JSON.
+def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
+    """Run what is asked for, and say of each run what came of it: as it goes, or under --json in the report alone.
 
-    Raises TilewrightError where there is nothing to run; with JSON that is part of the report.
+    Raises TilewrightError where there is nothing to run.
     """
-    verdicts: list[Verdict] = []
-    try:
-        module = loaded(path, arch, defines, include, [request.kernel for request in requests if request.kernel])
-        verdicts.extend(_checked(module, request, gpu=gpu, quiet=as_json, limits=limits) for request in requests)
-    except TilewrightError as error:
-        if not as_json:
-            raise
-        verdicts.append(Verdict(str(path), status_of(error), findings=(finding_of(error),), not_covered=("the run",)))
-    report = Report(str(path), tuple(verdicts), limits)
-    if as_json:
-        say(json.dumps(report.as_dict(), indent=2))
-    return report
+    grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
+    one = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, tuple(asked.arg), asked.checks,
+                  tuple(asked.const), asked.seed)  # fmt: skip
+    requests = ([] if asked.arg else requests_beside(asked.file)) or [one]
+    kernels = [request.kernel for request in requests if request.kernel]
+    module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels)
+    verdicts = [_checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits) for request in requests]
+    return Report(str(asked.file), tuple(verdicts), limits)
 
 
 def _kernel(module: LoadedModule, request: Request) -> LoadedKernel:
@@ -214,7 +202,7 @@ def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, 
     args = _arguments(kernel, request, random)
     before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if gpu else []
     launch: dict[str, Any] = {name: getattr(request, name) for name in ("grid", "block", "shared_bytes", "cluster")}
-    verdict, outcome = check_loaded(kernel, args, request.check, {**launch, **limits})
+    verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True)
     if verdict.status == "refused" and isinstance(outcome, TilewrightError):
         raise outcome
     if gpu and verdict:
