@@ -23,7 +23,7 @@ import numpy as np
 from tilewright.errors import TilewrightError, described
 from tilewright.frames import from_outside, shortened
 
-__all__ = ["ANYTHING", "Kind", "Public", "instances", "sequence_of"]
+__all__ = ["ANYTHING", "Kind", "Public", "instances", "keywords_of", "sequence_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -199,6 +199,12 @@ class Parameters:
         """A kind for each positional argument, as far as there are parameters."""
         beyond = len(args) - len(self.positional)
         return (*self.positional, *[self.rest] * beyond) if self.rest and beyond > 0 else self.positional
+
+
+def keywords_of(function: Callable[..., Any]) -> list[str]:
+    """The names of the parameters that are only given by name."""
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def _text(annotation: object) -> str:

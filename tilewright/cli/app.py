@@ -43,7 +43,9 @@ def main() -> None:
     try:
         app()
     except TilewrightError as error:
-        complain(str(error))
+        from tilewright.cli.words import as_options
+
+        complain(str(as_options(error)))
         raise SystemExit(2 if isinstance(error, CALLED_WRONGLY) and error.at is None else 1) from None
     except MemoryError as error:  # NumPy says how much it asked for
         complain(f"not enough memory: {error}")

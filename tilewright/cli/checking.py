@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.checking import ran
+from tilewright.cli.words import as_options
+from tilewright.cuda.cu_chunks import Parameter
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
@@ -223,8 +225,8 @@ def _compared(
 
 
 def _say(verdict: Verdict, outcome: Any) -> None:
-    if isinstance(outcome, Exception):
-        complain(str(outcome))
+    if isinstance(outcome, TilewrightError):
+        complain(str(as_options(outcome)))
         return
     if verdict.output:
         say(verdict.output.rstrip("\n"))
@@ -236,22 +238,43 @@ def _say(verdict: Verdict, outcome: Any) -> None:
 
 
 def _arguments(kernel: LoadedKernel, request: Request, random: np.random.Generator) -> list[Any]:
-    """Arguments by position: those with a name of the kernel's go where it stands."""
+    """Arguments by position: those with a name of the kernel's go where it stands, the others where room is left.
+
+    Where nobody has named the parameters, all go by position, and theirs are the names that reports have.
+    """
+    made = [(*made_argument(text, random), text) for text in request.args]
+    if not kernel.has_names and len(made) == len(kernel.parameters):
+        kernel.call_parameters([name or own for (name, _, _), own in zip(made, kernel.parameters, strict=True)])
+    own = [param.name for param in kernel.entry.params]
+    aliases = dict(zip([*own, *kernel.parameters], kernel.parameters * 2, strict=True))
     values: dict[str, Any] = {}
-    free = list(kernel.parameters)
-    plain = [param.name for param in kernel.entry.params]
-    for text in request.args:
-        name, value = made_argument(text, random)
-        if name in plain:
-            name = kernel.parameters[plain.index(name)]
-        place = name if name in kernel.parameters else next((each for each in free if each not in values), None)
-        if place is None:
-            raise ArgumentError(
-                f"{kernel.name} takes {len(plain)} arguments", given=text, allowed=", ".join(kernel.parameters)
-            )
-        values[place] = value
-    missing = [each for each in kernel.parameters if each not in values]
-    if missing:
+    for name, value, text in made:
+        if name in aliases:
+            if aliases[name] in values:
+                raise ArgumentError(f"argument {aliases[name]} is given twice", given=text)
+            values[aliases[name]] = value
+        elif name is not None and kernel.has_names:
+            allowed = choices(name, kernel.parameters)
+            raise ArgumentError(f"{kernel.name} has no parameter {name!r}", given=text, allowed=allowed or "none")
+    left = [each for each in kernel.parameters if each not in values]
+    rest = [value for name, value, _ in made if name not in aliases]
+    if len(rest) > len(left):
+        raise ArgumentError(f"{kernel.name} takes {len(own)} arguments", given=f"{len(made)}", allowed=_spelled(kernel))
+    values |= dict(zip(left, rest, strict=False))
+    if missing := left[len(rest) :]:
+        hint = " ".join(f"--arg {_example(each)}" for each in kernel.written if each.name in missing)
         raise ArgumentError(f"{kernel.name} lacks arguments", given=f"no {', '.join(missing)}", allowed=ALLOWED,
-                            hint=f"--arg {missing[0]}:f32[1024]=random")  # fmt: skip
+                            hint=hint)  # fmt: skip
     return [values[each] for each in kernel.parameters]
+
+
+def _spelled(kernel: LoadedKernel) -> str:
+    return ", ".join(f"{each.type} {each.name}".strip() for each in kernel.written) or "none"
+
+
+def _example(param: Parameter) -> str:
+    """An argument that fits a parameter, as the command line has it."""
+    if param.type and param.type[-1] != "*":
+        return f"{param.name}=7"
+    kind = next((short for short, name in TYPES.items() if name == param.element), "f32")
+    return f"{param.name}:{kind}[1024]=random"

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.checking import check
 from tilewright.cli.kernels import constants, kernel_named, kernels_of, split_place
+from tilewright.cli.words import report_with_options
 from tilewright.errors import TilewrightError
 from tilewright.inputs import make_arguments, parse_limits, parse_sizes
 from tilewright.ir import Kernel
@@ -77,7 +78,7 @@ def judged(asked: Asked, context: Context) -> Report:
         leave(asked, asked.write)
     if not (asked.json or asked.is_python):
         return judged_here(asked)
-    report = judged_apart(str(asked.file), options_of(context), asked.limit)
+    report = report_with_options(judged_apart(str(asked.file), options_of(context), asked.limit))
     say(json.dumps(report.as_dict(), indent=2) if asked.json else str(report))
     return report
 

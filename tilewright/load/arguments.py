@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from tilewright import host
+from tilewright.cuda.cu_chunks import Parameter
 from tilewright.dtypes import HANDLE, DType, dtype
-from tilewright.errors import ArgumentError, TilewrightError, described
+from tilewright.errors import ArgumentError, TilewrightError, choices, described
 from tilewright.ir import Buffer, Var
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields
 from tilewright.ptx.bits import number_dtype
 from tilewright.ptx.names import identifier, nbytes
-from tilewright.ptx.tree import Function, Variable
+from tilewright.ptx.tree import Variable
 
 __all__ = ["Given", "given"]
 
@@ -76,49 +77,57 @@ def _alignment(array: Any) -> int:
 
 
 def given(
-    entry: Function, names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any], elements: Sequence[str] = ()
-) -> Given:
-    """The arguments held against the parameters. names: as the author has them. elements: what they point to, if known.
+    kernel: str, params: Sequence[Variable], written: Sequence[Parameter], args: Sequence[Any],
+    named: Mapping[str, Any], settings: Sequence[str] = (),
+) -> Given:  # fmt: skip
+    """The arguments held against the parameters. written: as the author has them. settings: what else has a name.
 
     Raises ArgumentError where one is missing, or is no value of its parameter.
     """
-    pointees = dict(zip((param.name for param in entry.params), elements, strict=False))
-    shown = dict(zip((param.name for param in entry.params), names, strict=True))
-    values = _by_parameter(entry, shown, args, named)
+    by_name = dict(zip((param.name for param in params), written, strict=True))
+    shown = {name: each.name for name, each in by_name.items()}
+    kind_of = {param.name: by_name[param.name].type or _kind(param) for param in params}
+    values = _by_parameter(kernel, kind_of, shown, args, named, settings)
     arrays, kinds, numbers, data, maps = {}, {}, {}, {}, {}
-    for param in entry.params:
+    for param in params:
         value, name = values[param.name], shown[param.name]
         if isinstance(value, host.TensorMap):
             if nbytes(param) != MAP_BYTES:
-                raise ArgumentError(f"argument {name} is no tensor map", given=described(value), allowed=_kind(param))
+                raise ArgumentError(
+                    f"argument {name} is no tensor map", given=described(value), allowed=kind_of[param.name]
+                )
             arrays[param.name], maps[param.name] = value.array, value.fields
             kinds[param.name] = dtype(host.array_info(value.array).dtype)
         elif param.extents:
             data[param.name] = _bytes(value, nbytes(param), name)
         elif host.is_array(value):
             _check_strides(value, name)
-            kinds[param.name], arrays[param.name] = _element(value, param, name), value
-            _check_element(name, kinds[param.name], pointees.get(param.name, ""))
+            kinds[param.name], arrays[param.name] = _element(value, param, name, kind_of[param.name]), value
+            _check_element(name, kinds[param.name], by_name[param.name].element)
         else:
-            numbers[param.name] = _number(value, param, name)
+            numbers[param.name] = _number(value, param, name, kind_of[param.name])
     return Given(shown, arrays, kinds, numbers, data, maps)
 
 
 def _by_parameter(
-    entry: Function, shown: Mapping[str, str], args: Sequence[Any], named: Mapping[str, Any]
-) -> dict[str, Any]:
-    known = [param.name for param in entry.params]
-    allowed = ", ".join(f"{shown[param.name]}: {_kind(param)}" for param in entry.params) or "none"
-    values = dict(zip(known, args, strict=False))
-    for param in known:
+    kernel: str, kind_of: Mapping[str, str], shown: Mapping[str, str], args: Sequence[Any], named: Mapping[str, Any],
+    settings: Sequence[str],
+) -> dict[str, Any]:  # fmt: skip
+    """The arguments by the parameters' own names."""
+    allowed = ", ".join(f"{shown[param]}: {kind}" for param, kind in kind_of.items()) or "none"
+    values = dict(zip(kind_of, args, strict=False))
+    for param in kind_of:
         for name in dict.fromkeys((param, shown[param])):
             if name in named:
                 values[param] = named[name]
-    unknown = set(named) - set(known) - set(shown.values())
-    if len(args) > len(known) or unknown or len(values) < len(known):
-        missing = [shown[param] for param in known if param not in values]
-        text = f"no {', '.join(missing)}" if missing else ", ".join(sorted(unknown)) or f"{len(args)} arguments"
-        raise ArgumentError(f"{entry.name} takes {len(known)} arguments", given=text, allowed=allowed)
+    for name in named:
+        if name not in kind_of and name not in shown.values():
+            known = choices(name, [*shown.values(), *settings])
+            raise ArgumentError(f"{kernel} has no parameter {name}", given=name, allowed=known)
+    if len(args) > len(kind_of) or len(values) < len(kind_of):
+        missing = [shown[param] for param in kind_of if param not in values]
+        text = f"no {', '.join(missing)}" if missing else f"{len(args)} arguments"
+        raise ArgumentError(f"{kernel} takes {len(kind_of)} arguments", given=text, allowed=allowed)
     return values
 
 
@@ -126,10 +135,10 @@ def _kind(param: Variable) -> str:
     return f"{nbytes(param)} bytes" if param.extents else str(number_dtype(param.type))
 
 
-def _element(value: Any, param: Variable, name: str) -> DType:
+def _element(value: Any, param: Variable, name: str, allowed: str) -> DType:
     """The dtype of an array's elements; bytes of one that has no name here."""
     if param.type not in ("u64", "b64", "s64"):
-        raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=_kind(param))
+        raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=allowed)
     try:
         kind = dtype(host.array_info(value).dtype)
     except (TilewrightError, ValueError):
@@ -150,8 +159,8 @@ def _check_element(name: str, kind: DType, wanted: str) -> None:
         return
     asked = dtype(wanted)
     if kind.bits != asked.bits or not (kind.is_integer and asked.is_integer):
-        raise ArgumentError(f"argument {name} points to {wanted}", given=f"an array of {kind}", allowed=wanted,
-                            hint=f"{name}.astype({wanted!r})")  # fmt: skip
+        raise ArgumentError(f"argument {name} points to {wanted}", given=f"an array of {kind}",
+                            allowed=f"an array of {wanted}", hint=f"{name}.astype({wanted!r})")  # fmt: skip
 
 
 def _bytes(value: Any, size: int, name: str) -> bytes:
@@ -172,9 +181,11 @@ def _bytes(value: Any, size: int, name: str) -> bytes:
     return found
 
 
-def _number(value: Any, param: Variable, name: str) -> int | float:
+def _number(value: Any, param: Variable, name: str, allowed: str) -> int | float:
     """A number as the parameter has it; None is a null pointer."""
     kind = number_dtype(param.type)
+    if allowed.endswith("*") and value is not None and not (isinstance(value, (int, np.integer)) and value == 0):
+        raise ArgumentError(f"argument {name} is a pointer", given=described(value), allowed=f"an array ({allowed})")
     if value is None and kind.bits == 64:
         return 0
     if isinstance(value, (bool, np.bool_)):
@@ -185,7 +196,7 @@ def _number(value: Any, param: Variable, name: str) -> int | float:
         code = {16: "<e", 32: "<f", 64: "<d"}[kind.bits]
         return int.from_bytes(struct.pack(code, float(value)), "little")
     if not isinstance(value, (int, np.integer)):
-        raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=_kind(param))
+        raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=allowed)
     low, high = -(1 << kind.bits - 1), 1 << kind.bits
     if not low <= int(value) < high:
         raise ArgumentError(f"argument {name} has {kind.bits} bits", given=f"{value}", allowed=f"{low} to {high - 1}")

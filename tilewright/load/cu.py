@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tilewright.cuda.cu_chunks import elements, parameters, variables
+from tilewright.cuda.cu_chunks import parameters, variables
 from tilewright.cuda.cu_compile import compile_cu
 from tilewright.errors import ArgumentError, choices
 from tilewright.isa import ARCHS
@@ -41,7 +41,7 @@ def load_cu(
     folders = [Path(each).resolve() for each in include] + ([path.parent] if path else [])
     file = str(path) if path else _remembered(text)
     made = compile_cu(text, file, target, defines=defines, include=folders, names=kernels)
-    return LoadedModule(parse(made.ptx), made.names, parameters(text), variables(text), CUDA, elements(text))
+    return LoadedModule(parse(made.ptx), made.names, parameters(text), variables(text), CUDA)
 
 
 def _remembered(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from tilewright.errors import SimulationError
+from tilewright.errors import TilewrightError
 
 __all__ = ["CUDA", "NUMBA", "PTX", "Words", "reworded", "said"]
 
@@ -71,7 +71,7 @@ def _filled(word: str) -> Callable[[re.Match[str]], str]:
     return lambda found: word.format(*found.groups(""))
 
 
-def reworded(error: SimulationError, words: Words) -> SimulationError:
+def reworded(error: TilewrightError, words: Words) -> TilewrightError:
     """The same error, its fields in other words."""
     error.what = said(error.what, words)
     error.args = (error.what,)
