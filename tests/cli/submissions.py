@@ -84,7 +84,7 @@ LAUNCH_OPTIONS = (*LANGUAGE_OPTIONS, "--grid=0", "--grid=99999999999", "--grid=1
                   "--block=0", "--block=2000", "--block=-5", "--block=1,1,1025", "--block=x", "--smem=-1", "--smem=999999999999",
                   "--smem=48", "--cluster=3", "--cluster=0", "--cluster=2", "--arg=zz:f32[4]", "--arg=f99[3]", "--arg=f32[99999999999]",
                   "--arg=x=nan", "--arg=7", "--arg=", "--arg=f32[0]", "--arg=i32[2]=1e300", "--const=c:f32[4]=ramp", "--const=q=1",
-                  "--kernel=none", "--kernel=k<", "-DBUG", "-D=", "-D", "-Iabsent", "-D#", "--kernel=")  # fmt: skip
+                  "--kernel=none", "--kernel=k<", "-DBUG", "-D=", "-Iabsent", "-D#", "--kernel=")  # fmt: skip
 
 
 def some(random: Random, options: Iterable[str]) -> tuple[str, ...]:

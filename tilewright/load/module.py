@@ -325,8 +325,8 @@ class LoadedKernel:
 
     @property
     def target(self) -> str:
-        """The architecture that the text is for."""
-        return self.module.module.target[0]
+        """The architecture that the text is for; "" where it does not say."""
+        return next(iter(self.module.module.target), "")
 
 
 @contextmanager
