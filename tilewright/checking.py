@@ -16,7 +16,7 @@ from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning,
 from tilewright.inputs import make_arguments
 from tilewright.ir import AllocBuffer, Kernel, statements
 from tilewright.load import LoadedKernel
-from tilewright.public import Public
+from tilewright.public import Public, keywords_of
 from tilewright.verdict import Finding, Verdict, verdict_on
 
 if TYPE_CHECKING:
@@ -92,10 +92,13 @@ def ran(
             made = kernel if isinstance(kernel, Executable | LoadedKernel) else compile(kernel, target)
             known["target"] = str(made.target)
             known["checks"] = tuple(sorted(_parsed(checks)))
-            args, named = _arguments(made, args, named, sizes, seed, in_place=in_place)
-            values = _by_name(made, args, named)
+            values, launch = _arguments(made, args, named, sizes, seed)
+            if not in_place:
+                values = {
+                    each: value.copy() if isinstance(value, np.ndarray) else value for each, value in values.items()
+                }
             known["inputs"] = {each: _described(value) for each, value in values.items()}
-            run = made.simulate(*args, check=known["checks"], progress=_silent, **named, **limits)
+            run = made.simulate(*values.values(), check=known["checks"], progress=_silent, **launch, **limits)
         except (TilewrightError, MemoryError) as error:
             known["seconds"] = monotonic() - began
             return verdict_on(name, error, _warned(heard), buffers, **known), error
@@ -133,30 +136,23 @@ def _parsed(checks: str | Iterable[str]) -> frozenset[str]:
 
 
 def _arguments(
-    made: Executable | LoadedKernel, args: Sequence[Any], named: Mapping[str, Any], sizes: Mapping[str, int],
-    seed: int, *, in_place: bool,
-) -> tuple[Sequence[Any], dict[str, Any]]:  # fmt: skip
-    """Copies of the arguments, or random ones where there are none."""
-    if isinstance(made, Executable) and not (args or named):
-        args = tuple(make_arguments(made.kernel, {}, sizes, seed).values())
-    if in_place:
-        return args, dict(named)
-    return [*map(_copied, args)], {name: _copied(value) for name, value in named.items()}
+    made: Executable | LoadedKernel, args: Sequence[Any], named: Mapping[str, Any], sizes: Mapping[str, int], seed: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments by the names of buffers and parameters, random ones where there are none, and the launch.
 
-
-def _copied(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
-
-
-def _by_name(made: Executable | LoadedKernel, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by the names of buffers and parameters; the call itself says what is missing or too much."""
+    The call itself says what is missing.
+    """
     if isinstance(made, LoadedKernel):
-        names = list(made.parameters)
+        launch = {name: value for name, value in named.items() if name in LAUNCH}
+        rest = {name: value for name, value in named.items() if name not in launch}
+        names, values = made.parameters, made.ordered(args, rest, [*LAUNCH, *keywords_of(check)])
     else:
         shown = {buffer.data: buffer.name for buffer in made.kernel.buffers}
-        names = [shown.get(param, param.name) for param in made.kernel.params]
-    names += [f"argument {n}" for n in range(len(names), len(args))]
-    return dict(zip(names, args, strict=False)) | {name: value for name, value in named.items() if name not in LAUNCH}
+        names, launch = tuple(shown.get(param, param.name) for param in made.kernel.params), {}
+        values = made.ordered(tuple(args), named, check)
+        values = values or tuple(make_arguments(made.kernel, {}, sizes, seed).values())
+    names = (*names, *(f"argument {n}" for n in range(len(names), len(values))))
+    return dict(zip(names, values, strict=False)), launch
 
 
 def _described(value: Any) -> str:

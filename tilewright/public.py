@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from tilewright.errors import TilewrightError, described
+from tilewright.errors import TilewrightError, choices, described
 from tilewright.frames import from_outside, shortened
 
 __all__ = ["ANYTHING", "Kind", "Public", "instances", "keywords_of", "sequence_of"]
@@ -67,7 +67,7 @@ class Public:
         self._kinds = {**GENERAL, **kinds}
 
     def __call__(self, function: F) -> F:
-        """The function, its arguments checked by its annotations. How many there are is Python's own question."""
+        """The function, its arguments checked by its annotations, their names too. How many there are is for Python."""
         plan: list[Parameters] = []  # made at the first call: an import costs nothing
 
         @wraps(function)
@@ -160,7 +160,7 @@ class Public:
             tuple(None if kind is ANYTHING else kind.fits for _, kind in positional),
             (rest, self.kind(_text(written.get(rest, "")), f"*{rest}")) if rest else None,
             kinds,
-            self.kind(_text(written.get(others, "")), f"**{others}") if others else ANYTHING,
+            self.kind(_text(written.get(others, "")), f"**{others}") if others else None,
         )
 
     def _check(
@@ -171,20 +171,30 @@ class Public:
             if not kind.fits(value):
                 raise self._refused(function, args, name, kind, value)
         for name, value in named.items():
-            kind = parameters.named.get(name, parameters.others)
-            if not kind.fits(value):
-                raise self._refused(function, args, name, kind, value)
+            known = parameters.named.get(name) or parameters.others
+            if known is None:
+                raise self._unknown(function, args, name, parameters)
+            if not known.fits(value):
+                raise self._refused(function, args, name, known, value)
 
     def _refused(
         self, function: Callable[..., Any], args: tuple[Any, ...], name: str, kind: Kind, value: object
     ) -> TilewrightError:
-        label = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+        label = _label(function, args)
         return self._error(f"{label} does not take this {name}", given=described(value), allowed=kind.allowed)
+
+    def _unknown(
+        self, function: Callable[..., Any], args: tuple[Any, ...], name: str, parameters: Parameters
+    ) -> TilewrightError:
+        own = [each for each in parameters.named if each not in ("self", "cls")]
+        label = _label(function, args)
+        return self._error(f"{label} has no parameter {name!r}", given=name, allowed=choices(name, own) or "none")
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The kinds of a function's parameters: positional ones in order, what ``*rest`` takes, by name, ``**others``.
+    """The kinds of a function's parameters: positional ones in order, what ``*rest`` takes, by name, ``**others``, None
+    where no other name is taken.
 
     tests: of the positional ones, None for those that take anything.
     """
@@ -193,12 +203,16 @@ class Parameters:
     tests: tuple[Callable[[Any], bool] | None, ...]
     rest: tuple[str, Kind] | None
     named: Mapping[str, Kind]
-    others: Kind
+    others: Kind | None
 
     def of(self, args: tuple[Any, ...]) -> Sequence[tuple[str, Kind]]:
         """A kind for each positional argument, as far as there are parameters."""
         beyond = len(args) - len(self.positional)
         return (*self.positional, *[self.rest] * beyond) if self.rest and beyond > 0 else self.positional
+
+
+def _label(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    return type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
 
 
 def keywords_of(function: Callable[..., Any]) -> list[str]:

@@ -19,7 +19,7 @@ from tilewright.ptx.bits import number_dtype
 from tilewright.ptx.names import identifier, nbytes
 from tilewright.ptx.tree import Variable
 
-__all__ = ["Given", "given"]
+__all__ = ["Given", "given", "in_order"]
 
 ALIGNMENT = 256  # bytes: of what cudaMalloc gives
 
@@ -87,7 +87,8 @@ def given(
     by_name = dict(zip((param.name for param in params), written, strict=True))
     shown = {name: each.name for name, each in by_name.items()}
     kind_of = {param.name: by_name[param.name].type or _kind(param) for param in params}
-    values = _by_parameter(kernel, kind_of, shown, args, named, settings)
+    ordered = in_order(kernel, params, written, args, named, settings)
+    values = dict(zip(kind_of, ordered, strict=True))
     arrays, kinds, numbers, data, maps = {}, {}, {}, {}, {}
     for param in params:
         value, name = values[param.name], shown[param.name]
@@ -109,26 +110,29 @@ def given(
     return Given(shown, arrays, kinds, numbers, data, maps)
 
 
-def _by_parameter(
-    kernel: str, kind_of: Mapping[str, str], shown: Mapping[str, str], args: Sequence[Any], named: Mapping[str, Any],
-    settings: Sequence[str],
-) -> dict[str, Any]:  # fmt: skip
-    """The arguments by the parameters' own names."""
-    allowed = ", ".join(f"{shown[param]}: {kind}" for param, kind in kind_of.items()) or "none"
-    values = dict(zip(kind_of, args, strict=False))
-    for param in kind_of:
-        for name in dict.fromkeys((param, shown[param])):
-            if name in named:
-                values[param] = named[name]
-    for name in named:
-        if name not in kind_of and name not in shown.values():
-            known = choices(name, [*shown.values(), *settings])
-            raise ArgumentError(f"{kernel} has no parameter {name}", given=name, allowed=known)
-    if len(args) > len(kind_of) or len(values) < len(kind_of):
-        missing = [shown[param] for param in kind_of if param not in values]
-        text = f"no {', '.join(missing)}" if missing else f"{len(args)} arguments"
-        raise ArgumentError(f"{kernel} takes {len(kind_of)} arguments", given=text, allowed=allowed)
-    return values
+def in_order(
+    kernel: str, params: Sequence[Variable], written: Sequence[Parameter], args: Sequence[Any],
+    named: Mapping[str, Any], settings: Sequence[str],
+) -> tuple[Any, ...]:  # fmt: skip
+    """The arguments in the order of the parameters, which are known by their own names and by their author's."""
+    values: dict[int, Any] = dict(enumerate(args))
+    places = {name: place for place, param in enumerate(params) for name in (param.name, written[place].name)}
+    for name, value in named.items():
+        if name not in places:
+            known = choices(name, [*(each.name for each in written), *settings])
+            raise ArgumentError(f"{kernel} has no parameter {name!r}", given=name, allowed=known)
+        if places[name] in values:
+            raise ArgumentError(f"argument {name} of {kernel} is given twice", given=described(value))
+        values[places[name]] = value
+    if len(values) != len(params):
+        missing = [each.name for place, each in enumerate(written) if place not in values]
+        raise ArgumentError(
+            f"{kernel} takes {len(params)} arguments",
+            given=f"no {', '.join(missing)}" if missing else f"{len(values)} arguments",
+            allowed=", ".join(f"{mine.name}: {mine.type or _kind(param)}"
+                              for param, mine in zip(params, written, strict=True)) or "none",
+        )  # fmt: skip
+    return tuple(values[place] for place in range(len(params)))
 
 
 def _kind(param: Variable) -> str:

@@ -24,7 +24,7 @@ from tilewright import host
 from tilewright.cuda.cu_chunks import Parameter
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
 from tilewright.ir import AllocBuffer, Kernel, Launch, Var
-from tilewright.load.arguments import Given, given
+from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
@@ -246,6 +246,10 @@ class LoadedKernel:
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
             return program.run(handles, bound.numbers, progress=progress, limits=limits)
+
+    def ordered(self, args: Sequence[Any], named: Mapping[str, Any], settings: Sequence[str]) -> tuple[Any, ...]:
+        """Arguments in the order of the parameters. settings: what else has a name, for an error that lists all."""
+        return in_order(self.name, self.entry.params, self.written, args, named, settings)
 
     def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> Given:
         return given(self.name, self.entry.params, self.written, args, named, keywords_of(LoadedKernel.simulate))
