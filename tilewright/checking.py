@@ -50,7 +50,8 @@ def check(
     limit_bytes: int | None = None,
     **named: Any,
 ) -> Verdict:
-    """Compile a kernel and run it under ``checks``; what is wrong with it is in the verdict, never an exception.
+    """Compile a kernel and run it under ``checks``; errors of the kernel become findings of the verdict, never
+    exceptions.
 
     kernel: ours; or one of `load_cu` or `load_ptx`, which takes ``grid=``, ``block=``, ``shared_bytes=``, ``cluster=``
     besides. args, named: copied before the run; of a kernel of ours, left out, they are random, by ``seed``, with
@@ -116,7 +117,7 @@ def _known_of(kernel: Any) -> tuple[str, Sequence[str]]:
 
 
 def _finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, known: Mapping[str, Any]) -> Verdict:
-    """On a run that came to its end. told: differences from what was expected, and warnings."""
+    """The verdict on a run that came to its end. told: differences from the expected arrays, and warnings."""
     found = (*told, *(Finding("warning", text, "warning") for text in run.warnings))
     return Verdict(
         name, "wrong" if any(one.severity == "error" for one in found) else "clean", findings=found,
@@ -126,7 +127,7 @@ def _finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, know
 
 
 def _silent(done: int, ctas: int) -> None:
-    """Shows nothing."""
+    """A progress report that shows nothing."""
 
 
 def _parsed(checks: str | Iterable[str]) -> frozenset[str]:
@@ -176,7 +177,7 @@ def _warned(heard: Iterable[warnings.WarningMessage]) -> list[Finding]:
 
 
 def _differences(values: Mapping[str, Any], wanted: Wanted) -> Iterable[Finding]:
-    """What the arrays hold besides what was expected."""
+    """Findings for arrays that differ from the expected ones."""
     for name, expected in wanted.arrays.items():
         found = values.get(name, values.get(f"{name}_ptr"))
         if not isinstance(found, np.ndarray):

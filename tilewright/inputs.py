@@ -30,7 +30,7 @@ LIMITS = {  # of a run: the unit, the setting, and how much one of them is
     "GiB": ("limit_bytes", 1 << 30),
 }
 MOST = 1e15  # of a unit of a limit
-MADE_BYTES = 12  # of temporaries for a random element
+MADE_BYTES = 12  # bytes of temporaries for a random element
 
 Argument = NDArray[np.generic] | int | float
 

@@ -1,8 +1,8 @@
 """`tilewright check`: a file judged here, or in a process of its own, with limits of time and memory.
 
-A .py file is Python and runs as its author's code, with the rights of whoever checks it: the process is there so that a
-file that hangs or takes all memory gets a verdict, and is no prison. Under --json a .cu or PTX file has one, too: NVRTC
-may hang as well, and a program that asks gets an answer.
+A .py file is Python and runs as its author's code, with the rights of the user who checks it. The process is there so
+that a file that hangs or takes all memory gets a verdict; it is no sandbox. Under --json a .cu or PTX file has one,
+too: a program that asks gets an answer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["Asked", "judged"]
 
 DEFAULT_SECONDS = 60.0
 START_SECONDS = 15.0  # to start Python and compile, beyond the limit of a run
-OWN_BYTES = 4 << 30  # that Python and NumPy reserve without using them
+OWN_BYTES = 4 << 30  # address space that Python and NumPy reserve without using it
 LINE_BYTES = 1000  # of what a process says last
 
 
@@ -115,7 +115,7 @@ def options_of(context: Context) -> list[str]:
 
 
 def judged_apart(place: str, options: Iterable[str], limit: Iterable[str]) -> Report:
-    """The report of another process on the same file; of one that hangs or dies, that it did."""
+    """The report of another process on the file; if that hangs or dies, a report of that."""
     try:
         limits = parse_limits(limit)
     except TilewrightError as error:
@@ -205,7 +205,7 @@ def _python(asked: Asked, limits: dict[str, Any]) -> Report:
 
 
 def _judged(kernel: Kernel, kernels: list[Kernel], asked: Asked, **limits: Any) -> Verdict:
-    """On one kernel of a file: of the sizes it gets its own, and those that no kernel has, to refuse them."""
+    """The verdict on one kernel of a file. It gets its own sizes, and refuses those that no kernel has."""
     others = {name for each in kernels for name in _symbols(each)} - _symbols(kernel)
     try:
         own = {name: size for name, size in parse_sizes(constants(asked.size)).items() if name not in others}

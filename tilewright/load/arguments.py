@@ -61,7 +61,7 @@ class Given:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the lowered kernel depends on."""
+        """The key of the lowered kernel: the facts of the arguments that it depends on."""
         arrays = ((param, str(kind), _elements(self.arrays[param])) for param, kind in self.kinds.items())
         return (*arrays, *sorted(self.numbers), *sorted(self.data))
 

@@ -28,6 +28,7 @@ from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
+from tilewright.ptx.names import plain_name
 from tilewright.ptx.tree import Function, Module
 from tilewright.public import Public, instances, keywords_of
 
@@ -60,7 +61,7 @@ def load_ptx(text: str | Path) -> LoadedModule:
 
 
 def text_of(path: Path) -> str:
-    """What a file says; ArgumentError where it cannot be read."""
+    """The text of a file. Raises ArgumentError where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError) as error:
@@ -95,11 +96,11 @@ class LoadedModule:
 
     @cached_property
     def globals(self) -> Mapping[str, NDArray[Any]]:
-        """The module's variables in global and constant memory, as arrays: what a kernel leaves, the next finds."""
+        """The module's variables in global and constant memory, as arrays, which keep their values between kernels."""
         return _Globals(self.module, self.types)
 
     def set_globals(self) -> Mapping[str, NDArray[np.uint8]]:
-        """The bytes of the variables that somebody has asked for, by symbol."""
+        """The bytes of the variables that have been accessed, by symbol."""
         return dict(self.globals.made)  # type: ignore[attr-defined]  # a _Globals
 
     def __getitem__(self, name: str) -> LoadedKernel:
@@ -124,25 +125,6 @@ class LoadedModule:
 
     def __iter__(self) -> Iterator[LoadedKernel]:
         return (self[entry.name] for entry in self.module.entries)
-
-
-def plain_name(symbol: str) -> str:
-    """The name of a function in its source, from its symbol: of ``_Z4vaddPf`` that is vadd.
-
-    >>> plain_name("_ZN4mine5scaleIfLi128EEEvPT_S1_")
-    'scale'
-    """
-    rest = re.sub(r"^_ZN?K?", "", symbol) if symbol.startswith("_Z") else ""
-    name = symbol
-    while number := re.match(r"(\d+)|(_GLOBAL__N__\w+?_)(?=\d)|12_GLOBAL__N_1", rest):
-        if not number[1]:
-            rest = rest[number.end() :]
-            continue
-        size = int(number[1])
-        name, rest = rest[number.end() : number.end() + size], rest[number.end() + size :]
-        if not symbol.startswith("_ZN"):
-            break
-    return name
 
 
 class _Globals(Mapping[str, "NDArray[Any]"]):
@@ -219,7 +201,7 @@ class LoadedKernel:
         limit_bytes: int | None = None,
         **named: Any,
     ) -> Run:
-        """Run on the simulator; arrays are changed in place, and are as large as they are: no access leaves them.
+        """Run on the simulator; arrays are changed in place, and an access outside of an array is an error.
 
         args: arrays for pointers, numbers, bytes of structures. block: what the kernel asks for, where it does.
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits: as of `tilewright.simulate`.
@@ -274,7 +256,7 @@ class LoadedKernel:
     def _memory(
         self, lowered: Lowered, program: Program, bound: Given, lent: Mapping[str, NDArray[Any]]
     ) -> dict[str, NDArray[Any]]:
-        """The arrays of what is in memory besides arguments: variables of the module, parameters by their bytes."""
+        """The arrays of memory besides arguments: variables of the module, the bytes of parameters."""
         base = partial(program.base_of, arrays=lent)
         found: dict[str, NDArray[Any]] = {}
         raw = self.module.globals.raw  # type: ignore[attr-defined]  # a _Globals
@@ -305,7 +287,7 @@ class LoadedKernel:
         cluster: int | Sequence[int] | None,
         shared_bytes: int,
     ) -> Machine:
-        """The launch, its sizes held against what the kernel asks for."""
+        """The launch. Raises ArgumentError for sizes that contradict the kernel's directives."""
         required = self.entry.numbers("reqntid")
         if block is None:
             if required is None:

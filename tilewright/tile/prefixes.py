@@ -1,6 +1,7 @@
-"""Prefixes over threads: what the threads before the caller, in its line, come to.
+"""Prefixes over threads: the result for all threads before the caller in its line.
 
-The threads of a line are lanes of a warp, ``step`` apart, or of several warps, which go on through scratch memory.
+The threads of a line are lanes of a warp, ``step`` apart, or of several warps, which exchange totals through scratch
+memory.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def emit_prefixes(
     scratch: Store | None,
     number: Callable[[Value], Value],
 ) -> tuple[Store, Store]:
-    """What comes before the caller, and what all of the line come to, for each of its ``count`` totals.
+    """The result for all threads before the caller, and for the whole line, for each of its ``count`` totals.
 
     number: of the line, for a total, where scratch memory is used.
     """

@@ -1,6 +1,6 @@
-"""Values that nobody has written. Memories start poisoned; moves carry poison along; looking at it is the error.
+"""Uninitialised values. Memories start poisoned; moves carry poison along; any other use of it is the error.
 
-What is written is kept as flags, in the memories' shadows: see `tilewright.sim.machine.shadows`.
+Flags in the memories' shadows say which bytes are initialised: see `tilewright.sim.machine.shadows`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Need", "Poison"]
 
 @dataclass(frozen=True, eq=False)
 class Need:
-    """A place where a value is looked at. what: its expression; use: for what."""
+    """A place where a value must be initialised. what: its expression; use: for what."""
 
     what: str
     use: str

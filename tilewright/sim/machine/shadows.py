@@ -2,7 +2,7 @@
 
 A shadow is memory of the same kind as what it stands for, so that what copies bits copies flags in the same way, by the
 same code. While all CTAs of a wave do the same at the same places, one row of flags stands for all of them; it is
-expanded at the first statement that tells them apart. Arrays from the host are initialised.
+expanded at the first statement at which they differ. Arrays from the host are initialised.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Shadows:
 
 
 def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> str | None:
-    """What would give a place of memory a value."""
+    """A hint: the statement that would initialise a place of memory."""
     name = site.place.name if site is not None and site.place is not None else what.partition("[")[0]
     buffer = program.authored.get(name)
     if buffer is None or at is None:
@@ -170,7 +170,7 @@ def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> 
 
 
 def _maker(site: Site | None) -> str | None:
-    """The instruction that would have made the m-barrier which one of them looks at here."""
+    """The instruction that initialises m-barriers, for an access that needs one."""
     row = INSTRUCTIONS.get(site.op) if site is not None else None
     if site is None or row is None or row.forms[0].signal is None:
         return None

@@ -1,4 +1,4 @@
-"""Shared and global memory: threads take neighbouring runs of a line, round by round, and hand on what they come to."""
+"""Shared and global memory: threads take neighbouring runs of a line, round by round, and pass on their totals."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def memory(call: TileCall) -> MemoryScan:
 
 @dataclass(frozen=True, slots=True)
 class _Emission:
-    """What the pieces of the emitted code share. run: elements as they are in memory; sums: what they come to."""
+    """The state that parts of the emitted code share. run: elements as they are in memory; sums: their prefixes."""
 
     plan: MemoryScan
     call: TileCall
@@ -146,7 +146,7 @@ def _emit_round(emission: _Emission, column: Value, exists: Expr | None, round: 
 
 
 def _load(emission: _Emission, digits: list[Value], tests: list[Expr]) -> None:
-    """The elements of a run; those that are not there change nothing."""
+    """The elements of a run; those that do not exist become neutral ones."""
     out, src, deal = emission.out, emission.call["src"], emission.plan.deal
     is_inside = inside(emission.call, src, digits)
     exists = all_hold([*tests, *([is_inside] if is_inside is not None else [])])
