@@ -28,7 +28,7 @@ from tilewright.ir import (
     unary,
 )
 from tilewright.lang.calls import call
-from tilewright.lang.elsewhere import hint_for
+from tilewright.lang.elsewhere import formula_for, hint_for
 from tilewright.lang.indexing import element
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.tile_assignments import hold
@@ -127,10 +127,13 @@ def attribute(parser: Parser, node: ast.Attribute) -> object:
 
 def _no_attribute(value: object, node: ast.Attribute) -> object:
     names = [known for known in dir(value) if not known.startswith("_")]
+    text = ast.unparse(node.value)
+    hint = formula_for(node.attr, text) if isinstance(value, Expr) else None
     raise KernelError(
-        f"`{ast.unparse(node.value)}` has no {node.attr!r}",
+        f"`{text}` has no {node.attr!r}",
         given=type(value).__name__,
-        allowed=choices(node.attr, names),
+        allowed=None if hint else choices(node.attr, names) or None,
+        hint=hint,
     )
 
 

@@ -31,6 +31,8 @@ CUDA: Words = (
     (_STRONG, "an atomic or volatile access"),
     (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("__threadfence()")),
     (r"T\.cuda\.trap\(\)", "__trap()"),
+    (r"T\.ptx\.cp_async\b", "cp.async"),
+    (r"T\.ptx\.(\w[\w.]*)\((?:\.\.\.)?\)", "{0}"),
     _ONE_LINE,
     (r"if T\.thread_id\(\) == 0: \.\.\.", "if (threadIdx.x == 0) ..."),
 )  # fmt: skip
