@@ -14,7 +14,7 @@ import typer
 
 from tilewright.cli import judging
 from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Svg, Values
-from tilewright.errors import ArgumentError, TargetError, TilewrightError, choices
+from tilewright.errors import ArgumentError, DispatchError, TargetError, TilewrightError, choices
 
 if TYPE_CHECKING:
     from tilewright.view import Grid
@@ -229,6 +229,7 @@ def tma(
       tilewright tma 'S[(64,128):(128,1)]' --dtype float32
       tilewright tma 'S[(8,64):(72,1)]' --box --svg boxes.svg
     """
+    from tilewright.cli.words import as_command
     from tilewright.dtypes import dtype as dtype_named
     from tilewright.layout import parse_layout
     from tilewright.view import picture_shape
@@ -237,7 +238,10 @@ def tma(
     with _from_the_command_line():
         parsed, kind = parse_layout(text), dtype_named(dtype)
         extents = _extents(shape) if shape else picture_shape(parsed)
-        found = boxes_of(parsed, extents, kind)
+        try:
+            found = boxes_of(parsed, extents, kind)
+        except DispatchError as error:
+            raise as_command(error, f"--shape {','.join(map(str, extents))} --dtype {kind}") from None
         grids = [tma_grid(parsed, extents, kind, found)] if box or svg else []
     lines = [f"{name}: {fact}" for name, fact in found.facts.items()]
     _draw(grids, svg, json=json, above=(*lines, *([""] if grids else [])), facts=found.facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TypeVar
 
@@ -9,7 +10,7 @@ from tilewright.errors import TilewrightError
 from tilewright.load.words import Words, reworded, said
 from tilewright.verdict import Finding, Report
 
-__all__ = ["as_options", "report_with_options"]
+__all__ = ["as_command", "as_options", "report_with_options"]
 
 E = TypeVar("E", bound=TilewrightError)
 
@@ -33,6 +34,13 @@ OPTIONS: Words = (
 def as_options(error: E) -> E:
     """The same error, its fields in the words of the command line."""
     reworded(error, OPTIONS)
+    return error
+
+
+def as_command(error: E, options: str) -> E:
+    """The same error; a layout that its hint names is one that `tilewright tma` takes, with these options."""
+    found = re.search(r"layout=(.+), align=\d+ for \w+$", error.hint or "")
+    error.hint = f"tilewright tma '{found[1]}' {options}" if found else error.hint
     return error
 
 

@@ -45,9 +45,9 @@ def _elementwise(name: str) -> Callable[..., object]:
         if not any(isinstance(value, Tiled) for value in (*args, *keywords.values())):
             if name in INSTRUCTIONS:
                 return row_call(name, *args, **keywords)
-            given = list(map(str, args))
-            raise KernelError(f"T.{name} is of tiles", given=", ".join(given), allowed="a buffer or a region",
-                              hint=formula_for(name, *given))  # fmt: skip
+            texts = list(map(str, args))
+            raise KernelError(f"T.{name} is of tiles", given=", ".join(texts), allowed="a buffer or a region",
+                              hint=formula_for(name, *texts))  # fmt: skip
         try:
             given = signature.bind(*args, **keywords).arguments
         except TypeError as error:
