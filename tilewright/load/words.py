@@ -16,7 +16,7 @@ _STRONG = r"""T\.ptx\.(st|ld)\((?:\.\.\.|ptr, value), sem=['"]\w+['"](?:, scope=
 
 _ONE_LINE = (
     r"(\S+) between line (\d+) and line \2$",
-    "an atomic at line {1}; or {0} before it comes there again, where a loop does",
+    "{0} at the end of each turn of the loop around line {1}, outside of its `if`s; where no loop is, an atomic",
 )
 CUDA: Words = (
     (r"T\.cuda\.cta_sync\(\)|T\.cuda\.cta_sync\(\.\.\.\)", "__syncthreads()"),
