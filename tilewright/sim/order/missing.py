@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
 from tilewright.sim.order.clocks import HEARD, SEEN
 
@@ -82,11 +80,9 @@ def missing_step(
 def _without_group(part: Part, row: int) -> bool:
     """Has the thread that issued an operation closed no group since?"""
     operation = part.operation
-    issuers = operation.issuers
-    first = issuers.threads <= part.thread
-    number = int(np.flatnonzero((issuers.rows == row) & first & (part.thread < issuers.threads + issuers.lanes))[0])
-    then = int(operation.serial[number, part.thread - issuers.threads[number]])
-    return int(operation.batch.wave.pending.commits_of(operation.group)[row, part.thread]) == then
+    rows, threads = operation.issuers.each()
+    still = operation.batch.wave.pending.commits_of(operation.group)[rows, threads] == operation.serial
+    return bool(still[(rows == row) & (threads == part.thread)].all())
 
 
 def _how_to_see(operations: Operations, earlier: Part, place: tuple[int, int], between: str) -> str:
