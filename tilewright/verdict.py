@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright.errors import ArgumentError, TargetError, TilewrightError
 
-__all__ = ["EXIT_CODES", "SCHEMA", "Finding", "Report", "Verdict", "finding_of", "report_from", "status_of"]
+__all__ = ["EXIT_CODES", "SCHEMA", "Finding", "Report", "Verdict", "finding_of", "report_from", "verdict_on"]
 
 SCHEMA = "tilewright.verdict/1"
 EXIT_CODES = {"clean": 0, "wrong": 1, "refused": 2, "stopped": 3}
@@ -127,6 +127,21 @@ def finding_of(error: TilewrightError, buffers: Iterable[str] = ()) -> Finding:
         allowed=_text(error.allowed),
         hint=error.hint,
     )
+
+
+def verdict_on(
+    name: str,
+    error: TilewrightError | MemoryError,
+    told: Iterable[Finding] = (),
+    buffers: Iterable[str] = (),
+    **known: Any,
+) -> Verdict:
+    """On a kernel, or a file, that an error has ended. told: what was found before; known: fields of the verdict."""
+    left = (f"everything after that: {name} stopped there",)
+    if isinstance(error, MemoryError):
+        found = Finding("limit", f"not enough memory: {error}" if str(error) else "not enough memory")
+        return Verdict(name, "stopped", findings=(found, *told), not_covered=left, **known)
+    return Verdict(name, status_of(error), findings=(finding_of(error, buffers), *told), not_covered=left, **known)
 
 
 def status_of(error: TilewrightError) -> str:

@@ -65,7 +65,7 @@ def launch(
     with on.current():
         module, function = _loaded(kernel, shared_bytes)
         _put_globals(kernel, module)
-        bound = given(kernel.entry, kernel.parameters, args, {})
+        bound = given(kernel.name, kernel.entry.params, kernel.written, args, {})
         held: dict[str, int] = {}
         try:
             for name, array in bound.arrays.items():

@@ -7,7 +7,6 @@ runs under masks within a segment. What compilers made is blocks throughout.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from tilewright.ir import (
@@ -21,7 +20,6 @@ from tilewright.ir import (
     expressions,
     graph_of,
     statements,
-    walk,
 )
 from tilewright.ir.flow import Flow
 from tilewright.sim.codegen.axes import Axes
@@ -97,8 +95,8 @@ def _first_values(blocks: Sequence[Block], live: Liveness) -> tuple[Bind, ...]:
     """Statements that give registers which may be read before they are written a value without a known bit."""
     kinds = {s.var.name: s.var for block in blocks for s in statements(block.body) if isinstance(s, (Bind, Assign))}
     read = (node for block in blocks for stmt in statements(block.body) for node in expressions(stmt))
-    conditions = (node for block in blocks if isinstance(block.end, Branch) for node in walk(block.end.cond))
-    kinds |= {node.name: node for node in chain(read, conditions) if isinstance(node, Var)}
+    asked = (node for block in blocks for node in block.end.reads)
+    kinds |= {node.name: node for node in (*read, *asked) if isinstance(node, Var)}
     return tuple(Bind(kinds[name], Const(0, kinds[name].dtype)) for name in sorted(live.live_in[0]))
 
 
