@@ -162,6 +162,23 @@ def test_the_command_prints_a_report_and_leaves_with_its_code(case: str, status:
     assert report_from(report).status == status
 
 
+def test_a_barrier_that_lanes_miss_is_a_divergence() -> None:
+    kernel = tw.load_cu("__global__ void k() { if (threadIdx.x % 2) __syncthreads(); }\n")["k"]
+
+    assert tw.check(kernel, block=32).findings[0].kind == "divergence"
+
+
+def test_an_exception_that_cannot_say_what_it_is_has_a_verdict(tmp_path: Path) -> None:
+    from tilewright.cli.kernels import kernels_of
+    from tilewright.errors import KernelError
+
+    path = tmp_path / "odd.py"
+    path.write_text("class E(Exception):\n    def __str__(self): raise self\nraise E\n", encoding="utf-8")
+
+    with pytest.raises(KernelError, match=r"odd.py:3: E"):
+        kernels_of(path)
+
+
 @pytest.mark.parametrize(
     "text",
     [

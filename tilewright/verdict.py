@@ -163,11 +163,13 @@ def _kind(error: TilewrightError) -> str:
         trace = trace.tb_next
     if type(error).__name__ != "SimulationError":
         return type(error).__name__.removesuffix("Error").lower()
+    if (said := error.what.partition(":")[0]) in ("deadlock", "divergence", "livelock"):
+        return said
     for name in reversed(files):
         if name.startswith("tilewright.sim.order."):
             return "races"
         if name.startswith("tilewright.sim.") and (found := _CHECK_OF.get(name.rpartition(".")[2])):
-            return "livelock" if error.what.startswith("livelock") else found
+            return found
     return "simulation"
 
 

@@ -181,7 +181,7 @@ def slipped(random: Random, text: str, words: Iterable[str], slips: int) -> str:
 K = "@T.prim_func\ndef k(A: T.Buffer((32,), 'float32')):\n    i = T.thread_id([32])\n    A[i] = {}\n"
 ENDLESS = ("while True: pass\n", "import time\ntime.sleep(1000)\n", "import threading\nthreading.Event().wait()\n",
            "import os\nos.kill(os.getpid(), 19)\n", "def f(): yield from iter(int, 1)\nlist(x for x in f() if x)\n")  # fmt: skip
-DYING = ("import os\nos._exit(0)\n", "import os\nos._exit(7)\n", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
+DYING = ("raise KeyboardInterrupt\n", "import os\nos._exit(0)\n", "import os\nos._exit(7)\n", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
          "import os\nos.abort()\n", "import ctypes\nctypes.string_at(0)\n", "import os\nos.killpg(0, 9)\n",
          "import sys\nsys.setrecursionlimit(10**9)\ndef f(): return f()\nf()\n",
          "import os\nos.closerange(0, 100)\nos._exit(1)\n")  # fmt: skip
@@ -190,7 +190,7 @@ ENDING = (
     "-" * 5000 + "1", "x = " + "+".join(["1"] * 20_000), "x = '" + "y" * 3_000_000 + "'", "'" * 7, '"""', "\\", "#" * 1_000_000,
     "if 1:\n" + "".join(" " * n + "if 1:\n" for n in range(1, 99)) + " " * 99 + "pass\n",
     "# -*- coding: no-such -*-\n", "# coding: utf-16\nx = 1\n", "# coding: latin-1\nx = 'é'\n", "\ufeffx = 1\n", "\x0c\x1a\x7f",
-    "raise SystemExit\n", "raise SystemExit(0)\n", "exit(3)\n", "raise KeyboardInterrupt\n", "raise BaseException('x')\n",
+    "raise SystemExit\n", "raise SystemExit(0)\n", "exit(3)\n", "raise BaseException('x')\n",
     "raise ValueError('\\ud800')\n", "raise Exception('é' * 100000)\n", "class E(Exception):\n    def __str__(self): raise self\nraise E\n",
     "1 / 0\n", "import nothing_of_that_name\n", "from tilewright import nothing\n", "import tilewright\ntilewright.nothing\n",
     "x = bytearray(1 << 44)\n", "import numpy as np\nx = np.ones(1 << 42)\n", "def f(): f()\nf()\n",

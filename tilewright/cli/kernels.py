@@ -121,13 +121,21 @@ def _imported(path: Path) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # sys.exit at the top of a file too
-        message = error.msg if isinstance(error, SyntaxError) else str(error)
+        message = _message(error)
         what = f"{type(error).__name__}: {message}" if message else type(error).__name__
         raise KernelError(what, at=_line_at_fault(path, error)) from error
     finally:
         if folder in sys.path:  # a file may change that, too
             sys.path.remove(folder)
     return module
+
+
+def _message(error: BaseException) -> str:
+    """What an exception of the file says of itself; nothing where its own ``__str__`` fails."""
+    try:
+        return str(error.msg if isinstance(error, SyntaxError) else error)
+    except Exception:
+        return ""
 
 
 def _line_at_fault(path: Path, error: BaseException) -> Span:
