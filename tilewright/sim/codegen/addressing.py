@@ -122,7 +122,7 @@ def _is_odd_view(e: Emitter, buffer: Buffer) -> bool:
 
 
 def place_of(e: Emitter, pointer: Expr) -> Place | None:
-    """The storage that a pointer expression surely points into."""
+    """The storage that a pointer expression certainly points into."""
     if isinstance(pointer, AddressOf):
         data = pointer.buffer.data
         own = e.places.of(pointer.buffer)

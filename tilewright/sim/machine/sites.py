@@ -104,7 +104,7 @@ class Site:
         return self.place.nbytes if self.place.nbytes >= 0 else batch.wave.run.sizes[self.place.name]
 
     def _within(self, batch: Batch, mask: Mask, at: Address, size: int) -> Mask:
-        """``mask`` without the lanes outside of the buffer, of which the check of bounds is told."""
+        """``mask`` without the lanes outside of the buffer, which the check of bounds reports."""
         assert self.place is not None
         outside = self._outside(mask, at, size)
         if not outside.any():
@@ -245,7 +245,7 @@ class Site:
             if site.place.space == "global":
                 if flags is not None:
                     use = f"a store to {site.place.name}"
-                    shadows.require(batch, lanes, flags, use, self.at, "a value", *origin)
+                    shadows.require(batch, lanes, flags, use, self.at, "a value", origin)
                 continue
             own = shadows.valid(self.width) if flags is None else np.atleast_3d(flags)
             look, active, own = shadows.view_to_store(batch, lanes, own, there)

@@ -159,7 +159,7 @@ class Touched:
                 issuers.fault(said if size else f"an address that is not in {name}", which)
 
     def _is_inside(self, wave: Wave) -> bool:
-        """Are all places surely inside of one memory?"""
+        """Are all places known to be inside of one memory?"""
         low, high = self.reach
         if self.space == "shared":
             return low >= 0 and high <= wave.run.shared_bytes
