@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError
 from tilewright.ir import const_value
-from tilewright.sim.machine.places import WINDOW_BITS
 
 if TYPE_CHECKING:
     from tilewright.ir import Buffer
@@ -32,8 +31,6 @@ def coordinate_text(program: Subject, site: Site, address: int) -> str:
 def element_text(program: Subject, place: Place, address: int) -> str:
     """``A[3, 17]`` where the layout has that element, else ``element 40 of A``."""
     name = place.name
-    if address >= 1 << WINDOW_BITS - 1:  # a pointer that fell into the window before
-        address -= 1 << WINDOW_BITS
     buffer = program.authored.get(name)
     if buffer is None:
         return f"{name}, byte {address - place.start}"
