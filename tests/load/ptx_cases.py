@@ -180,7 +180,7 @@ PROGRAMS = (
             "alloca.u64 d2, 4, 16;"
             "st.local.u32 [d1+4], 7; cvta.local.u64 d3, d2; st.u32 [d3], 8; ld.local.u32 r1, [d1+4];"
             "ld.local.u32 r2, [d2]; stackrestore.u64 top; alloca.u64 d4, 8; sub.u64 d5, d4, d1; cvt.u32.u64 r3, d5;"
-            "and.b64 d6, d2, 15; cvt.u32.u64 r4, d6; st.v4.u32 [ao], {r1, r2, r3, r4};", (24,), (7, 8, 16, 0),
+            "and.b64 d6, d2, 15; cvt.u32.u64 r4, d6; st.v4.u32 [ao], {r1, r2, r3, r4};", (24,), (7, 8, 0, 0),
             version="7.4"),
     Program("special registers that no value shows are numbers",
             "mov.u32 r0, %pm0; mov.u64 d0, %pm1_64; mov.b32 r1, %envreg0; mov.b32 r1, %reserved_smem_offset_1;"
