@@ -187,8 +187,7 @@ class Buffer(_Remembered, Tiled):
 
     def vstore(self, indices: Sequence[Value], value: Value) -> None:
         """Store a vector to the elements from ``indices`` on, by one access."""
-        store = writer.get()
-        if store is None:
+        if (store := writer.get()) is None:
             raise KernelError(f"{self.name}.vstore belongs in a kernel", allowed="inside a function with @T.prim_func")
         kind = value.dtype if isinstance(value, Expr) and value.dtype.lanes > 1 else self.dtype
         store(self._vector(indices, kind), value)
