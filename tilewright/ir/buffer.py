@@ -104,8 +104,7 @@ class Buffer(_Remembered, Tiled):
             return Region.of(self, indices)
         self._check_rank(len(indices))
         element = Load(self, tuple(as_expr(as_index(part, self.name)) for part in indices))
-        hear = reader.get()
-        if hear is not None:
+        if (hear := reader.get()) is not None:
             hear(element)
         return element
 

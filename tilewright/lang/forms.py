@@ -6,7 +6,7 @@ of the row. `tilewright.lang.reductions` has what is more than one instruction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import InstructionError, choices
@@ -60,17 +60,19 @@ def mma(shape: str, layout: str, *rest: object, **keywords: object) -> Expr | No
     a pointer for each 32-bit register; without ``c`` it is 0. With PTX's types in one word it is the row itself.
     """
     if layout not in ("row", "col"):
-        return row_call(_row_of(shape, layout, keywords.get("op")), shape, layout, *rest, **keywords)
+        return row_call(_row_of(shape, layout, keywords), shape, layout, *rest, **keywords)
     return call_form("ptx.mma", _typed_mma, shape, layout, *rest, **keywords)
 
 
-def _row_of(shape: object, types: object, op: object) -> str:
-    """The row that has these matrices: ``ptx.mma`` itself, or one of its families."""
+def _row_of(shape: object, types: object, keywords: Mapping[str, object]) -> str:
+    """The first row that has these matrices and keywords: ``ptx.mma`` itself, or one of its families."""
     for name, row in INSTRUCTIONS.items():
-        if name.startswith("ptx.mma.") and row.params[:2] == ("shape", "types") and not row.operand("e"):
+        if f"{name}.".startswith("ptx.mma.") and row.params[:2] == ("shape", "types") and not row.operand("e"):
+            known = {*row.keywords, *(param.lstrip("*") for param in row.params)}
             for form in row.forms:
                 alike = shape in form.modifiers["shape"] and types in form.modifiers["types"]
-                if alike and (op is None or op in form.modifiers.get("op", {})):
+                own = keywords.get("op") is None or keywords["op"] in form.modifiers.get("op", {})
+                if alike and own and keywords.keys() <= known:
                     return name
     return "ptx.mma"
 

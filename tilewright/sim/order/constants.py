@@ -72,7 +72,7 @@ def _tell(
 ) -> None:
     writer, reader, address = found
     place = coordinate_text(program, read.site, address)
-    what = f"{read.site.op} reads {place} as a constant (ld.global.nc), and the kernel writes it"
+    what = f"{read.site.op} reads {place} as a constant (__ldg, .nc), and the kernel writes it"
     where = f" at {write.site.at}" if write.site.at else ""
     if is_error:
         raise SimulationError(
