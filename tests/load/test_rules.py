@@ -156,3 +156,16 @@ def test_an_alias_of_a_namespace_is_kept_where_host_code_is_left_out() -> None:
     load_cu(text)["k"].simulate(out, block=1)
 
     assert out[0] == 7
+
+
+def test_what_nvcc_includes_by_itself_is_there_and_aligned_types_stay_whole() -> None:
+    text = (
+        "struct alignas(8) Pair { float m, d; };\ntypedef struct __attribute__((aligned(4))) { int q; } Single;\n"
+        "__global__ void k(Pair* out, Single* in) { uint n = in->q; *out = {-INFINITY, std::abs(-2.0f) * n}; }\n"
+        "int main() { std::vector<int> v(1); k<<<1, 1>>>(nullptr, nullptr); }\n"
+    )
+    out = zeros(2, np.float32)
+
+    load_cu(text)["k"].simulate(out, np.full(1, 3, np.int32), block=1)
+
+    assert out.tolist() == [-np.inf, 6.0]

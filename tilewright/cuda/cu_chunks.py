@@ -26,6 +26,10 @@ _KEPT = re.compile(
 )
 _SCOPE = re.compile(r"^\s*(?:inline\s+)?(?:namespace\b[^;={}()]*|extern\s*\"C(?:\+\+)?\"\s*)$")
 _TYPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:typedef\s+)?(?:struct|class|union|enum)\b[^()]*$", re.DOTALL)
+_BESIDES = re.compile(
+    r"^[ \t]*#[^\n]*|\b(?:alignas|__align__|__attribute__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)",
+    re.MULTILINE,
+)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _ARGUMENTS = r"<[^;<>(){}]*(?:<[^;<>(){}]*>[^;<>(){}]*)*>"
 _LAUNCH = re.compile(rf"\b((?:\w+::)*\w+\s*{_ARGUMENTS})\s*<<<")
@@ -127,8 +131,8 @@ class _Splitter:
             self._piece(mark.end())
 
     def _head(self, stop: int) -> str:
-        """What stands before a bracket, or a whole piece, without directives."""
-        return re.sub(r"^[ \t]*#[^\n]*", "", self.clean[self.start : stop], flags=re.MULTILINE)
+        """What stands before a bracket, or a whole piece, without directives and alignments."""
+        return _BESIDES.sub("", self.clean[self.start : stop])
 
     def _piece(self, stop: int) -> None:
         body = self.clean.find("{", self.start, stop)

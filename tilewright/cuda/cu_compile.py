@@ -21,6 +21,7 @@ from tilewright import process
 from tilewright.cuda import cu_worker
 from tilewright.cuda.cu_chunks import Chunk, blanked, chunks, instances
 from tilewright.cuda.cu_headers import INSTALL, headers, wheel_folders
+from tilewright.cuda.cu_stand_ins import IMPLICIT
 from tilewright.errors import Span, ToolError
 
 __all__ = ["MadePtx", "compile_cu"]
@@ -108,7 +109,7 @@ def _without_host_code(
     """What NVRTC makes of the texts once host functions and other chunks that it refuses are blanked."""
     for each in sources:
         each.dropped = [chunk for chunk in each.pieces if not chunk.device]
-    request["options"] = [*request["options"], "--device-as-default-execution-space"]
+    request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
     reported = ""
     for _ in range(ROUNDS):
         made = _asked(request | _texts(sources, others) | {"names": wanted})

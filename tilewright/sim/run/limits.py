@@ -24,7 +24,7 @@ FIRST_TURNS = 16  # turns of a loop before the first look at the clock
 INTERVAL = 0.02  # seconds between two looks at the clock
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Loop:
     """A loop that is under way. turns: of how many, None where nobody knows."""
 
