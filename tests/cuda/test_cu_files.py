@@ -1,4 +1,4 @@
-"""Device code of .cu files: what is the host's goes, lines stay, includes lead nowhere else."""
+"""Device code of .cu files: host code is removed, lines stay, includes stay within their folders."""
 
 from __future__ import annotations
 

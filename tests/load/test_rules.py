@@ -1,4 +1,4 @@
-"""Rules of what is told of a .cu file, and what is not: one kernel of ``rules.cu`` for each."""
+"""Rules for reports on a .cu file: one kernel of ``rules.cu`` for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""wmma in every shape and type: what a warp loads, multiplies and stores is the product of the matrices."""
+"""wmma in every shape and type: a warp stores the product of the matrices that it loads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The device code of a .cu file: its top-level chunks, and which of them a GPU has to do with.
+"""The device code of a .cu file: its top-level chunks, and which of them are for the GPU.
 
-Host functions are blanked, so that every line stays where it was. Nothing is understood of C++ but brackets, strings,
-comments and a few words; what is left over is NVRTC's to judge.
+Host functions are blanked, so that every line stays where it was. Of C++ only brackets, strings, comments and a few
+words are parsed; NVRTC judges the rest.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A top-level piece of a file. start, stop: where it is. device: does a GPU have to do with it?"""
+    """A top-level piece of a file. start, stop: where it is. device: is it for the GPU?"""
 
     start: int
     stop: int

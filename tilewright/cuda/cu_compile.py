@@ -1,7 +1,7 @@
 """From a .cu file to PTX: its device code, through NVRTC in a process of its own.
 
-The text and its own headers are tried as they are. What NVRTC refuses of them for being the host's is blanked,
-top-level chunk by chunk, until only kernels and what they need are left; complaints about those are the author's.
+NVRTC gets the text and its own headers as they are. Host code that it refuses is blanked, one top-level chunk after the
+other, until only kernels and what they need are left; errors in those are the author's.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _without_host_code(
     request: dict[str, Any], sources: Sequence[_Source], others: Mapping[str, str], wanted: list[str],
     asked: tuple[str, ...], first: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
-    """What NVRTC makes of the texts once host functions and other chunks that it refuses are blanked."""
+    """The result of NVRTC once host functions and other chunks that it refuses are blanked."""
     for each in sources:
         each.dropped = [chunk for chunk in each.pieces if not chunk.device]
     request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]

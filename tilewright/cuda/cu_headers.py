@@ -80,8 +80,8 @@ def wheel_folders() -> tuple[Path, ...]:
 
 
 def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str, Path], dict[str, str]]:
-    """What a text and its own headers ask for, by the names that they ask by: files below ``folders``, and the texts of
-    headers that stand in memory, empty for those that are nowhere. beside: the folder of the text.
+    """The headers that a text and its own headers include, by the names in them: files below ``folders``, and the texts
+    of headers in memory, empty for those that are nowhere. beside: the folder of the text.
     """
     wheels, own = wheel_folders(), dict[str, Path]()
     found = {name: text for name, text in STANDARD.items() if not any((each / name).is_file() for each in wheels)}

@@ -1,4 +1,4 @@
-"""CUDA files: their device code through NVRTC, which needs no GPU, and then as any PTX."""
+"""CUDA files: NVRTC compiles their device code, without a GPU, to PTX, which is loaded as any other."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """wmma: matrices loaded, multiplied and stored by a warp, as plain accesses and products of `mma`.
 
-Which lane holds which element, PTX leaves open: here it is as `mma` has it, 8 or 16 rows and 8 columns at a time. Of
-shapes with 8 rows and 32 columns the transposed product is computed.
-Source: PTX ISA, "Warp-level Matrix Instructions: wmma.load, wmma.store, wmma.mma", "Matrix Fragments for mma.m16n8k16".
+PTX does not define which lane holds which element; here it is as in `mma`, 8 or 16 rows and 8 columns at a time. For
+shapes with 8 rows and 32 columns the transposed product is computed. Source: PTX ISA, "Warp-level Matrix Instructions:
+wmma.load, wmma.store, wmma.mma", "Matrix Fragments for mma.m16n8k16".
 """
 
 from __future__ import annotations

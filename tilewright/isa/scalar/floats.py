@@ -46,6 +46,7 @@ _EXPONENT: dict[Any, Any] = {
     np.dtype(np.float32): np.uint32(0x7F800000),
     np.dtype(np.float64): np.uint64(0x7FF0000000000000),
 }
+_DIGITS: dict[Any, int] = {HALF: 11, BRAIN: 8, np.dtype(np.float32): 24}  # of a significand
 _SIGN: dict[Any, Any] = {kind: np.array(1 << 8 * kind.itemsize - 1, f"u{kind.itemsize}")[()] for kind in _NAN}
 
 _NATIVE: dict[str, Callable[..., Any]] = {
@@ -115,7 +116,9 @@ def arithmetic(op: str) -> Callable[..., Callable[..., Numbers]]:
             return lambda *values: canonical(run(*values))
         flush = flushed if ftz else _same
         after = _after(saturated if sat else _positive if relu else _same)
-        settle: Callable[..., Numbers] = _settled(op) if ftz and op in _WIDE else (lambda found, *values: flush(found))
+        settle: Callable[..., Numbers] = (
+            _settled(op, rnd or "rn") if ftz and op in _WIDE else (lambda found, *values: flush(found))
+        )
 
         def execute(*values: Numbers) -> Numbers:
             given = [flush(value) for value in values]
@@ -146,20 +149,24 @@ _WIDE: dict[str, Callable[..., Any]] = {
 }
 
 
-def _settled(op: str) -> Callable[..., Numbers]:
-    """The rounded result. It is flushed where the exact one is subnormal, even if that rounds to a normal number."""
+def _settled(op: str, rnd: str) -> Callable[..., Numbers]:
+    """The rounded result, or zero where rounding with unbounded exponents gives less than the smallest normal number.
+
+    Numbers of unbounded exponents are twice as dense there as subnormals: 2^-126 - 2^-150 is one of float32. An H200
+    flushes it, and flushes no exact result that rounds to 2^-126.
+    """
 
     def settle(found: Numbers, *values: Numbers) -> Numbers:
         found = flushed(found)
-        least = np.abs(found) == np.finfo(np.float32).tiny if found.dtype.itemsize == 4 else None
-        if least is None:
-            smallest = _EXPONENT[found.dtype] & -_EXPONENT[found.dtype].astype(np.int32)
-            least = bits_of(found) & ~_SIGN[found.dtype] == smallest
+        smallest = _EXPONENT[found.dtype] & -_EXPONENT[found.dtype].astype(np.int32)
+        least = bits_of(found) & ~_SIGN[found.dtype] == smallest
         if not np.any(least):
             return found
         exact = _WIDE[op](*(value.astype(np.float64) for value in values))
-        less = least & (np.abs(exact) < np.abs(found).astype(np.float64))
-        return np.where(less, bits_of(found) & _SIGN[found.dtype], bits_of(found)).view(found.dtype)
+        normal = np.abs(found).astype(np.float64)
+        spacing = normal * 2.0 ** -_DIGITS[found.dtype]
+        below = np.abs(exact) < normal - spacing / 2 if rnd == "rn" else np.abs(exact) <= normal - spacing
+        return np.where(least & below, bits_of(found) & _SIGN[found.dtype], bits_of(found)).view(found.dtype)
 
     return settle
 

@@ -95,9 +95,10 @@ def _on_words(operation: Callable[..., Numbers]) -> Callable[..., Callable[..., 
     return meaning
 
 
-def _on_comparison(*, compare: str, **mods: Any) -> Callable[..., Numbers]:
+def _on_comparison(*, compare: str, atype: str, **mods: Any) -> Callable[..., Numbers]:
+    """The second operation has the sign of a, as an H200 has it."""
     test = COMPARE[compare]
-    return _on_words(lambda x, y: test(x, y).astype(np.int64))(type="u32", **mods)
+    return _on_words(lambda x, y: test(x, y).astype(np.int64))(type=atype, atype=atype, **mods)
 
 
 def _times(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
