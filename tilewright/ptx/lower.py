@@ -34,7 +34,7 @@ from tilewright.ir import Block as BasicBlock
 from tilewright.ptx.declare import parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
 from tilewright.ptx.instructions import instruction
-from tilewright.ptx.names import Scope
+from tilewright.ptx.names import Scope, all_statements, named_once
 from tilewright.ptx.origins import bounded
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.special import Machine
@@ -121,6 +121,10 @@ def _in_storage(low: Lowering, block: BasicBlock) -> BasicBlock:
 def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:
     """The statements of a scope. returns: the block after the call, in an inlined function."""
     scope.hold_labels(body, low.new, low.lines.current)
+    if scope.outer is None and any(
+        isinstance(each, Instruction) and each.opcode == "atom" for each in all_statements(body)
+    ):
+        scope.unread = named_once(body)
     for statement in body:
         if isinstance(statement, Instruction):
             _instruction(low, statement, scope, returns)
