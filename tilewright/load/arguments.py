@@ -152,7 +152,7 @@ def _check_element(name: str, kind: DType, wanted: str) -> None:
     asked = dtype(wanted)
     if kind.bits != asked.bits or not (kind.is_integer and asked.is_integer):
         raise ArgumentError(f"argument {name} points to {wanted}", given=f"an array of {kind}", allowed=wanted,
-                            hint=f"{name}.astype({wanted!r})")  # fmt: skip
+                            hint=f"{name}.{'view' if kind.bits == asked.bits else 'astype'}({wanted!r})")  # fmt: skip
 
 
 def _bytes(value: Any, size: int, name: str) -> bytes:
