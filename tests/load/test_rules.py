@@ -117,6 +117,16 @@ def test_groups_of_a_warp_with_masks_of_their_own_talk_among_themselves(rules: L
     assert votes.tolist() == [bits & 0xFFFF] * 16 + [bits & 0xFFFF0000] * 16
 
 
+def test_an_atomic_whose_result_nothing_reads_shows_its_thread_nothing(rules: LoadedModule) -> None:
+    with pytest.raises(SimulationError, match="race: .*data"):
+        rules["counts_and_reads"].simulate(zeros(1), zeros(2), zeros(2), grid=2, block=1)
+
+
+def test_atomics_race_with_a_plain_store_among_them(rules: LoadedModule) -> None:
+    with pytest.raises(SimulationError, match="race: .*bins"):
+        rules["bins_without_barrier"].simulate(np.arange(64, dtype=np.int32), zeros(4), block=64)
+
+
 def test_masks_of_lanes_that_stay_out_do_not_count(rules: LoadedModule) -> None:
     sums = zeros(32)
 

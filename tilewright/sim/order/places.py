@@ -176,7 +176,6 @@ class Places:
         self.written: dict[str, Times] = {}  # by buffer: when each warp wrote there last
         self.read: dict[str, Times] = {}
         self.has_strong = False  # any strong accesses?
-        self.newest: dict[object, Record] = {}  # by what makes two accesses morally strong: the last that wrote
         self.log = Log()
         self._late: list[tuple[Access, Times]] = []  # reads without tags so far, and what the readers knew then
         self._late_writes: list[Access] = []
@@ -349,10 +348,7 @@ class Places:
     def remember(self, access: Access, *, reads: bool) -> None:
         """Remember an access; the tags of a read are written when a later write needs them."""
         self.has_strong |= access.site.sem != "weak"
-        record = Record(access.time, access.site, access.batch, access.mask, access.at)
-        self.log.add(record)
-        if access.site.write:
-            self.newest[access.site.sem, access.site.scope, access.site.element] = record
+        self.log.add(Record(access.time, access.site, access.batch, access.mask, access.at))
         if reads:
             self._latest(access, self.read)
             self._late.append((access, access.known()))

@@ -129,8 +129,7 @@ def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[C
     if with_writer and _is_strong_with_all(access):
         many[~many] = ~_knows(access, _pairs(access, found[~many]))
         return None, found[many]
-    pairs = _pairs(access, found)
-    known = _knows(access, pairs)
+    known = _knows(access, pairs := _pairs(access, found))
     if with_writer and many.any():
         known[many] = _are_known_together(access, _select(pairs, many))
         many &= ~known
@@ -145,16 +144,14 @@ def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[C
     return clash, found[unknown | many] if clash is None or clash.checked else unordered
 
 
-def _knows(access: Access, pairs: _Pairs) -> Bools:
-    who = (pairs.row, pairs.knower, pairs.other_cta, pairs.other_thread, pairs.time)
-    return access.clocks.knows(*who, also=access.also)
+def _knows(access: Access, of: _Pairs) -> Bools:
+    return access.clocks.knows(of.row, of.knower, of.other_cta, of.other_thread, of.time, also=access.also)
 
 
 def _is_strong_with_all(access: Access) -> bool:
     """Is an access morally strong with everything that was written since its threads last met?"""
     seen = _met(access)
-    newest = access.places.newest.values()
-    return all(record.time <= seen or _is_surely_strong(access, record) for record in newest)
+    return all(each.time <= seen or _is_surely_strong(access, each) for each in access.places.log.writes.values())
 
 
 def _met(access: Access) -> int:
