@@ -118,11 +118,14 @@ def doubles(warp: Warp, a: Any, b: Any, c: Any) -> list[list[float]]:
     return results(warp, c, compute)
 
 
-def metadata(e: list[int], row: int, bits: int, selector: int) -> int:
+def metadata(e: list[int], row: int, bits: int, selector: int, kind: str) -> int:
     """The bits of a row of A, from the lanes of its group of four that have them."""
     g, upper = row % 8, row // 8
     if bits == 16:
         return e[4 * g + selector] >> 16 * upper & 0xFFFF
+    if bits == 32 and WIDTHS[kind] >= 16:
+        low, high = (e[4 * g + 2 * selector + half] >> 16 * upper & 0xFFFF for half in (0, 1))
+        return low | high << 16
     if bits == 32:
         return e[4 * g + 2 * selector + upper]
     return e[4 * g + upper] | e[4 * g + 2 + upper] << 32
@@ -135,7 +138,7 @@ def sparse(warp: Warp, a: Any, b: Any, c: Any, e: list[int]) -> list[list[float]
     bits = {32: 2 * k_extent, 4: k_extent // 2}.get(WIDTHS[kind], k_extent)
     full = []
     for row, values in enumerate(stored):
-        said = metadata(e, row, bits, warp.mods["selector"])
+        said = metadata(e, row, bits, warp.mods["selector"], kind)
         line = [0.0] * k_extent
         for chunk in range(bits // 4):
             first, second = said >> 4 * chunk & 3, said >> 4 * chunk + 2 & 3

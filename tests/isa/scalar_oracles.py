@@ -614,8 +614,10 @@ def finished(mods: dict[str, Any], to: str, value: Any) -> int:
     """Rounded, and clamped as the modifiers say."""
     if mods.get("finite") and value != "nan":
         value = within(value, decoded(to, encoded(to, "inf") - 1))
-    bits = encoded(to, value, (mods["rnd"] or "rn")[:2])
-    bits = flushed(to, bits) if mods.get("ftz") and to == "f32" else bits
+    rounding = (mods["rnd"] or "rn")[:2]
+    if mods.get("ftz") and to == "f32" and not isinstance(value, str) and is_tiny(to, value, rounding):
+        value = "-0" if value < 0 else Fraction(0)
+    bits = encoded(to, value, rounding)
     return clamped(to, bits) if mods.get("sat") else positive(mods, bits, to)
 
 

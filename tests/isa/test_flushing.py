@@ -5,6 +5,8 @@ The wanted bits are what an H200 gave.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -44,3 +46,19 @@ def test_a_negative_sum_is_rounded_the_other_way() -> None:
 
     assert fma("rm", *operands) == LEAST | SIGN
     assert fma("rp", *operands) == SIGN
+
+
+@pytest.mark.parametrize(("rnd", "converted"), [("rn", 0), ("rp", LEAST), ("rz", 0)])
+def test_a_conversion_and_a_reciprocal_are_flushed_as_sums_are(rnd: str, converted: int) -> None:
+    """2^-126 - 2^-150.6, and 1 / (2^126 + 2^103)."""
+    assert scalar("ptx.cvt", {"type": "f32", "atype": "f64", "rnd": rnd}, 0x380FFFFFEAB8506C) == converted
+    assert scalar("ptx.rcp", {"type": "f32", "rnd": rnd}, 0x7E800001) == 0
+
+
+def scalar(name: str, mods: dict[str, Any], bits: int) -> int:
+    row = isa.INSTRUCTIONS[name]
+    form = next(one for one in row.forms if all(value in one.modifiers[key] for key, value in mods.items()))
+    assert form.meaning is not None
+    every = {key: False for key in form.modifiers} | {"ftz": True} | mods
+    found = form.meaning(every)(np.array([bits], np.uint64 if mods.get("atype") == "f64" else np.uint32))
+    return int(found.view(np.uint32)[0])

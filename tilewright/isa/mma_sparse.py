@@ -3,8 +3,7 @@
 A is held as mma holds a matrix of half its K. Metadata say where its elements belong: of every four units in a row of
 the full matrix two are stored, and two bits count the place of each. A unit is an element, two elements of 4 bits, or
 half a tf32. Source: PTX ISA, "Matrix multiply-accumulate operation using mma.sp instruction with sparse matrix A". Its
-figures of the metadata are pictures: whose bits are which row's follows CuTe (``ELayout``); of 16 bits a row, nothing
-but the hardware confirms it.
+figures of the metadata are pictures: whose bits are which row's was found on an H200.
 """
 
 from __future__ import annotations
@@ -21,43 +20,40 @@ from tilewright.isa.mma_families import BYTES, NIBBLES, SATURATE, added, pairs_o
 from tilewright.isa.table import WHOLE_WARP, Form, Mods, Spellings, instruction, reads, writes
 from tilewright.isa.warp_matrices import ELEMENTS, Matrix, dealt_out, extents
 
-__all__ = ["metadata_bits"]
+__all__: list[str] = []
 
 SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma.sp"'
 
 Places = Callable[[Matrix, Matrix, int], tuple[Matrix, Matrix]]
-METADATA: Mapping[int, Places] = {
-    16: lambda row, bit, selector: (row % 8 * 4 + selector, row // 8 * 16 + bit),
-    32: lambda row, bit, selector: (row % 8 * 4 + 2 * selector + row // 8, bit),
-    64: lambda row, bit, selector: (row % 8 * 4 + row // 8 + 2 * (bit // 32), bit % 32),
+METADATA: Mapping[tuple[int, bool], Places] = {
+    (16, True): lambda row, bit, selector: (row % 8 * 4 + selector, row // 8 * 16 + bit),
+    (32, True): lambda row, bit, selector: (row % 8 * 4 + 2 * selector + bit // 16, row // 8 * 16 + bit % 16),
+    (32, False): lambda row, bit, selector: (row % 8 * 4 + 2 * selector + row // 8, bit),
+    (64, False): lambda row, bit, selector: (row % 8 * 4 + row // 8 + 2 * (bit // 32), bit % 32),
 }
-"""By the bits of a row of A: the lane whose register holds a bit of a row, and which bit of the register it is."""
+"""By the bits of a row of A, and whether an element has 16 bits or more: the lane whose register holds a bit of a row,
+and which bit of the register it is. An H200 has them so."""
 
 
-def _units(mods: Mods) -> tuple[int, float]:
-    """Units in a row of A, and the elements of a unit."""
-    k = extents(str(mods["shape"]))[2]
-    elements = {32: 0.5, 4: 2.0}.get(ELEMENTS[str(mods["types"]).split(".")[1]].bits, 1.0)
-    return int(k / elements), elements
-
-
-def metadata_bits(mods: Mods) -> int:
-    """The bits that describe a row of A."""
-    return _units(mods)[0]
+def _units(mods: Mods) -> tuple[int, float, bool]:
+    """Units in a row of A, the elements of a unit, and whether an element has 16 bits or more."""
+    k, bits = extents(str(mods["shape"]))[2], ELEMENTS[str(mods["types"]).split(".")[1]].bits
+    elements = {32: 0.5, 4: 2.0}.get(bits, 1.0)
+    return int(k / elements), elements, bits >= 16
 
 
 @cache
-def _fields(bits: int, selector: int) -> tuple[Matrix, Matrix]:
+def _fields(bits: int, has_16_bits: bool, selector: int) -> tuple[Matrix, Matrix]:
     """Of each two bits of each row: the lane that holds them, and how far up."""
     row, bit = np.arange(16)[:, None], np.arange(0, bits, 2)[None]
-    lane, shift = np.broadcast_arrays(*METADATA[bits](row, bit, selector))
+    lane, shift = np.broadcast_arrays(*METADATA[bits, has_16_bits](row, bit, selector))
     return lane, shift.astype(np.uint32)
 
 
 def _expanded(stored: Matrix, metadata: Lanes, selector: int, mods: Mods) -> Matrix:
     """The full A: elements where the metadata say, zeros elsewhere."""
-    units, each = _units(mods)
-    lane, shift = _fields(units, selector)
+    units, each, has_16_bits = _units(mods)
+    lane, shift = _fields(units, has_16_bits, selector)
     places = (np.asarray(metadata, np.uint32).take(lane, axis=-1) >> shift & 3).astype(np.int64)
     if each < 1:  # both halves of an element, in a chunk of two
         wide, places = 1, places[..., ::2, None] >> 1

@@ -215,26 +215,28 @@ def _pointer(ptr: object, kind: DType | None) -> object:
     return reinterpret("uint64", pointer) if other else ptr  # type: ignore[arg-type]  # an expression
 
 
-def _atomic(name: str, ptr: object, value: object, sem: str, scope: str, space: str, op: str, kind: str | None) -> Expr:
+_DEFAULTS = {"sem": "relaxed", "scope": "gpu", "space": None}
+
+
+def _atomic(name: str, ptr: object, value: object, op: str, kind: str | None, **order: str) -> Expr:
     wanted = ptx_type(kind, f"T.ptx.{name}_scalar")
-    return row_call(
-        f"ptx.{name}.{op.lstrip('.')}", _pointer(ptr, wanted), value if wanted is None else _as(value, wanted),
-        sem=sem.lstrip(".") or "relaxed", scope=scope.lstrip(".") or "gpu", space=space.lstrip(".") or None,
-    )  # fmt: skip
+    words = {key: word.lstrip(".") or _DEFAULTS[key] for key, word in order.items()}
+    number = value if wanted is None else _as(value, wanted)
+    return row_call(f"ptx.{name}.{op.lstrip('.')}", _pointer(ptr, wanted), number, **words)
 
 
 @form("ptx.atom_scalar")
 def atom_scalar(ptr: object, value: object, sem: str = "", scope: str = "", space: str = "global", *, op: str,
                 ptx_type: str | None = None) -> Expr:  # fmt: skip
     """`T.ptx.atom.*` with the operation as an argument; gives the value that memory held before."""
-    return _atomic("atom", ptr, value, sem, scope, space, op, ptx_type)
+    return _atomic("atom", ptr, value, op, ptx_type, sem=sem, scope=scope, space=space)
 
 
 @form("ptx.red_scalar")
 def red_scalar(ptr: object, value: object, sem: str = "", scope: str = "", space: str = "global", *, op: str,
                ptx_type: str | None = None) -> Expr:  # fmt: skip
     """`T.ptx.red.*` with the operation as an argument: no value."""
-    return _atomic("red", ptr, value, sem, scope, space, op, ptx_type)
+    return _atomic("red", ptr, value, op, ptx_type, sem=sem, scope=scope, space=space)
 
 
 @form("cuda.make_float2")

@@ -145,30 +145,35 @@ _FAINTEST_FIRST = {"div": (1, 0), "fma": (0, 2, 1)}
 _WIDE: dict[str, Callable[..., Any]] = {
     "mul": np.multiply,
     "div": np.divide,
+    "rcp": np.reciprocal,
     "fma": lambda a, b, c: sum_to_odd(*np.broadcast_arrays(a * b, c)),
 }
 
 
 def _settled(op: str, rnd: str) -> Callable[..., Numbers]:
+    def settle(found: Numbers, *values: Numbers) -> Numbers:
+        return flushed_as_rounded(found, lambda: _WIDE[op](*(value.astype(np.float64) for value in values)), rnd)
+
+    return settle
+
+
+def flushed_as_rounded(found: Numbers, exact: Callable[[], Numbers], rnd: str) -> Numbers:
     """The rounded result, or zero where rounding with unbounded exponents gives less than the smallest normal number.
 
     Numbers of unbounded exponents are twice as dense there as subnormals: 2^-126 - 2^-150 is one of float32. An H200
-    flushes it, and flushes no exact result that rounds to 2^-126.
+    flushes it, and flushes no exact result that rounds to 2^-126. ``exact`` gives the results as float64, before they
+    are rounded to the type of ``found``.
     """
-
-    def settle(found: Numbers, *values: Numbers) -> Numbers:
-        found = flushed(found)
-        smallest = _EXPONENT[found.dtype] & -_EXPONENT[found.dtype].astype(np.int32)
-        least = bits_of(found) & ~_SIGN[found.dtype] == smallest
-        if not np.any(least):
-            return found
-        exact = _WIDE[op](*(value.astype(np.float64) for value in values))
-        normal = np.abs(found).astype(np.float64)
-        spacing = normal * 2.0 ** -_DIGITS[found.dtype]
-        below = np.abs(exact) < normal - spacing / 2 if rnd == "rn" else np.abs(exact) <= normal - spacing
-        return np.where(least & below, bits_of(found) & _SIGN[found.dtype], bits_of(found)).view(found.dtype)
-
-    return settle
+    found = flushed(found)
+    smallest = _EXPONENT[found.dtype] & -_EXPONENT[found.dtype].astype(np.int32)
+    least = bits_of(found) & ~_SIGN[found.dtype] == smallest
+    if not np.any(least):
+        return found
+    normal = np.abs(found).astype(np.float64)
+    spacing = normal * 2.0 ** -_DIGITS[found.dtype]
+    size = np.abs(exact())
+    below = size < normal - spacing / 2 if rnd == "rn" else size <= normal - spacing
+    return np.where(least & below, bits_of(found) & _SIGN[found.dtype], bits_of(found)).view(found.dtype)
 
 
 def carried(found: Numbers, *values: Numbers) -> Numbers:

@@ -34,7 +34,7 @@ class Need:
     def __call__(
         self, batch: Batch, mask: Mask, flags: Bits, site: Site | None = None, at: Address | None = None
     ) -> None:
-        batch.wave.shadows.require(batch, mask, flags, self.use, self.at, self.what, site, at)
+        batch.wave.shadows.require(batch, mask, flags, self.use, self.at, self.what, (site, at))
 
 
 class Poison(Check):
@@ -48,7 +48,7 @@ class Poison(Check):
 
         def look(batch: Batch, mask: Mask, at: Address) -> None:
             flags = site.shadow_bits(batch, mask, at)
-            batch.wave.shadows.require(batch, mask, flags, f"an operand of {site.op}", site.at, "memory", site, at)
+            batch.wave.shadows.require(batch, mask, flags, f"an operand of {site.op}", site.at, "memory", (site, at))
 
         return look
 

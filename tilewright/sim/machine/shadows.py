@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.sites import Origin, Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Storage, Wave
 
@@ -119,24 +119,22 @@ class Shadows:
         use: str,
         at: Span | None,
         what: str = "a value",
-        site: Site | None = None,
-        address: Address | None = None,
+        origin: Origin = (None, None),
     ) -> None:
         """Raises SimulationError where an active lane's value has a byte without its flag.
 
-        site, address: where it was loaded from, where that is known.
+        origin: the site and the address of the load that it comes from, where that is known.
         """
         octets = np.ascontiguousarray(np.atleast_3d(flags))[..., None].view(np.uint8)
         if octets.all():
             return
         bad = mask.full & ~octets.all(-1)
         if bad.any():
-            raise self._error(batch, bad, use, at, what, site, address)
+            raise self._error(batch, bad, use, at, what, origin)
 
     @staticmethod
-    def _error(
-        batch: Batch, bad: Bools, use: str, at: Span | None, what: str, site: Site | None, address: Address | None
-    ) -> SimulationError:
+    def _error(batch: Batch, bad: Bools, use: str, at: Span | None, what: str, origin: Origin) -> SimulationError:
+        site, address = origin
         cta, warp, lane = map(int, np.argwhere(bad)[0])
         if site is not None and site.place is not None and address is not None:
             byte = int(np.broadcast_to(address.full(), batch.shape)[cta, warp, lane])

@@ -236,7 +236,7 @@ class Site:
             if site.place.space == "global":
                 if flags is not None:
                     use = f"a store to {site.place.name}"
-                    shadows.require(batch, lanes, flags, use, self.at, "a value", *origin)
+                    shadows.require(batch, lanes, flags, use, self.at, "a value", origin)
                 continue
             own = shadows.valid(self.width) if flags is None else np.atleast_3d(flags)
             look, active, own = shadows.view_to_store(batch, lanes, own, there)

@@ -14,7 +14,7 @@ from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold
 from tilewright.tile.partials import Store, begin_with_nothing, registers_for
-from tilewright.tile.prefixes import Line, emit_prefixes
+from tilewright.tile.prefixes import Line, Prefixes
 from tilewright.tile.reductions import Reduction, reduction_of
 from tilewright.tile.walks import plus, times
 
@@ -137,8 +137,8 @@ def _emit_round(emission: _Emission, column: Value, exists: Expr | None, round: 
             sums.set(out, plus(e, 1), reduction.joined(sums.get(e), sums.get(plus(e, 1))))
     emission.totals.set(out, 0, sums.get(deal.vector - 1))
     lines = deal.column(call.scope.index)
-    before, whole = emit_prefixes(
-        plan.line, reduction, call, out, emission.totals, 1, emission.scratch, lambda _: lines
+    before, whole = Prefixes(plan.line, reduction, call, out, emission.scratch, lambda _: lines).emit(
+        emission.totals, 1
     )
     before.set(out, 0, reduction.joined(carry.get(0), before.get(0)))
     carry.set(out, 0, reduction.joined(carry.get(0), whole.get(0)))
