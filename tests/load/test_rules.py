@@ -118,12 +118,12 @@ def test_groups_of_a_warp_with_masks_of_their_own_talk_among_themselves(rules: L
 
 
 def test_an_atomic_whose_result_nothing_reads_shows_its_thread_nothing(rules: LoadedModule) -> None:
-    with pytest.raises(SimulationError, match="race: .*data"):
+    with pytest.raises(SimulationError, match=r"race: .*data"):
         rules["counts_and_reads"].simulate(zeros(1), zeros(2), zeros(2), grid=2, block=1)
 
 
 def test_atomics_race_with_a_plain_store_among_them(rules: LoadedModule) -> None:
-    with pytest.raises(SimulationError, match="race: atomic add writes"):
+    with pytest.raises(SimulationError, match="race: atomic add writes bins, byte 0"):
         rules["bins_without_barrier"].simulate(np.arange(64, dtype=np.int32), zeros(4), block=64)
 
 
