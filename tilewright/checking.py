@@ -140,6 +140,8 @@ def _arguments(made: Executable, args: tuple[Any, ...], sizes: Mapping[str, int]
 
 
 def _described(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_described, value))})"
     return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)
 
 

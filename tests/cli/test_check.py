@@ -124,6 +124,12 @@ def test_arguments_are_read_as_they_are_written(text: str, name: str | None, val
     assert np.asarray(made).dtype == np.asarray(value).dtype
 
 
+def test_a_structure_is_its_fields_in_braces() -> None:
+    name, (n, (x, y), array, nothing) = made_argument("g={7, {1, 2}, w:i32[2,2]=ramp, null}", np.random.default_rng(0))
+
+    assert (name, n, x, y, array.tolist(), nothing) == ("g", 7, 1, 2, [[0, 1], [2, 3]], None)
+
+
 @pytest.mark.parametrize("text", ["x:f33[2]", "x:f32[2]=many", "x=word", "x=absent.npy"])
 def test_what_is_no_argument_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError):

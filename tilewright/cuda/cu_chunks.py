@@ -10,7 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Chunk", "blanked", "chunks", "elements", "instances", "kernels", "parameters", "variables"]
+__all__ = [
+    "NUMBERS", "Chunk", "blanked", "chunks", "declared", "elements", "instances", "kernels", "parameters", "variables",
+    "without_comments",
+]  # fmt: skip
 
 _SKIP = re.compile(
     r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?\*/|R"(?P<tag>[^()\s\\]*)\(.*?\)(?P=tag)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
@@ -37,7 +40,7 @@ _INSTANCE = re.compile(rf"\btemplate\b(?!\s*<)[^;{{}}]*?\b((?:\w+::)*(\w+)\s*{_A
 _NOT_NAMES = ("__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__attribute__", "__align__", "__block_size__")
 
 
-_NUMBERS = {
+NUMBERS = {
     "float": "float32", "double": "float64", "char": "int8", "signed char": "int8", "unsigned char": "uint8",
     "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned int": "uint32", "unsigned": "uint32",
     "long long": "int64", "unsigned long long": "uint64", "long": "int64", "unsigned long": "uint64", "bool": "bool",
@@ -55,7 +58,7 @@ class Chunk:
     kernel: bool = False
 
 
-def _without_comments(text: str) -> str:
+def without_comments(text: str) -> str:
     """The text with blanks for comments and quotes for strings, every place where it was."""
     return _SKIP.sub(lambda found: re.sub(r"[^\n]", " " if found[0][0] == "/" else '"', found[0]), text)
 
@@ -64,7 +67,7 @@ def chunks(text: str) -> list[Chunk]:
     """The pieces of a file in order, those inside of namespaces by themselves; directives for the preprocessor in
     between belong to none.
     """
-    splitter = _Splitter(_without_comments(text))
+    splitter = _Splitter(without_comments(text))
     for mark in _MARK.finditer(splitter.clean):
         _MARKS[mark[0].lstrip()[:1]](splitter, mark)
     return splitter.found
@@ -159,7 +162,7 @@ def blanked(text: str, dropped: list[Chunk]) -> str:
 def kernels(text: str) -> list[str]:
     """The names of the ``__global__`` functions, as they are written."""
     found = []
-    for match in re.finditer(r"\b__global__\b([^;{]*)", _without_comments(text)):
+    for match in re.finditer(r"\b__global__\b([^;{]*)", without_comments(text)):
         names = re.findall(r"\b([A-Za-z_]\w*)\s*\(", match[1])
         named = [name for name in names if name not in _NOT_NAMES]
         found += named[:1]
@@ -169,7 +172,7 @@ def kernels(text: str) -> list[str]:
 def parameters(text: str) -> dict[str, tuple[str, ...]]:
     """The names of each kernel's parameters, by its name; of a name that several kernels have, those of the first."""
     found = dict[str, tuple[str, ...]]()
-    for name, parts in _declared(text):
+    for name, parts in declared(text):
         names = [re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=[^,]*)?$", part) for part in parts]
         found.setdefault(name, tuple(each[1] for each in names if each))
     return found
@@ -178,17 +181,17 @@ def parameters(text: str) -> dict[str, tuple[str, ...]]:
 def elements(text: str) -> dict[str, tuple[str, ...]]:
     """The dtypes that each kernel's parameters point to, by its name; empty for what is no pointer to plain numbers."""
     found = dict[str, tuple[str, ...]]()
-    for name, parts in _declared(text):
+    for name, parts in declared(text):
         plain = [re.sub(r"\b(?:const|volatile|__restrict__|__restrict)\b", " ", part).split("=")[0] for part in parts]
         pointers = [re.fullmatch(r"\s*([\w\s]+?)\s*(?:\*\s*\w+|\w+\s*\[\w*\])\s*", each) for each in plain]
-        kinds = [_NUMBERS.get(" ".join(each[1].split()), "") if each else "" for each in pointers]
+        kinds = [NUMBERS.get(" ".join(each[1].split()), "") if each else "" for each in pointers]
         found[name] = tuple(kinds) if found.setdefault(name, tuple(kinds)) == tuple(kinds) else ()
     return found
 
 
-def _declared(text: str) -> Iterator[tuple[str, list[str]]]:
+def declared(text: str) -> Iterator[tuple[str, list[str]]]:
     """The name of each ``__global__`` function, with the text of each of its parameters."""
-    clean = _without_comments(text)
+    clean = without_comments(text)
     for match in re.finditer(r"\b__global__\b[^;{]*?\b([A-Za-z_]\w*)\s*\(", clean):
         end = match.end()
         if match[1] in _NOT_NAMES:
@@ -225,16 +228,16 @@ def _parted(text: str) -> list[str]:
 
 def variables(text: str) -> dict[str, str]:
     """The dtypes of ``__constant__`` and ``__device__`` variables of plain numbers, by name."""
-    words = "|".join(sorted(map(re.escape, _NUMBERS), key=len, reverse=True))
+    words = "|".join(sorted(map(re.escape, NUMBERS), key=len, reverse=True))
     pattern = rf"\b__(?:constant|device|managed)__\s+(?:(?:static|const|volatile)\s+)*({words})\s+(\w+)\s*(?:[\[=;{{])"
-    return {match[2]: _NUMBERS[match[1]] for match in re.finditer(pattern, _without_comments(text))}
+    return {match[2]: NUMBERS[match[1]] for match in re.finditer(pattern, without_comments(text))}
 
 
 def instances(text: str) -> list[str]:
     """The instances of templates that the file itself launches, ``k<128>`` of ``k<128><<<...>>>``, or makes by
     ``template __global__ void k<128>(...)``.
     """
-    clean, own = _without_comments(text), kernels(text)
+    clean, own = without_comments(text), kernels(text)
     made = [match[1] for match in _INSTANCE.finditer(clean) if match[2] in own]
     found = [match[1] for match in _LAUNCH.finditer(clean)] + made
     return list(dict.fromkeys(re.sub(r"\s+", " ", each) for each in found))

@@ -10,16 +10,19 @@ from typing import Any
 import numpy as np
 
 from tilewright import host
+from tilewright.cuda.cu_structures import Field
 from tilewright.dtypes import HANDLE, DType, dtype
 from tilewright.errors import ArgumentError, TilewrightError, described
 from tilewright.ir import Buffer, Var
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields
+from tilewright.load.structures import is_structure, packed
 from tilewright.ptx.bits import number_dtype
 from tilewright.ptx.names import identifier, nbytes
 from tilewright.ptx.tree import Function, Variable
 
 __all__ = ["Given", "given"]
 
+ADDRESSES = ("u64", "b64", "s64")  # the types of parameters that may be pointers
 ALIGNMENT = 256  # bytes: of what cudaMalloc gives
 
 
@@ -27,7 +30,8 @@ ALIGNMENT = 256  # bytes: of what cudaMalloc gives
 class Given:
     """The arguments of one call. names: of the parameters, as reports say them. arrays, numbers, data: by parameter.
 
-    maps: of the parameters that are tensor maps; ``arrays`` has what they map.
+    maps: of the parameters that are tensor maps; ``arrays`` has what they map. pointers: of structures and of tables of
+    pointers: where each is, and the name of what it leads to, which is among ``arrays``.
     """
 
     names: Mapping[str, str]
@@ -36,6 +40,7 @@ class Given:
     numbers: Mapping[str, int | float]
     data: Mapping[str, bytes]
     maps: Mapping[str, MapFields]
+    pointers: Mapping[str, Sequence[tuple[int, str]]]
 
     def buffers(self) -> dict[str, Buffer]:
         """The buffers that parameters point to."""
@@ -76,19 +81,28 @@ def _alignment(array: Any) -> int:
 
 
 def given(
-    entry: Function, names: Sequence[str], args: Sequence[Any], named: Mapping[str, Any], elements: Sequence[str] = ()
+    entry: Function,
+    names: Sequence[str],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    elements: Sequence[str] = (),
+    structures: Sequence[Sequence[Field]] = (),
 ) -> Given:
     """The arguments, matched with the parameters. names: as the author has them. elements: the dtypes that they point
-    to, if known.
+    to, if known; structures: the fields that they have.
 
     Raises ArgumentError where one is missing, or is no value of its parameter.
     """
     pointees = dict(zip((param.name for param in entry.params), elements, strict=False))
     shown = dict(zip((param.name for param in entry.params), names, strict=True))
     values = _by_parameter(entry, shown, args, named)
-    arrays, kinds, numbers, data, maps = {}, {}, {}, {}, {}
+    fields = dict(zip((param.name for param in entry.params), structures, strict=False))
+    arrays, pointers = dict[str, Any](), dict[str, list[tuple[int, str]]]()
+    kinds, numbers, data, maps = {}, {}, {}, {}
     for param in entry.params:
         value, name = values[param.name], shown[param.name]
+        if is_structure(value) and (param.extents or param.type in ADDRESSES):
+            value, pointers[param.name] = _opened(value, param, name, fields.get(param.name, ()), arrays)
         if isinstance(value, host.TensorMap):
             if nbytes(param) != MAP_BYTES:
                 raise ArgumentError(f"argument {name} is no tensor map", given=described(value), allowed=_kind(param))
@@ -102,7 +116,19 @@ def given(
             _check_element(name, kinds[param.name], pointees.get(param.name, ""))
         else:
             numbers[param.name] = _number(value, param, name)
-    return Given(shown, arrays, kinds, numbers, data, maps)
+    for name in arrays.keys() - shown.keys():
+        shown[name], kinds[name] = name, dtype(host.array_info(arrays[name]).dtype)
+    return Given(shown, arrays, kinds, numbers, data, maps, pointers)
+
+
+def _opened(
+    value: Any, param: Variable, name: str, fields: Sequence[Field], arrays: dict[str, Any]
+) -> tuple[Any, list[tuple[int, str]]]:
+    """The bytes of a structure, or a table of pointers; what its pointers lead to goes among the arrays."""
+    found = packed(value, name, fields)
+    arrays |= {of: array for _, of, array in found.pointers}
+    made = found.data if param.extents else np.frombuffer(bytearray(found.data), np.uint64)
+    return made, [(at, of) for at, of, _ in found.pointers]
 
 
 def _by_parameter(
@@ -129,7 +155,7 @@ def _kind(param: Variable) -> str:
 
 def _element(value: Any, param: Variable, name: str) -> DType:
     """The dtype of an array's elements; bytes of one that has no name here."""
-    if param.type not in ("u64", "b64", "s64"):
+    if param.type not in ADDRESSES:
         raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=_kind(param))
     try:
         kind = dtype(host.array_info(value).dtype)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import host
+from tilewright.cuda.cu_structures import Field
 from tilewright.errors import ArgumentError, SimulationError, choices
 from tilewright.ir import Kernel, Launch, Var
 from tilewright.load.arguments import Given, given
@@ -78,7 +79,9 @@ class LoadedModule:
         types: Mapping[str, str] = {},
         words: Words = PTX,
         elements: Mapping[str, Sequence[str]] = {},
+        structures: Mapping[str, Sequence[Sequence[Field]]] = {},
     ) -> None:
+        self.structures = structures
         self.module, self.types, self.words = module, types, words
         self.names = dict(names)
         self.parameters, self.elements = dict(parameters), dict(elements)
@@ -118,7 +121,8 @@ class LoadedModule:
         if entry.name not in self._loaded:  # a kernel keeps the programs that were made for it
             name = plain_name(entry.name)
             names, elements = self.parameters.get(name, ()), self.elements.get(name, ())
-            self._loaded[entry.name] = LoadedKernel(self, entry, names, elements)
+            structures = self.structures.get(name, ())
+            self._loaded[entry.name] = LoadedKernel(self, entry, names, elements, structures)
         return self._loaded[entry.name]
 
     def __iter__(self) -> Iterator[LoadedKernel]:
@@ -161,12 +165,18 @@ class LoadedKernel:
     """One kernel of a module, ready to run. parameters: its parameters' names as reports say them."""
 
     def __init__(
-        self, module: LoadedModule, entry: Function, names: Sequence[str] = (), elements: Sequence[str] = ()
+        self,
+        module: LoadedModule,
+        entry: Function,
+        names: Sequence[str] = (),
+        elements: Sequence[str] = (),
+        structures: Sequence[Sequence[Field]] = (),
     ) -> None:
         self.module, self.entry = module, entry
         own = [param.name for param in entry.params]
         self.parameters = tuple(names) if len(names) == len(own) else tuple(own)
         self.elements = tuple(elements) if len(elements) == len(own) else ("",) * len(own)
+        self.structures = tuple(structures) if len(structures) == len(own) else ((),) * len(own)
         self._programs: dict[object, tuple[Lowered, Program]] = {}
 
     @property
@@ -194,7 +204,7 @@ class LoadedKernel:
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits: as of `tilewright.simulate`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
-        bound, passed = given(self.entry, self.parameters, args, named, self.elements).with_copies()
+        bound, passed = self._given(args, named).with_copies()
         machine = self.machine(grid, block, cluster, shared_bytes)
         lowered, program = self._program(bound, machine, check)
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
@@ -214,9 +224,12 @@ class LoadedKernel:
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip
         """The lowered kernel for these arguments."""
-        bound = given(self.entry, self.parameters, args, named, self.elements)
+        bound = self._given(args, named)
         machine = self.machine(grid, block, cluster, shared_bytes)
         return lower(self.module.module, self.entry, bound.buffers(), machine).kernel
+
+    def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> Given:
+        return given(self.entry, self.parameters, args, named, self.elements, self.structures)
 
     def _program(self, bound: Given, machine: Machine, check: str | Iterable[str]) -> tuple[Lowered, Program]:
         from tilewright.sim import Program, parse_checks
@@ -251,6 +264,10 @@ class LoadedKernel:
                 kind = number_dtype(lowered.in_bytes[name].type)
                 data = np.array(bound.numbers[name], kind.numpy).tobytes()
             found[where] = np.frombuffer(bytearray(data), np.uint8)
+        for param, pointers in bound.pointers.items():
+            table = found[param] if param in found else lent[bound.names[param]].view(np.uint8)
+            for at, of in pointers:
+                table[at : at + 8] = np.frombuffer(base(of).to_bytes(8, "little"), np.uint8)
         return found
 
     # The launch

@@ -80,6 +80,8 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
     scope = Scope()
     for param in entry.params:
         parameter(low, param, scope)
+    for array in arrays.values():
+        low.add_buffer(array)  # those, too, that only pointers in structures lead to
     _body(low, entry.body or (), scope, None)
     low.end(Exit(at=low.lines.current))
     first: list[Stmt] = []
