@@ -177,6 +177,27 @@ def test_a_table_of_pointers_is_its_arrays() -> None:
     assert [array.tolist() for array in to] == [[5] * 4, [6] * 4]
 
 
+LARGE = "__global__ void k(float* o) { __shared__ float s[N]; s[threadIdx.x] = *o; __syncthreads(); *o = s[0]; }\n"
+
+
+@pytest.mark.parametrize(
+    ("floats", "launch", "error", "words"),
+    [
+        (12289, {}, KernelError, "k has too much static shared memory"),
+        (1024, {"shared_bytes": 228 << 10}, KernelError, "k has too much shared memory"),
+        (1024, {"grid": (1, 1 << 16)}, ArgumentError, "grid is larger than a launch takes"),
+        (1024, {"block": (1, 1, 65)}, ArgumentError, "block is larger than a launch takes"),
+    ],
+)
+def test_what_no_gpu_launches_is_refused(
+    floats: int, launch: dict[str, object], error: type[Exception], words: str
+) -> None:
+    kernel = tw.load_cu(LARGE, defines={"N": floats})["k"]
+
+    with pytest.raises(error, match=words):
+        kernel.simulate(np.zeros(1, np.float32), **{"block": 1, **launch})  # type: ignore[arg-type]
+
+
 def test_instances_of_templates_are_named_as_they_are_launched() -> None:
     module = tw.load_cu("template <int K> __global__ void k(int* out) { *out = K; }\n", kernels=["k<3>", "k<4>"])
     out = np.zeros(1, np.int32)

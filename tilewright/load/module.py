@@ -40,6 +40,7 @@ __all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "
 public = Public(ArgumentError, {"Path": instances("a path", Path)})
 
 MOST_THREADS = 1024
+MOST_CTAS, MOST_ALONG = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)  # along x, y, z
 Dimensions = "int | Sequence[int]"
 
 
@@ -288,6 +289,9 @@ class LoadedKernel:
         threads, ctas = _triple("block", block), _triple("grid", grid)
         together = _triple("cluster", cluster or self.entry.numbers("reqnctapercluster") or 1)
         self._check_block(threads, required)
+        for what, sizes, most in (("grid", ctas, MOST_CTAS), ("block", threads, MOST_ALONG)):
+            if any(each > limit for each, limit in zip(sizes, most, strict=True)):
+                raise ArgumentError(f"{what} is larger than a launch takes", given=f"{sizes}", allowed=f"{most}")
         if any(many % each for many, each in zip(ctas, together, strict=True)):
             raise ArgumentError("the grid is whole clusters", given=f"grid {ctas}, cluster {together}")
         if not isinstance(shared_bytes, int) or shared_bytes < 0:
