@@ -36,6 +36,7 @@ from tilewright.ptx.plain import alone, load, move, store
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.spaces import convert_address, is_in_space
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.tensor_maps import change_map
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
 from tilewright.ptx.values import assigned, exact, number_of, pointer, read, register
 from tilewright.ptx.warps import reduce_at_barrier, with_mask
@@ -47,6 +48,7 @@ __all__ = ["OWN", "instruction"]
 REDUCES = frozenset(("add", "and", "dec", "inc", "max", "min", "or", "xor"))
 ACQUIRES = frozenset(("acquire", "acq_rel"))
 MASKED = ("vote", "shfl")  # which had no mask before sm_70
+HINTED = "L2::cache_hint"  # a hint that a last operand belongs to, the cache policy
 
 
 def instruction(low: Lowering, step: Step) -> Iterator[Stmt]:
@@ -127,6 +129,7 @@ OWN: Mapping[str, Callable[[Lowering, Step], Iterable[Stmt] | None]] = {
     "atom": _atomic,
     "createpolicy": _policy,
     "wmma": matrix,
+    "tensormap": change_map,
     **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
 }
 
@@ -135,6 +138,8 @@ OWN: Mapping[str, Callable[[Lowering, Step], Iterable[Stmt] | None]] = {
 
 
 def _by_row(low: Lowering, step: Step) -> Iterator[Stmt]:
+    if any(HINTED in one.hints for one in isa.opcodes(step.ins.mnemonic)):
+        step = replace(step, ins=replace(step.ins, operands=step.ins.operands[:-1]))
     found = _fitting(step)
     if found.row.written:
         yield from _of_compilers(low, found, step)
