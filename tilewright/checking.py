@@ -91,7 +91,9 @@ def check_loaded(kernel: LoadedKernel, args: Sequence[Any], checks: str | Iterab
     try:
         run = kernel.simulate(*args, check=known["checks"], progress=_silent, **launch)
     except (TilewrightError, MemoryError) as error:
-        return _stopped(kernel.name, error, names, [], known | {"seconds": monotonic() - began}), error
+        return _stopped(
+            kernel.name, error, (*names, *kernel.variables), [], known | {"seconds": monotonic() - began}
+        ), error
     return _finished(kernel.name, run, [], None, known | {"seconds": monotonic() - began}), run
 
 

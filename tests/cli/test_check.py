@@ -65,6 +65,18 @@ def test_programs_get_the_verdict_as_json(file: Path, monkeypatch: pytest.Monkey
     assert (finding.kind, finding.line, finding.buffer) == ("bounds", 4, "b")
 
 
+def test_a_variable_of_the_kernel_is_the_buffer_of_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "k.cu").write_text(
+        "__global__ void k(float* a) {\n    __shared__ float tile[32];\n    tile[threadIdx.x] = a[threadIdx.x];\n"
+        "    a[threadIdx.x] = tile[31 - threadIdx.x];\n}\n"
+    )
+
+    _, out, _ = run(monkeypatch, tmp_path / "k.cu", "--block", "32", "--arg", "f32[32]", "--json")
+
+    (finding,) = report_from(json.loads(out)).verdicts[0].findings
+    assert (finding.kind, finding.line, finding.buffer) == ("races", 4, "tile")
+
+
 def test_what_cannot_be_run_is_part_of_the_json(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = run(monkeypatch, file, "--block", "32", "-D", "LIMIT=n", "--json")
 

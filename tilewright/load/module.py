@@ -26,8 +26,8 @@ from tilewright.load.arguments import Given, given
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
-from tilewright.ptx.names import plain_name
-from tilewright.ptx.tree import Function, Module
+from tilewright.ptx.names import all_statements, plain_name
+from tilewright.ptx.tree import Function, Module, Variable
 from tilewright.public import Public, instances
 
 if TYPE_CHECKING:
@@ -184,6 +184,12 @@ class LoadedKernel:
     def name(self) -> str:
         """The kernel's name in its source."""
         return plain_name(self.entry.name)
+
+    @property
+    def variables(self) -> list[str]:
+        """The names of the kernel's own variables in memory, and of the module's."""
+        own = [each.name for each in all_statements(self.entry.body or ()) if isinstance(each, Variable)]
+        return [plain_name(name) for name in (*own, *self.module.module.variable_of)]
 
     def simulate(
         self,
