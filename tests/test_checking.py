@@ -91,6 +91,44 @@ def test_what_is_no_kernel_is_a_verdict_too() -> None:
     assert tw.check(doubled, np.zeros(3)).findings[0].kind == "argument"
 
 
+DOUBLED = """
+__global__ void doubled(const float* in, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = 2.0f * in[i];
+}
+"""
+
+
+def test_a_kernel_that_others_wrote_has_the_same_call() -> None:
+    kernel = tw.load_cu(DOUBLED)["doubled"]
+    a = np.arange(60, dtype=np.float32)
+    out = np.zeros_like(a)
+
+    tw.check(kernel, a, out, 60, grid=2, block=32, expect={"out": 2 * a}).assert_clean()
+    tw.check(kernel, a, out, n=60, grid=2, block=32).assert_clean()
+    wrong = tw.check(kernel, a, out, 61, grid=2, block=32)
+
+    assert not out.any()
+    assert (wrong.kernel, wrong.status, wrong.findings[0].kind) == ("doubled", "wrong", "bounds")
+    assert wrong.inputs == {"in": "float32 of shape (60,)", "out": "float32 of shape (60,)", "n": "61"}
+    assert (wrong.findings[0].line, wrong.findings[0].buffer) == (4, "in")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "named", "nearest"),
+    [
+        (lambda: doubled, {"expected": {}}, "expect"),
+        (lambda: tw.load_cu(DOUBLED)["doubled"], {"gird": 3}, "grid"),
+    ],
+)
+def test_a_setting_that_does_not_exist_gets_the_nearest(kernel: Any, named: dict[str, Any], nearest: str) -> None:
+    (found,) = tw.check(kernel(), np.zeros(64, np.float32), np.zeros(64, np.float32), **named).findings
+
+    assert f"has no parameter {next(iter(named))!r}" in found.message
+    assert found.allowed is not None
+    assert found.allowed.endswith(f"(did you mean {nearest!r}?)")
+
+
 FILE = """import tilewright as tw
 from tilewright import T
 print("a file may print")
@@ -124,6 +162,42 @@ def test_the_command_prints_a_report_and_leaves_with_its_code(case: str, status:
     assert report_from(report).status == status
 
 
+def test_a_barrier_that_lanes_miss_is_a_divergence() -> None:
+    kernel = tw.load_cu("__global__ void k() { if (threadIdx.x % 2) __syncthreads(); }\n")["k"]
+
+    assert tw.check(kernel, block=32).findings[0].kind == "divergence"
+
+
+def test_an_exception_that_cannot_say_what_it_is_has_a_verdict(tmp_path: Path) -> None:
+    from tilewright.cli.kernels import kernels_of
+    from tilewright.errors import KernelError
+
+    path = tmp_path / "odd.py"
+    path.write_text("class E(Exception):\n    def __str__(self): raise self\nraise E\n", encoding="utf-8")
+
+    with pytest.raises(KernelError, match=r"odd.py:3: E"):
+        kernels_of(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os, time\nif os.fork() == 0:\n    time.sleep(1000)\n",
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\n",
+        "import atexit, time\natexit.register(time.sleep, 1000)\n",
+    ],
+)
+def test_what_a_file_leaves_running_holds_nobody_up(text: str, tmp_path: Path) -> None:
+    from tilewright.cli import verdicts
+
+    path = tmp_path / "leaving.py"
+    path.write_text(text, encoding="utf-8")
+
+    report = verdicts.judged_apart(str(path), [], ["60s"])
+
+    assert (report.status, report.verdicts[0].findings[0].kind) == ("refused", "argument")
+
+
 def test_a_file_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tilewright.cli import verdicts
 
@@ -131,7 +205,7 @@ def test_a_file_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.Monkey
     path.write_text(HANGING, encoding="utf-8")
     monkeypatch.setattr(verdicts, "START_SECONDS", 0.5)
 
-    report = verdicts.judged_apart(str(path), [], {"limit_s": 0.5})
+    report = verdicts.judged_apart(str(path), [], ["0.5s"])
 
     assert (report.status, report.exit_code) == ("stopped", 3)
 

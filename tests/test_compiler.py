@@ -165,7 +165,7 @@ def test_an_argument_that_does_not_fit_is_named(change, message: str) -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="no such parameter"):
+    with pytest.raises(ArgumentError, match="has no parameter 'C'"):
         tw.compile(stage)(*halves(), C=1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,14 @@ from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, described
 from tilewright.inputs import make_arguments
 from tilewright.ir import AllocBuffer, Kernel, statements
-from tilewright.public import Public
-from tilewright.verdict import Finding, Verdict, finding_of, status_of
+from tilewright.load import LoadedKernel
+from tilewright.public import Public, keywords_of
+from tilewright.verdict import Finding, Verdict, verdict_on
 
 if TYPE_CHECKING:
-    from tilewright.load import LoadedKernel
     from tilewright.sim import Run
 
-__all__ = ["check", "check_loaded"]
+__all__ = ["check", "ran"]
 
 public = Public(ArgumentError, {})
 
@@ -30,6 +31,7 @@ ALWAYS_LEFT = (
     "outcomes of weak memory that no interleaving has",
     "speed",
 )
+LAUNCH = ("grid", "block", "shared_bytes", "cluster")  # of a kernel that others wrote
 
 
 @public
@@ -46,76 +48,80 @@ def check(
     limit_s: float | None = None,
     limit_steps: int | None = host.MOST_STEPS,
     limit_bytes: int | None = None,
+    **named: Any,
 ) -> Verdict:
     """Compile a kernel and run it under ``checks``; errors of the kernel become findings of the verdict, never
     exceptions.
 
-    args: copied before the run; left out, they are random, by ``seed``, with symbolic extents of ``sizes``. expect:
-    what arrays hold after it, by the name of the argument, within ``rtol`` and ``atol``. Limits as of `simulate`.
+    kernel: ours; or one of `load_cu` or `load_ptx`, which takes ``grid=``, ``block=``, ``shared_bytes=``, ``cluster=``
+    besides. args, named: copied before the run; of a kernel of ours, left out, they are random, by ``seed``, with
+    symbolic extents of ``sizes``. expect: what arrays hold after it, by the name of the argument, within ``rtol`` and
+    ``atol``. Limits as of `simulate`.
 
     >>> verdict = check(kernel, a, b, expect={"B": a.T})  # doctest: +SKIP
     >>> verdict.assert_clean()  # doctest: +SKIP
+    >>> check(load_cu("scale.cu")["scale"], x, 2.0, grid=4, block=256).assert_clean()  # doctest: +SKIP
+    """
+    limits = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes}
+    wanted = Wanted(expect or {}, rtol, atol)
+    return ran(kernel, args, named, checks, limits, wanted=wanted, target=target, sizes=sizes or {}, seed=seed)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What arrays hold after a run, by the names of arguments, and how far off they may be."""
+
+    arrays: Mapping[str, Any] = field(default_factory=dict)
+    rtol: float = 0.0
+    atol: float = 0.0
+
+
+def ran(
+    kernel: Any, args: Sequence[Any], named: Mapping[str, Any], checks: str | Iterable[str], limits: Mapping[str, Any],
+    *, wanted: Wanted = Wanted(), target: Any = None, sizes: Mapping[str, int] = {}, seed: int = 0,
+    in_place: bool = False,
+) -> tuple[Verdict, Run | TilewrightError | MemoryError]:  # fmt: skip
+    """The verdict on a run, and what came of it. named: arguments, and the launch of a loaded kernel. in_place: the
+    arrays change.
     """
     began = monotonic()
-    authored = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
-    name = authored.name if isinstance(authored, Kernel) else str(getattr(kernel, "__name__", kernel))
+    name, buffers = _known_of(kernel)
     known: dict[str, Any] = {"inputs": {}, "checks": (), "target": None}
-    limits: dict[str, Any] = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes}
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", TilewrightWarning)
         try:
-            made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
+            made = kernel if isinstance(kernel, Executable | LoadedKernel) else compile(kernel, target)
             known["target"] = str(made.target)
             known["checks"] = tuple(sorted(_parsed(checks)))
-            values = _arguments(made, args, sizes or {}, seed)
-            known["inputs"] = {name: _described(value) for name, value in values.items()}
-            run = made.simulate(*values.values(), check=known["checks"], progress=_silent, **limits)
+            values, launch = _arguments(made, args, named, sizes, seed)
+            if not in_place:
+                values = {
+                    each: value.copy() if isinstance(value, np.ndarray) else value for each, value in values.items()
+                }
+            known["inputs"] = {each: _described(value) for each, value in values.items()}
+            run = made.simulate(*values.values(), check=known["checks"], progress=_silent, **launch, **limits)
         except (TilewrightError, MemoryError) as error:
-            return _stopped(name, error, _buffers(authored), _warned(heard), known | {"seconds": monotonic() - began})
-    differs = [*_differences(values, expect or {}, rtol, atol)]
-    return _finished(name, run, [*differs, *_warned(heard)], expect, known | {"seconds": monotonic() - began})
+            known["seconds"] = monotonic() - began
+            return verdict_on(name, error, _warned(heard), buffers, **known), error
+    known["seconds"] = monotonic() - began
+    return _finished(name, run, [*_differences(values, wanted), *_warned(heard)], wanted, known), run
 
 
-def check_loaded(kernel: LoadedKernel, args: Sequence[Any], checks: str | Iterable[str], launch: Mapping[str, Any]
-                 ) -> tuple[Verdict, Run | TilewrightError | MemoryError]:  # fmt: skip
-    """Run a kernel that others wrote: a verdict of the same kind, and the run or the error. Arrays are changed in
-    place.
-
-    launch: what `LoadedKernel.simulate` takes besides.
-    """
-    began, names = monotonic(), kernel.parameters
-    known: dict[str, Any] = {
-        "target": kernel.target, "checks": tuple(sorted(_parsed(checks))),
-        "inputs": {name: _described(value) for name, value in zip(names, args, strict=False)},
-    }  # fmt: skip
-    try:
-        run = kernel.simulate(*args, check=known["checks"], progress=_silent, **launch)
-    except (TilewrightError, MemoryError) as error:
-        return _stopped(
-            kernel.name, error, (*names, *kernel.variables), [], known | {"seconds": monotonic() - began}
-        ), error
-    return _finished(kernel.name, run, [], None, known | {"seconds": monotonic() - began}), run
+def _known_of(kernel: Any) -> tuple[str, Sequence[str]]:
+    """The name of a kernel, and those of its buffers."""
+    if isinstance(kernel, LoadedKernel):
+        return kernel.name, (*kernel.parameters, *kernel.variables)
+    authored = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
+    name = authored.name if isinstance(authored, Kernel) else str(getattr(kernel, "__name__", kernel))
+    return name, _buffers(authored)
 
 
-def _stopped(
-    name: str, error: TilewrightError | MemoryError, buffers: Iterable[str], told: Iterable[Finding],
-    known: Mapping[str, Any],
-) -> Verdict:  # fmt: skip
-    """The verdict on a run that an error has ended."""
-    if isinstance(error, MemoryError):
-        return Verdict(name, "stopped", findings=(Finding("limit", f"not enough memory: {error}"),), **known)
-    left = (f"everything after that: {name} stopped there",)
-    return Verdict(name, status_of(error), findings=(finding_of(error, buffers), *told), not_covered=left, **known)
-
-
-def _finished(
-    name: str, run: Run, told: Iterable[Finding], expect: Mapping[str, Any] | None, known: Mapping[str, Any]
-) -> Verdict:
+def _finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, known: Mapping[str, Any]) -> Verdict:
     """The verdict on a run that came to its end. told: differences from the expected arrays, and warnings."""
     found = (*told, *(Finding("warning", text, "warning") for text in run.warnings))
     return Verdict(
         name, "wrong" if any(one.severity == "error" for one in found) else "clean", findings=found,
-        not_covered=tuple(_left(known["checks"], expect)), instructions=run.counts.instructions,
+        not_covered=tuple(_left(known["checks"], wanted.arrays)), instructions=run.counts.instructions,
         bank_conflicts=run.counts.bank_conflicts, output=run.output, **known,
     )  # fmt: skip
 
@@ -130,15 +136,24 @@ def _parsed(checks: str | Iterable[str]) -> frozenset[str]:
     return parse_checks(checks)
 
 
-def _arguments(made: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
-    """Copies of the arguments by the names of buffers and parameters, or random ones."""
-    shown = {buffer.data: buffer.name for buffer in made.kernel.buffers}
-    names = [shown.get(param, param.name) for param in made.kernel.params]
-    values = args or tuple(make_arguments(made.kernel, {}, sizes, seed).values())
-    own = [value.copy() if isinstance(value, np.ndarray) else value for value in values]
-    if len(own) != len(names):  # the call itself reports what is missing
-        names = [*names, *(f"argument {n}" for n in range(len(names), len(own)))][: len(own)]
-    return dict(zip(names, own, strict=True))
+def _arguments(
+    made: Executable | LoadedKernel, args: Sequence[Any], named: Mapping[str, Any], sizes: Mapping[str, int], seed: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments by the names of buffers and parameters, random ones where there are none, and the launch.
+
+    The call itself says what is missing.
+    """
+    if isinstance(made, LoadedKernel):
+        launch = {name: value for name, value in named.items() if name in LAUNCH}
+        rest = {name: value for name, value in named.items() if name not in launch}
+        names, values = made.parameters, made.ordered(args, rest, [*LAUNCH, *keywords_of(check)])
+    else:
+        shown = {buffer.data: buffer.name for buffer in made.kernel.buffers}
+        names, launch = tuple(shown.get(param, param.name) for param in made.kernel.params), {}
+        values = made.ordered(tuple(args), named, check)
+        values = values or tuple(make_arguments(made.kernel, {}, sizes, seed).values())
+    names = (*names, *(f"argument {n}" for n in range(len(names), len(values))))
+    return dict(zip(names, values, strict=False)), launch
 
 
 def _described(value: Any) -> str:
@@ -163,31 +178,31 @@ def _warned(heard: Iterable[warnings.WarningMessage]) -> list[Finding]:
     ]
 
 
-def _differences(values: Mapping[str, Any], expect: Mapping[str, Any], rtol: float, atol: float) -> Iterable[Finding]:
+def _differences(values: Mapping[str, Any], wanted: Wanted) -> Iterable[Finding]:
     """Findings for arrays that differ from the expected ones."""
-    for name, wanted in expect.items():
+    for name, expected in wanted.arrays.items():
         found = values.get(name, values.get(f"{name}_ptr"))
         if not isinstance(found, np.ndarray):
             yield Finding("results", f"there is no array {name} to compare", given=name, allowed=", ".join(values))
             continue
         have = np.asarray(found, np.float64)
         try:
-            want = np.asarray(wanted, np.float64)
+            want = np.asarray(expected, np.float64)
         except (TypeError, ValueError) as error:
-            yield Finding("results", f"{name} cannot be compared", given=f"{described(wanted)}: {error}", buffer=name)
+            yield Finding("results", f"{name} cannot be compared", given=f"{described(expected)}: {error}", buffer=name)
             continue
         if have.shape != want.shape:
             yield Finding("results", f"{name} has another shape", buffer=name, given=f"{want.shape} expected",
                           allowed=f"{have.shape}")  # fmt: skip
             continue
-        wrong = ~np.isclose(have, want, rtol=rtol, atol=atol, equal_nan=True)
+        wrong = ~np.isclose(have, want, rtol=wanted.rtol, atol=wanted.atol, equal_nan=True)
         if wrong.any():
             first = tuple(int(i[0]) for i in np.nonzero(wrong)) if wrong.ndim else ()
             yield Finding("results", f"{int(wrong.sum()):,} of {wrong.size:,} elements of {name} differ", buffer=name,
                           given=f"{name}{list(first)} = {have[first]}", allowed=f"{want[first]}")  # fmt: skip
 
 
-def _left(checks: Iterable[str], expect: Mapping[str, Any] | None) -> Iterable[str]:
+def _left(checks: Iterable[str], expect: Mapping[str, Any]) -> Iterable[str]:
     from tilewright.sim import CHECKS
 
     if missing := sorted({*CHECKS} - {*checks}):

@@ -26,7 +26,7 @@ from tilewright.ir.tensor_map import mapped
 from tilewright.ir.verify import verify
 from tilewright.isa import Arch
 from tilewright.lower import lower
-from tilewright.public import ANYTHING, Kind, Public, instances
+from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
 from tilewright.targets import check_target, kernel_of, target_of
 from tilewright.tile import Report, check_registers, resolve
 
@@ -258,7 +258,7 @@ class Executable:
         if on is not None and (not isinstance(on, str) or on not in ("sim", "gpu")):
             shown = repr(on) if isinstance(on, str) else described(on)
             raise ArgumentError(f"unknown place {shown} to run {self.name}", given=shown, allowed='"sim", "gpu"')
-        args = self._ordered(args, named)
+        args = self.ordered(args, named, Executable.__call__)
         on_gpu = self._is_on_gpu(args)
         if on == "gpu" or (on_gpu and on is None):
             self._launch(args, from_host=not on_gpu)
@@ -277,8 +277,11 @@ class Executable:
             raise host.different_devices(self.name, devices)
         return True in on_gpu
 
-    def _ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Arguments in the order of the parameters; ``a`` and ``a_ptr`` both name the parameter a_ptr."""
+    def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any], asked: Callable[..., Any]) -> tuple[Any, ...]:
+        """Arguments in the order of the parameters; ``a`` and ``a_ptr`` both name the parameter a_ptr.
+
+        asked: the function that was called with them, for an error that lists its keywords, too.
+        """
         if not named:
             return args
         rest = dict(named)
@@ -293,9 +296,9 @@ class Executable:
         if rest:
             matched = {buffer.data: buffer.name for buffer in self.kernel.buffers}
             known = [matched.get(param, param.name) for param in self.kernel.params]
-            raise ArgumentError(
-                f"{self.name} has no such parameter", given=", ".join(rest), allowed=choices(next(iter(rest)), known)
-            )
+            unknown = next(iter(rest))
+            allowed = choices(unknown, [*known, *keywords_of(asked)])
+            raise ArgumentError(f"{self.name} has no parameter {unknown!r}", given=unknown, allowed=allowed)
         return tuple(ordered)
 
     def _launch(self, args: tuple[Any, ...], *, from_host: bool) -> None:
@@ -343,7 +346,8 @@ class Executable:
         progress: called with the CTAs that are done, and how many there are; left out, a terminal shows it.
         """
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
-        return self.run_program(self.program(check), self._ordered(args, named), progress=progress, limits=limits)
+        ordered = self.ordered(args, named, Executable.simulate)
+        return self.run_program(self.program(check), ordered, progress=progress, limits=limits)
 
     def run_program(
         self,
@@ -371,7 +375,7 @@ class Executable:
         """
         from tilewright.advise import advise
 
-        return advise(self, self._ordered(args, named), sizes or {}, seed)
+        return advise(self, self.ordered(args, named, Executable.advise), sizes or {}, seed)
 
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
@@ -383,7 +387,7 @@ class Executable:
         from tilewright.profiling import gpu as gpu_named
         from tilewright.profiling import profile
 
-        return profile(self, self._ordered(args, named), gpu_named(gpu), sizes or {}, seed)
+        return profile(self, self.ordered(args, named, Executable.profile), gpu_named(gpu), sizes or {}, seed)
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """The context that makes NumPy arrays of these: copies of arrays on a GPU, else views."""

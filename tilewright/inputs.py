@@ -29,6 +29,7 @@ LIMITS = {  # of a run: the unit, the setting, and how much one of them is
     "MiB": ("limit_bytes", 1 << 20),
     "GiB": ("limit_bytes", 1 << 30),
 }
+MOST = 1e15  # of a unit of a limit
 MADE_BYTES = 12  # bytes of temporaries for a random element
 
 Argument = NDArray[np.generic] | int | float
@@ -52,7 +53,7 @@ def parse_limits(texts: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}  # float or int, as the setting has it
     for text in texts:
         number = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
-        if number is None or number[2] not in LIMITS or not float(number[1]):
+        if number is None or number[2] not in LIMITS or not 0 < float(number[1]) < MOST:
             allowed = "30s, 5min, 1000000steps, 512MiB or 2GiB; a number alone is seconds"
             raise ArgumentError("--limit is no limit", given=text, allowed=allowed)
         setting, unit = LIMITS[number[2]]

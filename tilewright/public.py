@@ -20,10 +20,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from tilewright.errors import TilewrightError, described
+from tilewright.errors import TilewrightError, choices, described
 from tilewright.frames import from_outside, shortened
 
-__all__ = ["ANYTHING", "MISFIT", "Kind", "Public", "instances", "plain_number", "sequence_of"]
+__all__ = ["ANYTHING", "MISFIT", "Kind", "Public", "instances", "keywords_of", "plain_number", "sequence_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -87,7 +87,7 @@ class Public:
         self._kinds = {**GENERAL, **kinds}
 
     def __call__(self, function: F) -> F:
-        """The function, its arguments checked by its annotations. Python itself checks how many there are."""
+        """The function, its arguments checked by its annotations, their names too. How many there are is for Python."""
         plan: list[Parameters] = []  # made at the first call: an import costs nothing
 
         @wraps(function)
@@ -183,7 +183,7 @@ class Public:
             tuple(None if kind is ANYTHING else kind.fits for _, kind in positional),
             (rest, self.kind(_text(written.get(rest, "")), f"*{rest}")) if rest else None,
             kinds,
-            self.kind(_text(written.get(others, "")), f"**{others}") if others else ANYTHING,
+            self.kind(_text(written.get(others, "")), f"**{others}") if others else None,
         )
 
     def _taken(
@@ -199,21 +199,32 @@ class Public:
 
         known = parameters.of(args)
         placed = [taken(name, kind, value) for (name, kind), value in zip(known, args, strict=False)]
-        others = {
-            name: taken(name, parameters.named.get(name, parameters.others), value) for name, value in named.items()
-        }
+        others = {}
+        for name, value in named.items():
+            kind = parameters.named.get(name) or parameters.others
+            if kind is None:
+                raise self._unknown(function, args, name, parameters)
+            others[name] = taken(name, kind, value)
         return (*placed, *args[len(placed) :]), others
 
     def _refused(
         self, function: Callable[..., Any], args: tuple[Any, ...], name: str, kind: Kind, value: object
     ) -> TilewrightError:
-        label = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+        label = _label(function, args)
         return self._error(f"{label} does not take this {name}", given=described(value), allowed=kind.allowed)
+
+    def _unknown(
+        self, function: Callable[..., Any], args: tuple[Any, ...], name: str, parameters: Parameters
+    ) -> TilewrightError:
+        own = [each for each in parameters.named if each not in ("self", "cls")]
+        label = _label(function, args)
+        return self._error(f"{label} has no parameter {name!r}", given=name, allowed=choices(name, own) or "none")
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The kinds of a function's parameters: positional ones in order, what ``*rest`` takes, by name, ``**others``.
+    """The kinds of a function's parameters: positional ones in order, what ``*rest`` takes, by name, ``**others``, None
+    where no other name is taken.
 
     tests: of the positional ones, None for those that take anything.
     """
@@ -222,12 +233,22 @@ class Parameters:
     tests: tuple[Callable[[Any], bool] | None, ...]
     rest: tuple[str, Kind] | None
     named: Mapping[str, Kind]
-    others: Kind
+    others: Kind | None
 
     def of(self, args: tuple[Any, ...]) -> Sequence[tuple[str, Kind]]:
         """A kind for each positional argument, as far as there are parameters."""
         beyond = len(args) - len(self.positional)
         return (*self.positional, *[self.rest] * beyond) if self.rest and beyond > 0 else self.positional
+
+
+def _label(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    return type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+
+
+def keywords_of(function: Callable[..., Any]) -> list[str]:
+    """The names of the parameters that are only given by name."""
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def _text(annotation: object) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright.errors import ArgumentError, TargetError, TilewrightError
 
-__all__ = ["EXIT_CODES", "SCHEMA", "Finding", "Report", "Verdict", "finding_of", "report_from", "status_of"]
+__all__ = ["EXIT_CODES", "SCHEMA", "Finding", "Report", "Verdict", "finding_of", "report_from", "verdict_on"]
 
 SCHEMA = "tilewright.verdict/1"
 EXIT_CODES = {"clean": 0, "wrong": 1, "refused": 2, "stopped": 3}
@@ -129,6 +129,21 @@ def finding_of(error: TilewrightError, buffers: Iterable[str] = ()) -> Finding:
     )
 
 
+def verdict_on(
+    name: str,
+    error: TilewrightError | MemoryError,
+    told: Iterable[Finding] = (),
+    buffers: Iterable[str] = (),
+    **known: Any,
+) -> Verdict:
+    """On a kernel, or a file, that an error has ended. told: what was found before; known: fields of the verdict."""
+    left = (f"everything after that: {name} stopped there",)
+    if isinstance(error, MemoryError):
+        found = Finding("limit", f"not enough memory: {error}" if str(error) else "not enough memory")
+        return Verdict(name, "stopped", findings=(found, *told), not_covered=left, **known)
+    return Verdict(name, status_of(error), findings=(finding_of(error, buffers), *told), not_covered=left, **known)
+
+
 def status_of(error: TilewrightError) -> str:
     """The status for an error: wrong, refused where the call is to blame, or stopped."""
     if _kind(error) == "limit":
@@ -148,11 +163,13 @@ def _kind(error: TilewrightError) -> str:
         trace = trace.tb_next
     if type(error).__name__ != "SimulationError":
         return type(error).__name__.removesuffix("Error").lower()
+    if (said := error.what.partition(":")[0]) in ("deadlock", "divergence", "livelock"):
+        return said
     for name in reversed(files):
         if name.startswith("tilewright.sim.order."):
             return "races"
         if name.startswith("tilewright.sim.") and (found := _CHECK_OF.get(name.rpartition(".")[2])):
-            return "livelock" if error.what.startswith("livelock") else found
+            return found
     return "simulation"
 
 

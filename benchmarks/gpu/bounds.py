@@ -97,10 +97,33 @@ def products_table(on: Gpu) -> bool:
     return fine
 
 
+def moves_table(on: Gpu) -> bool:
+    """Reductions and moves of an array that is read once: memory alone bounds them."""
+    import torch
+
+    from benchmarks.gpu.memory_bound import Captured, cold
+    from tilewright import kernels
+
+    x = torch.randn(BYTES // 4 // 4096, 4096, device="cuda")
+    calls: dict[str, tuple[Any, int, int]] = {  # the call, arrays of that size that it reads and writes
+        "row_sum": (partial(kernels.row_sum, x), 1, 0),
+        "column_sum": (partial(kernels.column_sum, x), 1, 0),
+        "row_argmax": (partial(kernels.row_argmax, x), 1, 0),
+        "transpose": (partial(kernels.transpose, x), 1, 1),
+        "silu_mul": (partial(kernels.silu_mul, x, x.clone()), 2, 1),
+    }
+    fine = True
+    for name, (call, read, written) in calls.items():
+        measured = cold({"ours": Captured(call)}, rounds=7)["ours"]
+        bound = (read * BYTES + max(0, written * BYTES - on.l2_bytes)) / on.hbm
+        fine &= row(f"{name} float32 4096", bound, "HBM", measured)
+    return fine
+
+
 def main() -> None:
     on = gpu(sys.argv[2] if sys.argv[1:2] == ["--gpu"] else "H200")
     print(f"{'us on ' + on.name:<32}{'at least':>10}{'measured':>10}{'ratio':>8}  bound by")
-    fine = [rows_table(on), products_table(on)]
+    fine = [rows_table(on), moves_table(on), products_table(on)]
     raise SystemExit(0 if all(fine) else 1)
 
 

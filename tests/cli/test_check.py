@@ -117,6 +117,88 @@ def test_a_missing_argument_and_an_unknown_kernel_leave_with_code_2(
     assert "did you mean 'vadd'" in err
 
 
+def test_an_unknown_name_of_an_argument_is_no_argument_by_position(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, _, err = run(monkeypatch, file, *ARGS[:-1], "nn=100", "-D", "LIMIT=n")
+
+    assert code == 2
+    assert "vadd has no parameter 'nn'" in err
+    assert "allowed: a, b, c, n (did you mean 'n'?)" in err
+
+
+def test_arguments_without_names_take_the_places_that_are_left(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = ["--arg", "n=100", "--arg", "f32[100]=random", "--arg", "f32[100]=ones", "--arg", "f32[100]"]
+
+    assert run(monkeypatch, file, "--grid", "4", "--block", "32", "-D", "LIMIT=n", *args)[0] == 0
+
+
+NAMELESS = """.version 8.0\n.target sm_90\n.address_size 64
+.visible .entry k(.param .u64 k_param_0) {
+    .reg .b64 a; .reg .b32 r; ld.param.u64 a, [k_param_0]; mov.u32 r, %tid.x; mad.wide.u32 a, r, 4, a;
+    ld.global.u32 r, [a]; st.global.u32 [a], r; ret;
+}
+"""
+
+
+def test_where_nobody_named_the_parameters_arguments_go_by_position_and_name_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(NAMELESS)
+
+    _, _, err = run(monkeypatch, path, "--block", "32", "--arg", "rows:i32[31]")
+
+    assert "reads outside of rows" in err
+
+
+DYNAMIC = """
+__global__ void turned(float* x) {
+    __shared__ float first[8];
+    extern __shared__ float tile[];
+    if (threadIdx.x < 8) first[threadIdx.x] = x[threadIdx.x];
+    tile[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x] + first[0];
+}
+"""
+
+
+@pytest.mark.parametrize("smem", [0, 64])
+def test_too_little_dynamic_shared_memory_says_how_much_is_needed(
+    smem: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "turned.cu"
+    path.write_text(DYNAMIC)
+    args = [path, "--block", "64", "--arg", "x:f32[64]"]
+
+    code, _, err = run(monkeypatch, *args, "--smem", smem)
+
+    assert code == 1
+    assert f"allowed: {smem} bytes of dynamic shared memory, from byte 32 on" in err
+    hint = err.partition("try:")[2].split()
+    assert hint == ["--smem", "256"]
+    assert run(monkeypatch, *args, *hint)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "hint"),
+    [
+        (("--arg", "c:f32[100]", "--arg", "n=100"), "--block 256"),
+        (("--block", "32", "--arg", "c:i32[100]", "--arg", "n=100"), "--arg c:f32[...]"),
+        (("--block", "32"), "--arg c:f32[1024]=random --arg n=7"),
+    ],
+)
+def test_hints_on_the_command_line_are_options(
+    more: tuple[str, ...], hint: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ["--arg", "a:f32[100]", "--arg", "b:f32[100]", "-D", "LIMIT=n", *more]
+
+    _, _, err = run(monkeypatch, file, *given)
+    assert err.splitlines()[-1] == f"  try:     {hint}"
+
+    _, out, _ = run(monkeypatch, file, *given, "--json")
+    assert json.loads(out)["verdicts"][0]["findings"][0]["hint"] == hint
+
+
 @pytest.mark.parametrize(
     ("text", "name", "value"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -261,4 +262,6 @@ def test_tma_says_what_would_be_a_box() -> None:
 
     assert done.returncode == 2
     assert "8 boxes, one of them 144 bytes after the first" in done.stderr
-    assert "SWIZZLE_128B_ATOM, (8, 64)" in done.stderr
+    hint = done.stderr.partition("try:")[2].strip()
+    assert hint.startswith("tilewright tma 'mma_shared_layout(\"float16\", SwizzleMode.SWIZZLE_128B_ATOM, (8, 64))'")
+    assert "128-byte swizzle" in printed(*shlex.split(hint)[1:])

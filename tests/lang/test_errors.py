@@ -22,7 +22,7 @@ CASES: dict[str, tuple[str, str]] = {
     "an axis that is not": ("x = 4 @ laneidd  # here", "(?s)laneidd is not defined.*import laneid"),
     "a keyword that is none": (
         "x = T.alloc_local((4,), laiout=None)  # here",
-        "(?s)alloc_local: got an unexpected keyword argument 'laiout'.*did you mean 'layout'",
+        "(?s)alloc_local has no parameter 'laiout'.*did you mean 'layout'",
     ),
     "an argument too few": ("x = T.cast(A[0])  # here", "(?s)cast: missing a required argument.*value, kind"),
     "an augmented operator that is none": ("A[0] **= 2  # here", "`A\\[0\\] \\*\\*= 2` fails"),

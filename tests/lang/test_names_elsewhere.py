@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright.errors import KernelError, TilewrightError
 from tilewright.lang import T, Tx
-from tilewright.lang.elsewhere import KEYWORDS, NAMES, hint_for
+from tilewright.lang.elsewhere import FORMULAS, KEYWORDS, METHODS, NAMES, formula_for, hint_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming_from.md"
 
@@ -108,12 +109,87 @@ def test_a_keyword_of_another_language_says_what_is_written_here(keyword: str) -
     assert refused.value.hint == KEYWORDS[keyword]
 
 
+X = np.linspace(-0.9, 1.9, 32, dtype=np.float32)
+
+
+def evaluated(text: str) -> np.ndarray:
+    """What a kernel stores for an expression of ``x``, a value between -0.9 and 1.9."""
+    source = (
+        "@T.prim_func\ndef k(A: T.Buffer((32,), 'float32')):\n    lane = T.lane_id([32])\n    x = A[lane]\n"
+        f"    y, z = T.float32(0.25), T.float32(0.75)\n    A[lane] = T.cast({text}, 'float32')\n"
+    )
+    file, names = f"<formula {text}>", {"T": T, "np": np, "math": math}
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    exec(compile(source, file, "exec"), names)
+    a = X.copy()
+    tw.simulate(names["k"], a)
+    return a
+
+
+ORACLES = {
+    "relu": lambda x: np.maximum(x, 0),
+    "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
+    "elu": lambda x: np.where(x > 0, x, np.exp(x) - 1),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu": lambda x: np.array([0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in x]),
+    "softplus": lambda x: np.log(1 + np.exp(x)),
+    "logsigmoid": lambda x: -np.log(1 + np.exp(-x)),
+    "mish": lambda x: x * np.tanh(np.log(1 + np.exp(x))),
+    "softsign": lambda x: x / (1 + np.abs(x)),
+    "hardtanh": lambda x: np.clip(x, -1, 1),
+    "sign": np.sign,
+    "clip": lambda x: np.clip(x, 0.25, 0.75),
+    "lerp": lambda x: x + 0.75 * (0.25 - x),
+    "maximum": lambda x: np.maximum(x, 0.25),
+    "arctan2": lambda x: np.arctan2(x, 0.25),
+}
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_what_a_hint_computes_is_what_the_function_means(name: str) -> None:
+    args = ("x", "y", "z")[: 3 if name in ("clip", "lerp") else 2 if name in ("maximum", "arctan2") else 1]
+
+    assert np.allclose(evaluated(str(formula_for(name, *args))), ORACLES[name](X.astype(np.float64)), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [*FORMULAS, *METHODS])
+def test_every_formula_is_in_the_language(name: str) -> None:
+    evaluated(str(formula_for(name, "x", "y", "z")))
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("T.softplus(x)", "T.log1p(T.exp(x))"),
+        ("T.relu(x * 2.0)", "T.max((x * 2.0), 0.0)"),
+        ("T.gelu(x)", "0.5 * x * (1.0 + T.erf(x * 0.70710678))"),
+        ("T.nn.relu(x)", "T.max(x, 0.0)"),
+        ("np.exp(x)", "T.exp(x)"),
+        ("math.exp(-x)", "T.exp(-x)"),
+        ("np.arctan2(x, y)", "T.atan2(x, y)"),
+        ("np.maximum(x, 0.5)", "T.maximum(x, 0.5)"),
+        ("math.floor(x)", "T.floor(x)"),
+        ("x.exp()", "T.exp(x)"),
+    ],
+)
+def test_the_hint_for_a_function_of_others_works_when_it_is_tried(text: str, hint: str) -> None:
+    with pytest.raises(TilewrightError) as refused:
+        evaluated(text)
+
+    assert refused.value.hint == hint
+    evaluated(hint)
+
+
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
         ("A[lane] ** 2", "T.pow(x, y); x * x for a square"),
-        ("math.sqrt(A[lane])", "T.sqrt"),
-        ("np.exp(A[lane])", "T.exp"),
+        ("math.sqrt(A[lane])", "T.sqrt(A[lane])"),
+        ("np.exp(A[lane])", "T.exp(A[lane])"),
+        ("np.float32(lane)", "T.float32(lane)"),
+        ("A[lane].exp()", "T.exp(A[lane])"),
+        ("A[lane].astype('int32')", 'T.cast(A[lane], "float32")'),
         ("int(A[lane])", 'T.cast(x, "int32")'),
         ("divmod(lane, 8)[0]", "x // y and x % y"),
         ("sum(A)", "Tx.cta.sum(dst, src), or a loop over range(n)"),

@@ -175,4 +175,7 @@ def test_an_early_return_of_a_value_says_how_it_is_written() -> None:
             t = T.thread_id([32])
             Y[t] = sign(Y[t])
 
-    assert refused.value.hint == "a scalar that gets the value in each arm, returned at the end"
+    assert refused.value.hint == (
+        "`result: T.float32 = 0` first, `result = ...` in each arm, `return result` as the last statement; "
+        "or a value that chooses: T.select(cond, a, b)"
+    )

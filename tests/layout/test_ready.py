@@ -14,6 +14,7 @@ from tilewright.layout import (
     TLane,
     mma_atom_layout,
     mma_shared_layout,
+    parse_layout,
     tid_in_wg,
     tma_shared_layout,
     tmem_datapath_layout,
@@ -89,3 +90,25 @@ def test_datapaths_refuse_another_height_and_name():
         tmem_datapath_layout("F", 128, 4)
     with pytest.raises(LayoutError, match="unknown datapath 'Z'"):
         tmem_datapath_layout("Z", 128, 4)
+
+
+@pytest.mark.parametrize(
+    ("element", "mode", "shape", "hint"),
+    [
+        ("float16", 3, (64, 24), 'mma_shared_layout("float16", SwizzleMode.SWIZZLE_NONE, (64, 24))'),
+        ("float32", 3, (2, 8, 16), 'mma_shared_layout("float32", SwizzleMode.SWIZZLE_64B_ATOM, (2, 8, 16))'),
+        ("float16", 3, (60, 24), "a tile of (64, 64), of which (60, 24) is used"),
+        ("float16", 0, (8, 4), "a tile of (8, 8), of which (8, 4) is used"),
+    ],
+)
+def test_a_tile_without_this_mode_gets_the_mode_or_the_tile_that_fits(
+    element: str, mode: int, shape: tuple[int, ...], hint: str
+) -> None:
+    with pytest.raises(LayoutError, match="does not admit") as refused:
+        mma_shared_layout(element, mode, shape)
+
+    assert refused.value.hint == hint
+    if hint.startswith("a tile"):
+        mma_shared_layout(element, mode, tuple(map(int, hint[11 : hint.index(")")].split(","))))
+    else:
+        parse_layout(hint)

@@ -221,11 +221,30 @@ def test_instances_of_templates_are_named_as_they_are_launched() -> None:
         ((*vadd(), 100), {"block": 2048}, "too many threads"),
         ((*vadd(), 100), {"block": (0, 1)}, "block is one to three numbers"),
         ((*vadd(), 100), {"block": 32, "grid": 3, "cluster": 2}, "whole clusters"),
+        ((*vadd()[:2], 3, 100), {"block": 32}, "argument c is a pointer"),
+        ((*vadd(), 100), {"block": 32, "n": 3}, "argument n of vadd is given twice"),
     ],
 )
 def test_a_wrong_call_says_what_is_allowed(args: tuple[object, ...], launch: dict[str, object], words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         tw.load_cu(VADD)["vadd"].simulate(*args, **launch)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "nearest"), [("gird", "grid"), ("checks", "check"), ("m", "n")])
+def test_a_name_that_no_argument_has_gets_the_nearest_one(name: str, nearest: str) -> None:
+    with pytest.raises(ArgumentError, match=f"vadd has no parameter '{name}'") as raised:
+        tw.load_cu(VADD)["vadd"].simulate(*vadd(), block=32, **{name: 4})
+
+    assert str(raised.value.allowed).endswith(f"(did you mean {nearest!r}?)") or name == "m"
+
+
+def test_a_wrong_call_is_told_in_the_names_and_types_of_the_file() -> None:
+    file = "template <int K> __global__ void scaled(const float* __restrict__ rows, unsigned int n, double f [3]) {}\n"
+
+    with pytest.raises(ArgumentError, match=r"^scaled takes 3 arguments") as raised:
+        tw.load_cu(file, kernels=["scaled<3>"])["scaled<3>"].simulate(block=32)
+
+    assert raised.value.allowed == "rows: const float*, n: unsigned int, f: double*"
 
 
 def test_arguments_may_come_by_the_names_of_the_file() -> None:

@@ -35,6 +35,61 @@ def test_more_rows_scale_every_unit() -> None:
     assert found.scaled(1000).bounds["L2"] == pytest.approx(1000 * 64 / 132 * found.bounds["L2"])  # on all SMs
 
 
+def waves(ctas: int, *, ragged: bool = False):
+    @T.prim_func
+    def kernel(A: T.Buffer((ctas, 128), "float32")):
+        bx = T.cta_id([ctas])
+        tid = T.thread_id([128])
+        s = T.alloc_shared((128,), "float32")
+        for i in range(20):
+            if ragged:
+                if bx < 7:
+                    s[tid] = s[tid] * T.float32(2) if i else A[bx, tid]
+            else:
+                s[tid] = s[tid] * T.float32(2) if i else A[bx, tid]
+        A[bx, tid] = s[tid]
+
+    return tw.compile(kernel, "sm_90a").profile(gpu="H200")
+
+
+def test_a_cta_more_than_there_are_multiprocessors_takes_a_second_wave() -> None:
+    one, all_of_them, one_more = (waves(ctas).bounds["issue"] for ctas in (1, 132, 133))
+
+    assert one == pytest.approx(all_of_them)
+    assert one_more == pytest.approx(2 * all_of_them)
+
+
+def test_where_ctas_may_differ_the_bound_is_that_of_the_mean() -> None:
+    assert waves(133).alike
+    uneven = waves(133, ragged=True)
+
+    assert not uneven.alike
+    assert "latency" not in uneven.bounds
+    work = sum(uneven.counts.instructions.values())
+    assert uneven.bounds["issue"] == pytest.approx(work / 4 / 132 / 1.98e9)
+
+
+def test_ctas_that_tell_each_other_may_differ() -> None:
+    @T.prim_func
+    def last(A: T.Buffer((1,), "int32")):
+        T.cta_id([133])
+        T.thread_id([32])
+        old = T.cuda.atomic_add(A.ptr_to([0]), T.int32(1))
+        if old == 132:
+            A[0] = 0
+
+    assert not tw.compile(last, "sm_90a").profile(np.zeros(1, np.int32)).alike
+
+
+def test_ctas_that_do_not_fit_wait_for_a_whole_cta() -> None:
+    few, many = waves(132), waves(132 * 17)  # of 4 warps 16 fit
+    of_a_warp = sum(few.counts.instructions.values()) / 132 / 4
+
+    assert many.occupancy.ctas == 16
+    assert few.bounds["latency"] == pytest.approx(of_a_warp / 1.98e9)
+    assert many.bounds["latency"] == pytest.approx(2 * few.bounds["latency"])
+
+
 def test_flops_of_matrix_products_are_those_of_the_problem() -> None:
     example = module("matmul_mma")
     (kernel,) = {id(value): value for value in vars(example).values() if isinstance(value, tw.ir.Kernel)}.values()

@@ -80,7 +80,18 @@ def test_a_loop_whose_turns_race_gets_its_barrier_between_them() -> None:
         k.do("cuda.cta_sync")
         k.store(s, tid, tid)
 
-    assert hint(k) == "T.cuda.cta_sync() between the turns of the loop at line 4"
+    assert hint(k) == "T.cuda.cta_sync() at the end of each turn of the loop at line 4"
+
+
+def test_a_tree_of_sums_gets_its_barrier_behind_its_branch() -> None:
+    k, _, s = kernel()
+    k.store(s, tid, tid)
+    k.do("cuda.cta_sync")
+    with k.loop("i", 0, 6), k.when(tid < 32):
+        k.store(s, tid, get(s, tid) + get(s, tid + 1))
+
+    found = "T.cuda.warp_sync() at the end of each turn of the loop at line 4, behind the `if` of line 5"
+    assert str(hint(k)).startswith(found)
 
 
 def test_one_statement_that_reads_and_writes_is_taken_apart() -> None:

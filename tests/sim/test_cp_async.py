@@ -81,7 +81,11 @@ def test_what_nobody_waited_for_is_not_there() -> None:
     [
         ("wait", "load reads shared memory that cp_async may still be writing", "T.ptx.cp_async.wait_group(...)"),
         ("early", "load reads shared memory that cp_async may still be writing", "T.ptx.cp_async.wait_group(...)"),
-        ("commit", "load reads shared memory that cp_async may still be writing", "T.ptx.cp_async.wait_group(...)"),
+        (
+            "commit",
+            "load reads shared memory that cp_async may still be writing",
+            "T.ptx.cp_async.commit_group() after",
+        ),
         ("barrier", "race: load reads s[", "T.cuda.cta_sync()"),
     ],
 )

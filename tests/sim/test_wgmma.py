@@ -26,6 +26,15 @@ def test_a_right_product_is_silent(in_registers: bool) -> None:
     assert run(product(in_registers=in_registers)) == ([], True)
 
 
+@pytest.mark.parametrize(("mistake", "lacks_commit"), [("commit", True), ("wait", False)])
+def test_a_missing_commit_is_not_told_as_a_missing_wait(mistake: str, lacks_commit: bool) -> None:
+    with pytest.raises(SimulationError) as raised:
+        run(product(mistake))
+
+    assert str(raised.value.hint).startswith("T.ptx.wgmma.commit_group() after the wgmma.mma_async.ss") is lacks_commit
+    assert "T.ptx.wgmma.wait_group(...)" in str(raised.value.hint)
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_told_with_its_cause(mistake: str) -> None:
     what, keywords = MISTAKES[mistake]

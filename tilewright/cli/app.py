@@ -14,7 +14,7 @@ import typer
 
 from tilewright.cli import judging
 from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Svg, Values
-from tilewright.errors import ArgumentError, TargetError, TilewrightError, choices
+from tilewright.errors import ArgumentError, DispatchError, TargetError, TilewrightError, choices
 
 if TYPE_CHECKING:
     from tilewright.view import Grid
@@ -43,7 +43,9 @@ def main() -> None:
     try:
         app()
     except TilewrightError as error:
-        complain(str(error))
+        from tilewright.cli.words import as_options
+
+        complain(str(as_options(error)))
         raise SystemExit(2 if isinstance(error, CALLED_WRONGLY) and error.at is None else 1) from None
     except MemoryError as error:  # NumPy says how much it asked for
         complain(f"not enough memory: {error}")
@@ -118,59 +120,6 @@ def run(
         profile_kernel(compiled(place, arch, const or []), inputs, profile)
         return
     run_kernel(compiled(place, arch, const or []), inputs, check=check, gpu=gpu, out=out, limits=limits)
-
-
-@app.command()
-def check(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE.py[:KERNEL]|FILE.cu|FILE.ptx", help="Python, CUDA C++, or PTX.")
-    ],
-    kernel: Annotated[str | None, typer.Option(help="NAME or 'NAME<128>'; needed where the file has several.")] = None,
-    grid: Annotated[str, typer.Option(help="CTAs: 4 or 4,2,1.")] = "1",
-    block: Annotated[str | None, typer.Option(help="Threads of a CTA: 256 or 16,16.")] = None,
-    smem: Annotated[int, typer.Option(help="Bytes of dynamic shared memory.")] = 0,
-    cluster: Annotated[str | None, typer.Option(help="CTAs of a cluster.")] = None,
-    arg: Annotated[list[str] | None, typer.Option(help="NAME:f32[1024]=random, NAME=7; repeatable.")] = None,
-    const: Annotated[list[str] | None, typer.Option("--const", help="A __constant__: NAME:f32[7]=ramp.")] = None,
-    define: Annotated[list[str] | None, typer.Option("-D", help="NAME or NAME=VALUE.")] = None,
-    include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
-    arch: Arch = None,
-    checks: Annotated[str, typer.Option("--check", help="all, default, none, or names with commas.")] = "all",
-    gpu: Annotated[bool, typer.Option("--gpu", help="Launch it on the GPU, too, and compare.")] = False,
-    json: Json = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
-    limit: Limit = None,
-    size: Sizes = None,
-    write: Annotated[Path | None, typer.Option(hidden=True)] = None,
-) -> None:
-    """Check a kernel without a GPU, and say what was found: for programs with --json.
-
-    Runs it on the simulator, every check on: races, missing fences and barriers, deadlocks, uninitialised, misaligned
-    and out-of-bounds accesses, told at the file's lines, with exit code 1. Of a .cu or PTX file, without --arg it does
-    what FILE.toml beside the file says. A .py file is Python and runs as its author's code, in a process of its own,
-    stopped at the limits (60 s where none is named); exit code 2: it cannot be run, 3: stopped.
-
-    \b
-    Examples:
-      tilewright check vadd.cu --grid 4 --block 256 --arg a:f32[1000]=random --arg b:f32[1000] --arg n=1000
-      tilewright check matmul.cu --kernel 'matmul<64>' --grid 2,2 --block 16,16 --arg ...
-      tilewright check kernel.ptx --json
-      tilewright check kernels.py:scale --size n=1000 --limit 30s --json
-    """
-    from tilewright.cli.checking import Request, check_file, numbers, requests_beside
-    from tilewright.inputs import parse_limits
-
-    if file.suffix.partition(":")[0] == ".py":
-        judging.check(str(file), arg, size, const, arch, seed, checks, limit, as_json=json, write=write)
-        return
-    asked = Request(
-        kernel, numbers(grid), numbers(block) if block else None, smem, numbers(cluster) if cluster else None,
-        tuple(arg or ()), checks, tuple(const or ()), seed,
-    )  # fmt: skip
-    requests = [] if arg else requests_beside(file)
-    report = check_file(file, requests or [asked], arch=arch, defines=define or [], include=include or [], as_json=json,
-                        gpu=gpu, limits=parse_limits(limit or []))  # fmt: skip
-    raise typer.Exit(report.exit_code)
 
 
 @app.command()
@@ -280,6 +229,7 @@ def tma(
       tilewright tma 'S[(64,128):(128,1)]' --dtype float32
       tilewright tma 'S[(8,64):(72,1)]' --box --svg boxes.svg
     """
+    from tilewright.cli.words import as_command
     from tilewright.dtypes import dtype as dtype_named
     from tilewright.layout import parse_layout
     from tilewright.view import picture_shape
@@ -288,7 +238,10 @@ def tma(
     with _from_the_command_line():
         parsed, kind = parse_layout(text), dtype_named(dtype)
         extents = _extents(shape) if shape else picture_shape(parsed)
-        found = boxes_of(parsed, extents, kind)
+        try:
+            found = boxes_of(parsed, extents, kind)
+        except DispatchError as error:
+            raise as_command(error, f"--shape {','.join(map(str, extents))} --dtype {kind}") from None
         grids = [tma_grid(parsed, extents, kind, found)] if box or svg else []
     lines = [f"{name}: {fact}" for name, fact in found.facts.items()]
     _draw(grids, svg, json=json, above=(*lines, *([""] if grids else [])), facts=found.facts)
@@ -385,3 +338,4 @@ def doctor() -> None:
 
 
 app.command()(judging.advise)
+app.command()(judging.check)

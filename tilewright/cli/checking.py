@@ -12,21 +12,25 @@ The arguments come from the command line, or from a TOML file of the same name b
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.checking import check_loaded
+from tilewright.checking import ran
+from tilewright.cli.words import as_options
+from tilewright.cuda.cu_chunks import Parameter
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
-from tilewright.verdict import Finding, Report, Verdict, finding_of, status_of
+from tilewright.verdict import Finding, Report, Verdict
 from tilewright.view.terminal import complain, say
+
+if TYPE_CHECKING:
+    from tilewright.cli.verdicts import Asked
 
 __all__ = ["Request", "check_file", "made_argument", "requests_beside"]
 
@@ -171,33 +175,19 @@ def loaded(
     return load_cu(path, arch or "sm_90a", defines=macros, include=list(include), kernels=wanted)
 
 
-def check_file(
-    path: Path,
-    requests: Sequence[Request],
-    *,
-    arch: str | None,
-    defines: Sequence[str],
-    include: Sequence[Path],
-    as_json: bool,
-    gpu: bool,
-    limits: Mapping[str, Any],
-) -> Report:
-    """Run the requests one after the other, with a verdict for each: a report, printed as it goes or as JSON.
+def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
+    """Run what is asked for, and say of each run what came of it: as it goes, or under --json in the report alone.
 
-    Raises TilewrightError where there is nothing to run; with JSON that is part of the report.
+    Raises TilewrightError where there is nothing to run.
     """
-    verdicts: list[Verdict] = []
-    try:
-        module = loaded(path, arch, defines, include, [request.kernel for request in requests if request.kernel])
-        verdicts.extend(_checked(module, request, gpu=gpu, quiet=as_json, limits=limits) for request in requests)
-    except TilewrightError as error:
-        if not as_json:
-            raise
-        verdicts.append(Verdict(str(path), status_of(error), findings=(finding_of(error),), not_covered=("the run",)))
-    report = Report(str(path), tuple(verdicts), limits)
-    if as_json:
-        say(json.dumps(report.as_dict(), indent=2))
-    return report
+    grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
+    one = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, tuple(asked.arg), asked.checks,
+                  tuple(asked.const), asked.seed)  # fmt: skip
+    requests = ([] if asked.arg else requests_beside(asked.file)) or [one]
+    kernels = [request.kernel for request in requests if request.kernel]
+    module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels)
+    verdicts = [_checked(module, request, gpu=asked.gpu, quiet=asked.json, limits=limits) for request in requests]
+    return Report(str(asked.file), tuple(verdicts), limits)
 
 
 def _kernel(module: LoadedModule, request: Request) -> LoadedKernel:
@@ -221,7 +211,7 @@ def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, 
     args = _arguments(kernel, request, random)
     before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if gpu else []
     launch: dict[str, Any] = {name: getattr(request, name) for name in ("grid", "block", "shared_bytes", "cluster")}
-    verdict, outcome = check_loaded(kernel, args, request.check, {**launch, **limits})
+    verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True)
     if verdict.status == "refused" and isinstance(outcome, TilewrightError):
         raise outcome
     if gpu and verdict:
@@ -242,8 +232,8 @@ def _compared(
 
 
 def _say(verdict: Verdict, outcome: Any) -> None:
-    if isinstance(outcome, Exception):
-        complain(str(outcome))
+    if isinstance(outcome, TilewrightError):
+        complain(str(as_options(outcome)))
         return
     if verdict.output:
         say(verdict.output.rstrip("\n"))
@@ -255,22 +245,43 @@ def _say(verdict: Verdict, outcome: Any) -> None:
 
 
 def _arguments(kernel: LoadedKernel, request: Request, random: np.random.Generator) -> list[Any]:
-    """Arguments by position: an argument with the name of a parameter goes to its position."""
+    """Arguments by position: those with a name of the kernel's go where it stands, the others where room is left.
+
+    Where nobody has named the parameters, all go by position, and theirs are the names that reports have.
+    """
+    made = [(*made_argument(text, random), text) for text in request.args]
+    if not kernel.has_names and len(made) == len(kernel.parameters):
+        kernel.call_parameters([name or own for (name, _, _), own in zip(made, kernel.parameters, strict=True)])
+    own = [param.name for param in kernel.entry.params]
+    aliases = dict(zip([*own, *kernel.parameters], kernel.parameters * 2, strict=True))
     values: dict[str, Any] = {}
-    free = list(kernel.parameters)
-    plain = [param.name for param in kernel.entry.params]
-    for text in request.args:
-        name, value = made_argument(text, random)
-        if name in plain:
-            name = kernel.parameters[plain.index(name)]
-        place = name if name in kernel.parameters else next((each for each in free if each not in values), None)
-        if place is None:
-            raise ArgumentError(
-                f"{kernel.name} takes {len(plain)} arguments", given=text, allowed=", ".join(kernel.parameters)
-            )
-        values[place] = value
-    missing = [each for each in kernel.parameters if each not in values]
-    if missing:
+    for name, value, text in made:
+        if name in aliases:
+            if aliases[name] in values:
+                raise ArgumentError(f"argument {aliases[name]} is given twice", given=text)
+            values[aliases[name]] = value
+        elif name is not None and kernel.has_names:
+            allowed = choices(name, kernel.parameters)
+            raise ArgumentError(f"{kernel.name} has no parameter {name!r}", given=text, allowed=allowed or "none")
+    left = [each for each in kernel.parameters if each not in values]
+    rest = [value for name, value, _ in made if name not in aliases]
+    if len(rest) > len(left):
+        raise ArgumentError(f"{kernel.name} takes {len(own)} arguments", given=f"{len(made)}", allowed=_spelled(kernel))
+    values |= dict(zip(left, rest, strict=False))
+    if missing := left[len(rest) :]:
+        hint = " ".join(f"--arg {_example(each)}" for each in kernel.written if each.name in missing)
         raise ArgumentError(f"{kernel.name} lacks arguments", given=f"no {', '.join(missing)}", allowed=ALLOWED,
-                            hint=f"--arg {missing[0]}:f32[1024]=random")  # fmt: skip
+                            hint=hint)  # fmt: skip
     return [values[each] for each in kernel.parameters]
+
+
+def _spelled(kernel: LoadedKernel) -> str:
+    return ", ".join(f"{each.type} {each.name}".strip() for each in kernel.written) or "none"
+
+
+def _example(param: Parameter) -> str:
+    """An argument that fits a parameter, as the command line has it."""
+    if param.type and param.type[-1] != "*":
+        return f"{param.name}=7"
+    kind = next((short for short, name in TYPES.items() if name == param.element), "f32")
+    return f"{param.name}:{kind}[1024]=random"

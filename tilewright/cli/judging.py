@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import Arch, Const, Place, Seed, Sizes, Values
+from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Values
 
 __all__ = ["advise", "check"]
 
@@ -38,34 +39,43 @@ def advise(
 
 
 def check(
-    place: str,
-    arg: list[str] | None,
-    size: list[str] | None,
-    const: list[str] | None,
-    arch: str | None,
-    seed: int,
-    checks: str,
-    limit: list[str] | None,
-    *,
-    as_json: bool,
-    write: Path | None,
+    ctx: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.py[:KERNEL]|FILE.cu|FILE.ptx", help="Python, CUDA C++, or PTX.")
+    ],
+    kernel: Annotated[str | None, typer.Option(help="NAME or 'NAME<128>'; needed where the file has several.")] = None,
+    grid: Annotated[str, typer.Option(help="CTAs: 4 or 4,2,1.")] = "1",
+    block: Annotated[str | None, typer.Option(help="Threads of a CTA: 256 or 16,16.")] = None,
+    smem: Annotated[int, typer.Option(help="Bytes of dynamic shared memory.")] = 0,
+    cluster: Annotated[str | None, typer.Option(help="CTAs of a cluster.")] = None,
+    arg: Annotated[list[str] | None, typer.Option(help="NAME:f32[1024]=random, NAME=7; repeatable.")] = None,
+    const: Annotated[list[str] | None, typer.Option("--const", help="A __constant__: NAME:f32[7]=ramp.")] = None,
+    define: Annotated[list[str] | None, typer.Option("-D", help="NAME or NAME=VALUE.")] = None,
+    include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
+    arch: Arch = None,
+    checks: Annotated[str, typer.Option("--check", help="all, default, none, or names with commas.")] = "all",
+    gpu: Annotated[bool, typer.Option("--gpu", help="Launch it on the GPU, too, and compare.")] = False,
+    json: Json = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of random arguments.")] = 0,
+    limit: Limit = None,
+    size: Sizes = None,
+    write: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Print the report on a .py file and exit with its code; with ``write``, make it in this process."""
-    from json import dumps
+    """Check a kernel without a GPU, and say what was found: for programs with --json.
 
-    from tilewright.cli import verdicts
-    from tilewright.inputs import parse_limits
-    from tilewright.view.terminal import say
+    Runs it on the simulator, every check on: races, missing fences and barriers, deadlocks, uninitialised, misaligned
+    and out-of-bounds accesses, told at the file's lines, with exit code 1. Of a .cu or PTX file, without --arg it does
+    what FILE.toml beside the file says. A .py file is Python and runs as its author's code. It does so, and so does
+    everything under --json, in a process of its own, stopped at the limits (60 s where none is named); exit code 2: it
+    cannot be run, 3: stopped.
 
-    limits = parse_limits(limit or [])
-    if write is not None:
-        made = verdicts.judged_here(
-            place, arch=arch, const=const or [], given=(arg or [], size or [], seed), checks=checks, limits=limits
-        )
-        verdicts.write(made, write)
-        return
-    named = {"--arg": arg, "--size": size, "--const": const, "--limit": limit, "--arch": [arch] if arch else []}
-    options = [text for name, values in named.items() for value in values or [] for text in (name, value)]
-    report = verdicts.judged_apart(place, [*options, "--seed", str(seed), "--check", checks], limits)
-    say(dumps(report.as_dict(), indent=2) if as_json else str(report))
-    raise typer.Exit(report.exit_code)
+    \b
+    Examples:
+      tilewright check vadd.cu --grid 4 --block 256 --arg a:f32[1000]=random --arg b:f32[1000] --arg n=1000
+      tilewright check matmul.cu --kernel 'matmul<64>' --grid 2,2 --block 16,16 --arg ...
+      tilewright check kernel.ptx --json
+      tilewright check kernels.py:scale --size n=1000 --limit 30s --json
+    """
+    from tilewright.cli.verdicts import Asked, judged
+
+    raise typer.Exit(judged(Asked(**ctx.params), ctx).exit_code)

@@ -112,7 +112,8 @@ def _imported(path: Path) -> ModuleType:
         raise ArgumentError(f"{path} is no Python file", given=str(path), allowed="FILE.py or FILE.py:KERNEL")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
-    sys.path.insert(0, str(path.parent.resolve()))
+    folder = str(path.parent.resolve())
+    sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     except TilewrightError as error:
@@ -120,12 +121,21 @@ def _imported(path: Path) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # sys.exit at the top of a file too
-        message = error.msg if isinstance(error, SyntaxError) else str(error)
+        message = _message(error)
         what = f"{type(error).__name__}: {message}" if message else type(error).__name__
         raise KernelError(what, at=_line_at_fault(path, error)) from error
     finally:
-        sys.path.pop(0)
+        if folder in sys.path:  # a file may change that, too
+            sys.path.remove(folder)
     return module
+
+
+def _message(error: BaseException) -> str:
+    """What an exception of the file says of itself; nothing where its own ``__str__`` fails."""
+    try:
+        return str(error.msg if isinstance(error, SyntaxError) else error)
+    except Exception:
+        return ""
 
 
 def _line_at_fault(path: Path, error: BaseException) -> Span:

@@ -1,51 +1,172 @@
-"""`tilewright check FILE.py`: the kernels of a file judged in a process of their own, with limits of time and memory.
+"""`tilewright check`: a file judged here, or in a process of its own, with limits of time and memory.
 
 A .py file is Python and runs as its author's code, with the rights of the user who checks it. The process is there so
-that a file that hangs or takes all memory gets a verdict; it is no sandbox.
+that a file that hangs or takes all memory gets a verdict; it is no sandbox. Under --json a .cu or PTX file has one,
+too: a program that asks gets an answer.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import redirect_stdout
-from dataclasses import asdict
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import redirect_stdout, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from tilewright.checking import check
 from tilewright.cli.kernels import constants, kernel_named, kernels_of, split_place
+from tilewright.cli.words import report_with_options
 from tilewright.errors import TilewrightError
-from tilewright.inputs import make_arguments, parse_sizes
+from tilewright.inputs import make_arguments, parse_limits, parse_sizes
 from tilewright.ir import Kernel
 from tilewright.process import hold
-from tilewright.verdict import Finding, Report, Verdict, finding_of, report_from, status_of
+from tilewright.verdict import Finding, Report, Verdict, report_from, verdict_on
+from tilewright.view.terminal import say
 
-__all__ = ["judged_apart", "judged_here"]
+if TYPE_CHECKING:
+    from typer import Context
+
+__all__ = ["Asked", "judged"]
 
 DEFAULT_SECONDS = 60.0
 START_SECONDS = 15.0  # to start Python and compile, beyond the limit of a run
 OWN_BYTES = 4 << 30  # address space that Python and NumPy reserve without using it
+LINE_BYTES = 1000  # of what a process says last
 
 
-def judged_apart(place: str, options: list[str], limits: dict[str, Any]) -> Report:
+@dataclass(frozen=True)
+class Asked:
+    """The options of `tilewright check` by name. write: the file for a report, of the process that shall write it."""
+
+    file: Path
+    kernel: str | None
+    grid: str
+    block: str | None
+    smem: int
+    cluster: str | None
+    arg: list[str]
+    const: list[str]
+    define: list[str]
+    include: list[Path]
+    arch: str | None
+    checks: str
+    gpu: bool
+    json: bool
+    seed: int
+    limit: list[str]
+    size: list[str]
+    write: Path | None
+
+    @property
+    def is_python(self) -> bool:
+        """Is it a file that runs as its author's code?"""
+        return self.file.suffix.partition(":")[0] == ".py"
+
+
+def judged(asked: Asked, context: Context) -> Report:
+    """The report on a file, printed, or written for the process that asked."""
+    if asked.write is not None:
+        leave(asked, asked.write)
+    if not (asked.json or asked.is_python):
+        return judged_here(asked)
+    report = report_with_options(judged_apart(str(asked.file), options_of(context), asked.limit))
+    say(json.dumps(report.as_dict(), indent=2) if asked.json else str(report))
+    return report
+
+
+def judged_here(asked: Asked) -> Report:
+    """The report of this process. Raises TilewrightError where there is nothing to run."""
+    limits = parse_limits(asked.limit)
+    if asked.write is not None and "limit_bytes" in limits:
+        hold(nbytes=limits["limit_bytes"] + OWN_BYTES)
+    if asked.is_python:
+        return _python(asked, limits)
+    from tilewright.cli.checking import check_file
+
+    return check_file(asked, limits if asked.write is None else {"limit_s": DEFAULT_SECONDS} | limits)
+
+
+# A process of its own
+
+
+def options_of(context: Context) -> list[str]:
+    """The options of a command as they were given, for another process."""
+    found: list[str] = []
+    for option in context.command.params:
+        given = context.params.get(option.name or "")
+        if option.param_type_name != "option" or given is None or given is False or given == option.default:
+            continue
+        if given is True:
+            found.append(option.opts[0])
+        else:
+            values = given if isinstance(given, (list, tuple)) else [given]
+            found += [f"{option.opts[0]}={value}" if option.opts[0][:2] == "--" else f"{option.opts[0]}{value}"
+                      for value in values]  # fmt: skip
+    return found
+
+
+def judged_apart(place: str, options: Iterable[str], limit: Iterable[str]) -> Report:
     """The report of another process on the file; if that hangs or dies, a report of that."""
+    try:
+        limits = parse_limits(limit)
+    except TilewrightError as error:
+        return Report(place, (verdict_on(place, error),))
     seconds = limits.get("limit_s") or DEFAULT_SECONDS
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "report.json"
-        command = [sys.executable, "-m", "tilewright", "check", place, *options, "--write", str(into)]
-        try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds + START_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return _stopped(place, f"the file took longer than {seconds:g} s", limits)
+        code, last = _process(["check", *options, f"--write={into}", "--", place], seconds + START_SECONDS)
         if into.is_file():
             return report_from(json.loads(into.read_text("utf-8")))
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return _stopped(place, f"its process ended by itself, code {done.returncode}", limits, *last)
+    if code is None:
+        return _stopped(place, f"the file took longer than {seconds:g} s", limits)
+    return _stopped(place, f"its process ended by itself, code {code}", limits, *last)
+
+
+def _process(arguments: list[str], seconds: float) -> tuple[int | None, Iterable[str]]:
+    """The exit code of our command, None where it took too long, and the last line that it complained of.
+
+    Whatever processes it has begun end with it.
+    """
+    command = [sys.executable, "-m", "tilewright", *arguments]
+    last: deque[str] = deque(maxlen=1)
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=subprocess.PIPE, start_new_session=True)
+    listener = Thread(target=lambda: last.extend(_lines(process)), daemon=True)
+    listener.start()
+    try:
+        return process.wait(seconds), last
+    except subprocess.TimeoutExpired:
+        return None, ()
+    finally:
+        _end(process)
+        listener.join(1.0)
+
+
+def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
+    """What a process complains of, to its end: it never waits for a reader."""
+    assert process.stderr is not None, "it was asked for"
+    with process.stderr as pipe:
+        for line in iter(lambda: pipe.readline(LINE_BYTES), b""):
+            if text := line.decode(errors="replace").strip():
+                yield text
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
 
 
 def _stopped(place: str, message: str, limits: dict[str, Any], given: str | None = None) -> Report:
@@ -53,46 +174,46 @@ def _stopped(place: str, message: str, limits: dict[str, Any], given: str | None
     return Report(place, (Verdict(place, "stopped", findings=(found,), not_covered=("everything",)),), limits)
 
 
-def judged_here(
-    place: str, *, arch: str | None, const: list[str], given: tuple[list[str], list[str], int], checks: str,
-    limits: dict[str, Any],
-) -> Report:  # fmt: skip
-    """The report of this process. given: --arg, --size and the seed of random arguments."""
-    if "limit_bytes" in limits:
-        hold(nbytes=limits["limit_bytes"] + OWN_BYTES)
-    with redirect_stdout(sys.stderr):  # the file's output is no part of the report
+def leave(asked: Asked, into: Path) -> None:
+    """Write the report for the process that asked, and end: what a file has left running has no say."""
+    place = str(asked.file)
+    with redirect_stdout(sys.stderr):  # what the file prints is no part of the report
         try:
-            path, name = split_place(place)
-            kernels = [kernel_named(place, const)] if name or const else kernels_of(path)
+            report = judged_here(asked)
         except (TilewrightError, MemoryError) as error:
-            return Report(place, (_refused(place, error),), limits)
-        verdicts = [_judged(kernel, kernels, given, checks=checks, target=arch, **limits) for kernel in kernels]
+            report = Report(place, (verdict_on(place, error),))
+    unfinished = into.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(asdict(report)), encoding="utf-8")
+    unfinished.rename(into)
+    os._exit(0)
+
+
+# Kernels of a Python file
+
+
+def _python(asked: Asked, limits: dict[str, Any]) -> Report:
+    """A verdict for each kernel. Together they take no more than the seconds of the limit."""
+    began, place = monotonic(), str(asked.file)
+    seconds = limits.get("limit_s", DEFAULT_SECONDS)
+    path, name = split_place(place)
+    kernels = [kernel_named(place, asked.const)] if name or asked.const else kernels_of(path)
+    verdicts = []
+    for kernel in kernels:
+        left = max(1.0, seconds - (monotonic() - began))
+        verdicts.append(_judged(kernel, kernels, asked, **limits | {"limit_s": left}))
     return Report(place, tuple(verdicts), limits)
 
 
-def _judged(kernel: Kernel, kernels: list[Kernel], given: tuple[list[str], list[str], int], **how: Any) -> Verdict:
+def _judged(kernel: Kernel, kernels: list[Kernel], asked: Asked, **limits: Any) -> Verdict:
     """The verdict on one kernel of a file. It gets its own sizes, and refuses those that no kernel has."""
-    args, sizes, seed = given
     others = {name for each in kernels for name in _symbols(each)} - _symbols(kernel)
     try:
-        own = {name: size for name, size in parse_sizes(constants(sizes)).items() if name not in others}
-        made = make_arguments(kernel, constants(args), own, seed)
-        return check(kernel, *made.values(), **how)
+        own = {name: size for name, size in parse_sizes(constants(asked.size)).items() if name not in others}
+        made = make_arguments(kernel, constants(asked.arg), own, asked.seed)
+        return check(kernel, *made.values(), checks=asked.checks, target=asked.arch, **limits)
     except (TilewrightError, MemoryError) as error:
-        return _refused(kernel.name, error)
+        return verdict_on(kernel.name, error)
 
 
 def _symbols(kernel: Kernel) -> set[str]:
     return {symbol.name for symbol in kernel.symbols}
-
-
-def _refused(name: str, error: TilewrightError | MemoryError) -> Verdict:
-    """The verdict on a kernel, or a file, that could not be run at all."""
-    if isinstance(error, MemoryError):
-        return Verdict(name, "stopped", findings=(Finding("limit", f"not enough memory: {error}"),))
-    return Verdict(name, status_of(error), findings=(finding_of(error),), not_covered=("the run",))
-
-
-def write(report: Report, into: Path) -> None:
-    """Write the report for the process that started this one."""
-    into.write_text(json.dumps({**asdict(report)}), encoding="utf-8")

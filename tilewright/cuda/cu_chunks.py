@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 __all__ = [
-    "NUMBERS", "Chunk", "blanked", "chunks", "declared", "elements", "instances", "kernels", "parameters", "variables",
+    "NUMBERS", "Chunk", "Field", "Parameter", "blanked", "chunks", "instances", "kernels", "parameters", "variables",
     "without_comments",
 ]  # fmt: skip
 
@@ -46,6 +46,30 @@ NUMBERS = {
     "long long": "int64", "unsigned long long": "uint64", "long": "int64", "unsigned long": "uint64", "bool": "bool",
     **{f"{sign}int{bits}_t": f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")}, "size_t": "uint64",
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a structure. kind: a dtype, ``*`` for a pointer, "" for a structure of fields ``inner`` and where that
+    is not known. count: of an array; 0 for one alone.
+    """
+
+    name: str
+    kind: str
+    count: int = 0
+    inner: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter as its author wrote it. element: the dtype that it points to, "" where that is not known. fields:
+    those of a structure.
+    """
+
+    name: str
+    type: str
+    element: str = ""
+    fields: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,27 +193,31 @@ def kernels(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def parameters(text: str) -> dict[str, tuple[str, ...]]:
-    """The names of each kernel's parameters, by its name; of a name that several kernels have, those of the first."""
-    found = dict[str, tuple[str, ...]]()
-    for name, parts in declared(text):
-        names = [re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=[^,]*)?$", part) for part in parts]
-        found.setdefault(name, tuple(each[1] for each in names if each))
+def parameters(text: str) -> dict[str, tuple[Parameter, ...]]:
+    """Each kernel's parameters, by its name. Of several kernels of one name: the names that the first one has."""
+    found = dict[str, tuple[Parameter, ...]]()
+    for name, parts in _declared(text):
+        written = [_parameter(part) for part in parts]
+        own = tuple(each for each in written if each)
+        if len(own) == len(parts):
+            other = found.setdefault(name, own)
+            if [(each.type, each.element) for each in other] != [(each.type, each.element) for each in own]:
+                found[name] = tuple(Parameter(each.name, "") for each in other)
     return found
 
 
-def elements(text: str) -> dict[str, tuple[str, ...]]:
-    """The dtypes that each kernel's parameters point to, by its name; empty for what is no pointer to plain numbers."""
-    found = dict[str, tuple[str, ...]]()
-    for name, parts in declared(text):
-        plain = [re.sub(r"\b(?:const|volatile|__restrict__|__restrict)\b", " ", part).split("=")[0] for part in parts]
-        pointers = [re.fullmatch(r"\s*([\w\s]+?)\s*(?:\*\s*\w+|\w+\s*\[\w*\])\s*", each) for each in plain]
-        kinds = [NUMBERS.get(" ".join(each[1].split()), "") if each else "" for each in pointers]
-        found[name] = tuple(kinds) if found.setdefault(name, tuple(kinds)) == tuple(kinds) else ()
-    return found
+def _parameter(text: str) -> Parameter | None:
+    """One parameter out of its text; None where it has no name."""
+    found = re.search(r"^(.*?)\b(\w+)\s*((?:\[[^\]]*\]\s*)*)(?:=.*)?$", text, re.DOTALL)
+    if found is None or not found[1].strip():
+        return None
+    plain = re.sub(r"\b(?:__restrict__|__restrict)\b", " ", found[1])
+    kind = re.sub(r"\s*([*&])\s*", r"\1", " ".join(plain.split())) + "*" * bool(found[3])
+    pointee = re.sub(r"\b(?:const|volatile)\b", " ", kind)
+    return Parameter(found[2], kind, NUMBERS.get(" ".join(pointee[:-1].split()), "") if pointee[-1] == "*" else "")
 
 
-def declared(text: str) -> Iterator[tuple[str, list[str]]]:
+def _declared(text: str) -> Iterator[tuple[str, list[str]]]:
     """The name of each ``__global__`` function, with the text of each of its parameters."""
     clean = without_comments(text)
     for match in re.finditer(r"\b__global__\b[^;{]*?\b([A-Za-z_]\w*)\s*\(", clean):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
-from tilewright.cuda.cu_chunks import NUMBERS, declared, without_comments
+from tilewright.cuda.cu_chunks import NUMBERS, Field, Parameter, without_comments
 
-__all__ = ["POINTER", "Field", "structures"]
+__all__ = ["POINTER", "with_fields"]
 
 POINTER = "*"
 _STRUCTURE = re.compile(r"\b(?P<typedef>typedef\s+)?struct\s*(?P<name>\w*)\s*\{(?P<body>[^{}]*)\}\s*(?P<last>\w*)\s*;")
@@ -16,28 +16,16 @@ _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|struct)\b
 _FIELD = re.compile(r"\s*(?P<type>[\w\s:]+?)\s*(?P<star>\*?)\s*(?P<name>\w+)\s*(?:\[\s*(?P<count>\d+)\s*\])?\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field of a structure. kind: a dtype, `POINTER`, or "" for a structure of fields ``inner`` and for what is not
-    known. count: of an array; 0 for one alone.
-    """
-
-    name: str
-    kind: str
-    count: int = 0
-    inner: tuple[Field, ...] = ()
-
-
-def structures(text: str) -> dict[str, tuple[tuple[Field, ...], ...]]:
-    """For each kernel, by its name: the fields of each of its parameters; none for what is no such structure."""
+def with_fields(parameters: Mapping[str, tuple[Parameter, ...]], text: str) -> dict[str, tuple[Parameter, ...]]:
+    """The parameters of each kernel, with the fields of those that are structures which a text declares."""
     known = dict[str, tuple[Field, ...]]()
     for found in _STRUCTURE.finditer(without_comments(text)):
         fields = tuple(_fields(found["body"], known))
         if None not in fields:
             known |= dict.fromkeys(filter(None, (found["name"], found["last"])), fields)  # type: ignore[arg-type]  # looked
     return {
-        name: tuple(known.get(" ".join(_QUALIFIERS.sub(" ", part).split()[:-1]), ()) for part in parts)
-        for name, parts in declared(text)
+        kernel: tuple(replace(each, fields=known.get(_QUALIFIERS.sub(" ", each.type).strip(), ())) for each in own)
+        for kernel, own in parameters.items()
     }
 
 

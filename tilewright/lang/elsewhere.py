@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-__all__ = ["NAMES", "PAGES", "hint_for", "hint_for_keyword", "hint_for_python"]
+__all__ = ["FORMULAS", "NAMES", "PAGES", "formula_for", "hint_for", "hint_for_keyword", "hint_for_python"]
 
 _SCAN = 'Tx.cta.scan(dst, src, axis=-1, op="sum")'
 _GEMM = "Tx.warp.gemm(D, A, B, C), or one instruction: T.ptx.mma(...)"
@@ -232,7 +232,7 @@ def hint_for(name: str) -> str | None:
     for each in (name, bare, bare.removesuffix("_sync"), f"tl.{bare}", f"cute.{bare}", f"cute.arch.{bare}"):
         if each in NAMES:
             return NAMES[each]
-    return None
+    return formula_for(bare)
 
 
 def hint_for_keyword(name: str) -> str | None:
@@ -252,18 +252,89 @@ PYTHON = {
     "len": "A.shape[0]",
 }
 """Functions that Python has for numbers, but that cannot take values of run time."""
-MATH = frozenset({"ceil", "cos", "erf", "exp", "exp2", "floor", "isinf", "isnan"}) | {
-    "log", "log2", "pow", "sin", "sqrt", "tanh", "trunc"
+FORMULAS = {
+    "relu": "T.max({x}, 0.0)",
+    "leaky_relu": "T.max({x}, 0.01 * {x})",
+    "elu": "T.select({x} > 0.0, {x}, T.expm1({x}))",
+    "sigmoid": "1.0 / (1.0 + T.exp(-{x}))",
+    "silu": "{x} / (1.0 + T.exp(-{x}))",
+    "swish": "{x} / (1.0 + T.exp(-{x}))",
+    "gelu": "0.5 * {x} * (1.0 + T.erf({x} * 0.70710678))",
+    "softplus": "T.log1p(T.exp({x}))",
+    "logsigmoid": "-T.log1p(T.exp(-{x}))",
+    "softsign": "{x} / (1.0 + T.fabs({x}))",
+    "mish": "{x} * T.tanh(T.log1p(T.exp({x})))",
+    "hardtanh": "T.min(T.max({x}, -1.0), 1.0)",
+    "tanhshrink": "{x} - T.tanh({x})",
+    "sign": "T.select({x} > 0.0, 1.0, T.select({x} < 0.0, -1.0, 0.0))",
+    "reciprocal": "1.0 / {x}",
+    "neg": "-{x}",
+    "negative": "-{x}",
+    "square": "{x} * {x}",
+    "sqr": "{x} * {x}",
+    "cbrt": "T.pow({x}, 1.0 / 3.0)",
+    "logit": "T.log({x} / (1.0 - {x}))",
+    "deg2rad": "{x} * 0.017453293",
+    "clip": "T.min(T.max({x}, {y}), {z})",
+    "clamp": "T.min(T.max({x}, {y}), {z})",
+    "where": "T.select({x}, {y}, {z})",
+    "lerp": "{x} + {z} * ({y} - {x})",
+    "add": "{x} + {y}",
+    "sub": "{x} - {y}",
+    "subtract": "{x} - {y}",
+    "mul": "{x} * {y}",
+    "multiply": "{x} * {y}",
+    "div": "{x} / {y}",
+    "divide": "{x} / {y}",
+    "true_divide": "{x} / {y}",
+    "fdiv": "{x} / {y}",
+    "power": "T.pow({x}, {y})",
+    "absolute": "T.fabs({x})",
+    "arctan": "T.atan({x})",
+    "arcsin": "T.asin({x})",
+    "arccos": "T.acos({x})",
+    "arctan2": "T.atan2({x}, {y})",
+    "gt": "{x} > {y}",
+    "lt": "{x} < {y}",
+    "ge": "{x} >= {y}",
+    "le": "{x} <= {y}",
+    "eq": "{x} == {y}",
+    "ne": "{x} != {y}",
+}
+"""Functions of NumPy, torch and others that `T` has not, or has for tiles alone: what computes them of values."""
+METHODS = {
+    **dict.fromkeys(("astype", "to", "type", "float"), 'T.cast({x}, "float32")'),
+    "half": 'T.cast({x}, "float16")',
+    "int": 'T.cast({x}, "int32")',
+    "item": "{x}",
+    **{kind: f"T.{kind}({{x}})" for kind in ("float16", "float32", "int32", "int64", "uint32")},
+}
+"""Their methods of values, and their types called as functions."""
+SAME = frozenset({"maximum", "minimum", "max", "min", "floor", "ceil", "trunc", "round", "abs", "fabs", "copysign"}) | {
+    "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow", "hypot", "fmod", "fma",
+    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "erf", "fmax", "fmin", "isinf",
+    "isnan", "isfinite",
 }  # fmt: skip
-"""Functions of `math` and NumPy that `T` has by the same name."""
+"""Functions of `math`, NumPy and torch that `T` has for values by the same name."""
+
+
+def formula_for(name: str, *args: str) -> str | None:
+    """What computes a function of theirs of these arguments, given as text; None for other functions."""
+    formula = FORMULAS.get(name) or (METHODS.get(name) if args else None)
+    if name in SAME:
+        return f"T.{name}({', '.join(args) or 'x'})"
+    if formula is None:
+        return None
+    texts = [text if text.replace("_", "").isalnum() or text[-1:] in ")]\"'" else f"({text})" for text in args]
+    return formula.format(**dict(zip("xyz", (*texts, *"xyz"[len(texts) :]), strict=False)))
 
 
 def hint_for_python(node: ast.AST) -> str | None:
-    """What does what Python's own function or operator was asked for."""
+    """What does what Python's own function or operator, or one of NumPy, math or torch, was asked for."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
         return PYTHON["pow"]
     if not isinstance(node, ast.Call):
         return None
     if isinstance(node.func, ast.Attribute):
-        return f"T.{node.func.attr}" if node.func.attr in MATH else None
+        return formula_for(node.func.attr, *map(ast.unparse, node.args))
     return PYTHON.get(node.func.id) if isinstance(node.func, ast.Name) else None

@@ -29,7 +29,7 @@ from tilewright.ir import (
 )
 from tilewright.lang.arithmetic import computed
 from tilewright.lang.calls import call
-from tilewright.lang.elsewhere import hint_for
+from tilewright.lang.elsewhere import formula_for, hint_for
 from tilewright.lang.indexing import element
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.tile_assignments import hold
@@ -113,10 +113,13 @@ def attribute(parser: Parser, node: ast.Attribute) -> object:
 
 def _no_attribute(value: object, node: ast.Attribute) -> object:
     names = [known for known in dir(value) if not known.startswith("_")]
+    text = ast.unparse(node.value)
+    hint = formula_for(node.attr, text) if isinstance(value, Expr) else None
     raise KernelError(
-        f"`{ast.unparse(node.value)}` has no {node.attr!r}",
+        f"`{text}` has no {node.attr!r}",
         given=type(value).__name__,
-        allowed=choices(node.attr, names),
+        allowed=None if hint else choices(node.attr, names) or None,
+        hint=hint,
     )
 
 

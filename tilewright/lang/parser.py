@@ -106,7 +106,7 @@ class Parser:
     def failed(self, node: ast.AST, error: Exception) -> KernelError:
         """The error for an exception of Python's own, with what raised it."""
         text = ast.unparse(node).partition("\n")[0]
-        hint = hint_for_python(node) if isinstance(error, TypeError) else None
+        hint = hint_for_python(node) if isinstance(error, TypeError | ValueError) else None
         return KernelError(f"`{text}` fails: {error}", given=type(error).__name__, hint=hint, at=self.source.span(node))
 
     def step(self) -> None:

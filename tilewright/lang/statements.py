@@ -222,11 +222,14 @@ def leave(parser: Parser, node: ast.Break | ast.Continue) -> None:
 def give_back(parser: Parser, node: ast.Return) -> None:
     """A ``return``: ends the parse of an inline function, or of the kernel, as kernels have no jumps."""
     if parser.builder.depth != parser.calls[-1]:
+        value = parser.eval(node.value) if node.value is not None else None
+        kind = f"T.{value.dtype}" if isinstance(value, Expr) else "T.int32" if isinstance(value, int) else "T.float32"
         raise KernelError(
             "`return` of a value under run-time control flow",
             given=ast.unparse(node),
             allowed="as the last statement; a bare `return` anywhere",
-            hint="a scalar that gets the value in each arm, returned at the end",
+            hint=f"`result: {kind} = 0` first, `result = ...` in each arm, `return result` as the last statement; "
+            "or a value that chooses: T.select(cond, a, b)",
         )
     raise Return(None if node.value is None else parser.eval(node.value, may_be_void=True))
 

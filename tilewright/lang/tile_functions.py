@@ -13,7 +13,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir import Computed, Reduced, Tiled
 from tilewright.isa import INSTRUCTIONS
-from tilewright.lang.elsewhere import hint_for_keyword
+from tilewright.lang.elsewhere import formula_for, hint_for_keyword
 from tilewright.lang.instructions import form, row_call
 from tilewright.lang.public import public
 from tilewright.lang.values import EXPORTS as OF_VALUES
@@ -45,7 +45,9 @@ def _elementwise(name: str) -> Callable[..., object]:
         if not any(isinstance(value, Tiled) for value in (*args, *keywords.values())):
             if name in INSTRUCTIONS:
                 return row_call(name, *args, **keywords)
-            raise KernelError(f"T.{name} is of tiles", given=", ".join(map(str, args)), allowed="a buffer or a region")
+            texts = list(map(str, args))
+            raise KernelError(f"T.{name} is of tiles", given=", ".join(texts), allowed="a buffer or a region",
+                              hint=formula_for(name, *texts))  # fmt: skip
         try:
             given = signature.bind(*args, **keywords).arguments
         except TypeError as error:

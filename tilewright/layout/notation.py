@@ -13,6 +13,7 @@ from tilewright.layout.base import Layout
 from tilewright.layout.compose import ComposeLayout
 from tilewright.layout.facts import Value, public
 from tilewright.layout.iters import Iter, row_major
+from tilewright.layout.ready import READY, SwizzleMode
 from tilewright.layout.swizzle import SwizzleLayout
 from tilewright.layout.tile import TileLayout
 
@@ -101,6 +102,8 @@ _NAMES: dict[str, Value] = {
     "TileLayout": TileLayout,
     "SwizzleLayout": SwizzleLayout,
     "ComposeLayout": ComposeLayout,
+    "SwizzleMode": SwizzleMode,
+    **{function.__name__: function for function in READY},
 }
 
 
@@ -110,6 +113,8 @@ def parse_layout(text: str) -> Layout:
 
     >>> parse_layout("S[(8,4,2,2):(4@laneid,1@laneid,2,1)]").apply(9)
     {'laneid': 2, 'm': 1}
+    >>> parse_layout('mma_shared_layout("float16", 3, (64, 64))') == parse_layout("SwizzleLayout(3, 3, 3)")
+    False
 
     Raises LayoutError for anything that is not the notation of a layout.
     """
@@ -147,6 +152,8 @@ class _Reader:
                 return self._computed(ast.USub(), operand)
             case ast.Subscript(value=ast.Name(id="S" | "R" as letter), slice=key):
                 return _NAMES[letter][self._key(key)]
+            case ast.Attribute(value=ast.Name(id="SwizzleMode"), attr=mode) if mode in SwizzleMode.__members__:
+                return SwizzleMode[mode]
             case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in _NAMES:
                 return self._built(name, args, keywords)
         raise self._refused(node)

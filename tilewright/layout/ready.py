@@ -231,6 +231,7 @@ def mma_shared_layout(element: str, mode: SwizzleMode | int, shape: Sequence[Val
             f"shape {listed(shape)} of {element} does not admit {swizzle.name}",
             given=f"{listed(shape)}",
             allowed=f"rows a multiple of 8, columns a multiple of {width} elements ({swizzle.row_bytes} bytes)",
+            hint=_fitting(element, shape, width),
         )
     ones = [1] * (len(shape) - 2)
     stripe = [*ones, shape[-2], width]
@@ -239,6 +240,25 @@ def mma_shared_layout(element: str, mode: SwizzleMode | int, shape: Sequence[Val
 
 
 tma_shared_layout = mma_shared_layout
+READY = (
+    mma_atom_layout, mma_fragment_layout, mma_shared_layout, tmem_datapath_layout, wg_local_layout, wgmma_fragment,
+)  # fmt: skip
+"""The functions that texts of layouts may call."""
+
+
+def _fitting(element: str, shape: Sequence[Value], width: int) -> str | None:
+    """What would fit where a mode does not: the widest mode that does, else the next larger tile of the mode.
+
+    width: of the mode's row, in elements.
+    """
+    if len(shape) < 2 or not all(isinstance(extent, int) and extent > 0 for extent in shape):
+        return None
+    *outer, rows, columns = shape
+    for mode in reversed(SwizzleMode):
+        if rows % 8 == 0 and columns % _elements(element, mode.row_bytes) == 0:
+            return f'mma_shared_layout("{element}", SwizzleMode.{mode.name}, {listed(shape)})'
+    larger = (*outer, -(-rows // 8) * 8, -(-columns // width) * width)
+    return f"a tile of {listed(larger)}, of which {listed(shape)} is used"
 
 
 def _compact(layout: Layout, shape: Sequence[Value], facts: Facts) -> Layout:

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from tilewright import host
-from tilewright.cuda.cu_structures import Field
+from tilewright.cuda.cu_chunks import Parameter
 from tilewright.dtypes import HANDLE, DType, dtype
-from tilewright.errors import ArgumentError, TilewrightError, described
+from tilewright.errors import ArgumentError, TilewrightError, choices, described
 from tilewright.ir import Buffer, Var
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields
 from tilewright.load.structures import is_structure, packed
 from tilewright.ptx.bits import number_dtype
 from tilewright.ptx.names import identifier, nbytes
-from tilewright.ptx.tree import Function, Variable
+from tilewright.ptx.tree import Variable
 
-__all__ = ["Given", "given"]
+__all__ = ["Given", "given", "in_order"]
 
 ADDRESSES = ("u64", "b64", "s64")  # the types of parameters that may be pointers
 ALIGNMENT = 256  # bytes: of what cudaMalloc gives
@@ -81,82 +81,87 @@ def _alignment(array: Any) -> int:
 
 
 def given(
-    entry: Function,
-    names: Sequence[str],
-    args: Sequence[Any],
-    named: Mapping[str, Any],
-    elements: Sequence[str] = (),
-    structures: Sequence[Sequence[Field]] = (),
-) -> Given:
-    """The arguments, matched with the parameters. names: as the author has them. elements: the dtypes that they point
-    to, if known; structures: the fields that they have.
+    kernel: str, params: Sequence[Variable], written: Sequence[Parameter], args: Sequence[Any],
+    named: Mapping[str, Any], settings: Sequence[str] = (),
+) -> Given:  # fmt: skip
+    """The arguments held against the parameters. written: as the author has them. settings: what else has a name.
 
     Raises ArgumentError where one is missing, or is no value of its parameter.
     """
-    pointees = dict(zip((param.name for param in entry.params), elements, strict=False))
-    shown = dict(zip((param.name for param in entry.params), names, strict=True))
-    values = _by_parameter(entry, shown, args, named)
-    fields = dict(zip((param.name for param in entry.params), structures, strict=False))
+    by_name = dict(zip((param.name for param in params), written, strict=True))
+    shown = {name: each.name for name, each in by_name.items()}
+    kind_of = {param.name: by_name[param.name].type or _kind(param) for param in params}
+    ordered = in_order(kernel, params, written, args, named, settings)
+    values = dict(zip(kind_of, ordered, strict=True))
     arrays, pointers = dict[str, Any](), dict[str, list[tuple[int, str]]]()
     kinds, numbers, data, maps = {}, {}, {}, {}
-    for param in entry.params:
+    for param in params:
         value, name = values[param.name], shown[param.name]
         if is_structure(value) and (param.extents or param.type in ADDRESSES):
-            value, pointers[param.name] = _opened(value, param, name, fields.get(param.name, ()), arrays)
+            value, pointers[param.name] = _opened(value, param, by_name[param.name], arrays)
         if isinstance(value, host.TensorMap):
             if nbytes(param) != MAP_BYTES:
-                raise ArgumentError(f"argument {name} is no tensor map", given=described(value), allowed=_kind(param))
+                raise ArgumentError(
+                    f"argument {name} is no tensor map", given=described(value), allowed=kind_of[param.name]
+                )
             arrays[param.name], maps[param.name] = value.array, value.fields
             kinds[param.name] = dtype(host.array_info(value.array).dtype)
         elif param.extents:
             data[param.name] = _bytes(value, nbytes(param), name)
         elif host.is_array(value):
             _check_strides(value, name)
-            kinds[param.name], arrays[param.name] = _element(value, param, name), value
-            _check_element(name, kinds[param.name], pointees.get(param.name, ""))
+            kinds[param.name], arrays[param.name] = _element(value, param, name, kind_of[param.name]), value
+            _check_element(name, kinds[param.name], by_name[param.name].element)
         else:
-            numbers[param.name] = _number(value, param, name)
+            numbers[param.name] = _number(value, param, name, kind_of[param.name])
     for name in arrays.keys() - shown.keys():
         shown[name], kinds[name] = name, dtype(host.array_info(arrays[name]).dtype)
     return Given(shown, arrays, kinds, numbers, data, maps, pointers)
 
 
 def _opened(
-    value: Any, param: Variable, name: str, fields: Sequence[Field], arrays: dict[str, Any]
+    value: Any, param: Variable, written: Parameter, arrays: dict[str, Any]
 ) -> tuple[Any, list[tuple[int, str]]]:
     """The bytes of a structure, or a table of pointers; what its pointers lead to goes among the arrays."""
-    found = packed(value, name, fields)
+    found = packed(value, written.name, written.fields)
     arrays |= {of: array for _, of, array in found.pointers}
     made = found.data if param.extents else np.frombuffer(bytearray(found.data), np.uint64)
     return made, [(at, of) for at, of, _ in found.pointers]
 
 
-def _by_parameter(
-    entry: Function, shown: Mapping[str, str], args: Sequence[Any], named: Mapping[str, Any]
-) -> dict[str, Any]:
-    known = [param.name for param in entry.params]
-    allowed = ", ".join(f"{shown[param.name]}: {_kind(param)}" for param in entry.params) or "none"
-    values = dict(zip(known, args, strict=False))
-    for param in known:
-        for name in dict.fromkeys((param, shown[param])):
-            if name in named:
-                values[param] = named[name]
-    unknown = set(named) - set(known) - set(shown.values())
-    if len(args) > len(known) or unknown or len(values) < len(known):
-        missing = [shown[param] for param in known if param not in values]
-        text = f"no {', '.join(missing)}" if missing else ", ".join(sorted(unknown)) or f"{len(args)} arguments"
-        raise ArgumentError(f"{entry.name} takes {len(known)} arguments", given=text, allowed=allowed)
-    return values
+def in_order(
+    kernel: str, params: Sequence[Variable], written: Sequence[Parameter], args: Sequence[Any],
+    named: Mapping[str, Any], settings: Sequence[str],
+) -> tuple[Any, ...]:  # fmt: skip
+    """The arguments in the order of the parameters, which are known by their own names and by their author's."""
+    values: dict[int, Any] = dict(enumerate(args))
+    places = {name: place for place, param in enumerate(params) for name in (param.name, written[place].name)}
+    for name, value in named.items():
+        if name not in places:
+            known = choices(name, [*(each.name for each in written), *settings])
+            raise ArgumentError(f"{kernel} has no parameter {name!r}", given=name, allowed=known)
+        if places[name] in values:
+            raise ArgumentError(f"argument {name} of {kernel} is given twice", given=described(value))
+        values[places[name]] = value
+    if len(values) != len(params):
+        missing = [each.name for place, each in enumerate(written) if place not in values]
+        raise ArgumentError(
+            f"{kernel} takes {len(params)} arguments",
+            given=f"no {', '.join(missing)}" if missing else f"{len(values)} arguments",
+            allowed=", ".join(f"{mine.name}: {mine.type or _kind(param)}"
+                              for param, mine in zip(params, written, strict=True)) or "none",
+        )  # fmt: skip
+    return tuple(values[place] for place in range(len(params)))
 
 
 def _kind(param: Variable) -> str:
     return f"{nbytes(param)} bytes" if param.extents else str(number_dtype(param.type))
 
 
-def _element(value: Any, param: Variable, name: str) -> DType:
+def _element(value: Any, param: Variable, name: str, allowed: str) -> DType:
     """The dtype of an array's elements; bytes of one that has no name here."""
     if param.type not in ADDRESSES:
-        raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=_kind(param))
+        raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=allowed)
     try:
         kind = dtype(host.array_info(value).dtype)
     except (TilewrightError, ValueError):
@@ -177,8 +182,9 @@ def _check_element(name: str, kind: DType, wanted: str) -> None:
         return
     asked = dtype(wanted)
     if kind.bits != asked.bits or not (kind.is_integer and asked.is_integer):
-        raise ArgumentError(f"argument {name} points to {wanted}", given=f"an array of {kind}", allowed=wanted,
-                            hint=f"{name}.{'view' if kind.bits == asked.bits else 'astype'}({wanted!r})")  # fmt: skip
+        change = "view" if kind.bits == asked.bits else "astype"
+        raise ArgumentError(f"argument {name} points to {wanted}", given=f"an array of {kind}",
+                            allowed=f"an array of {wanted}", hint=f"{name}.{change}({wanted!r})")  # fmt: skip
 
 
 def _bytes(value: Any, size: int, name: str) -> bytes:
@@ -199,9 +205,11 @@ def _bytes(value: Any, size: int, name: str) -> bytes:
     return found
 
 
-def _number(value: Any, param: Variable, name: str) -> int | float:
+def _number(value: Any, param: Variable, name: str, allowed: str) -> int | float:
     """A number as the parameter has it; None is a null pointer."""
     kind = number_dtype(param.type)
+    if allowed.endswith("*") and value is not None and not (isinstance(value, (int, np.integer)) and value == 0):
+        raise ArgumentError(f"argument {name} is a pointer", given=described(value), allowed=f"an array ({allowed})")
     if value is None and kind.bits == 64:
         return 0
     if isinstance(value, (bool, np.bool_)):
@@ -212,7 +220,7 @@ def _number(value: Any, param: Variable, name: str) -> int | float:
         code = {16: "<e", 32: "<f", 64: "<d"}[kind.bits]
         return int.from_bytes(struct.pack(code, float(value)), "little")
     if not isinstance(value, (int, np.integer)):
-        raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=_kind(param))
+        raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=allowed)
     low, high = -(1 << kind.bits - 1), 1 << kind.bits
     if not low <= int(value) < high:
         raise ArgumentError(f"argument {name} has {kind.bits} bits", given=f"{value}", allowed=f"{low} to {high - 1}")

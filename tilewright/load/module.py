@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
@@ -19,16 +21,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import host
-from tilewright.cuda.cu_structures import Field
-from tilewright.errors import ArgumentError, SimulationError, choices
-from tilewright.ir import Kernel, Launch, Var
-from tilewright.load.arguments import Given, given
+from tilewright.cuda.cu_chunks import Parameter
+from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices
+from tilewright.ir import AllocBuffer, Kernel, Launch, Var
+from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
 from tilewright.ptx.names import all_statements, plain_name
 from tilewright.ptx.tree import Function, Module, Variable
-from tilewright.public import Public, instances
+from tilewright.public import Public, instances, keywords_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,6 +43,9 @@ public = Public(ArgumentError, {"Path": instances("a path", Path)})
 
 MOST_THREADS = 1024
 MOST_CTAS, MOST_ALONG = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)  # along x, y, z
+MOST_SHARED = 227 << 10
+BEYOND = re.compile(r"shared memory, bytes \d+ to (\d+)")  # as the check of bounds says it
+MADE_NAME = re.compile(r"_param_\d+$")
 Dimensions = "int | Sequence[int]"
 
 
@@ -67,25 +72,21 @@ def text_of(path: Path) -> str:
 class LoadedModule:
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
-    parameters: the names of a kernel's parameters as its author wrote them, by the kernel's plain name. types: the
-    dtypes of variables that the text has as bytes, by their plain names. words: patterns and their replacements for
-    reports. elements: the dtypes that a kernel's parameters point to, "" for unknown ones, by the kernel's plain name.
+    parameters: a kernel's parameters as its author wrote them, by the kernel's plain name. types: the dtypes of
+    variables that the text has as bytes, by their plain names. words: what reports call things.
     """
 
     def __init__(
         self,
         module: Module,
         names: Mapping[str, str] = {},
-        parameters: Mapping[str, Sequence[str]] = {},
+        parameters: Mapping[str, Sequence[Parameter]] = {},
         types: Mapping[str, str] = {},
         words: Words = PTX,
-        elements: Mapping[str, Sequence[str]] = {},
-        structures: Mapping[str, Sequence[Sequence[Field]]] = {},
     ) -> None:
-        self.structures = structures
         self.module, self.types, self.words = module, types, words
         self.names = dict(names)
-        self.parameters, self.elements = dict(parameters), dict(elements)
+        self.parameters = dict(parameters)
         self._loaded: dict[str, LoadedKernel] = {}
 
     @property
@@ -120,10 +121,7 @@ class LoadedModule:
             )  # fmt: skip
         entry = found[0]
         if entry.name not in self._loaded:  # a kernel keeps the programs that were made for it
-            name = plain_name(entry.name)
-            names, elements = self.parameters.get(name, ()), self.elements.get(name, ())
-            structures = self.structures.get(name, ())
-            self._loaded[entry.name] = LoadedKernel(self, entry, names, elements, structures)
+            self._loaded[entry.name] = LoadedKernel(self, entry, self.parameters.get(plain_name(entry.name), ()))
         return self._loaded[entry.name]
 
     def __iter__(self) -> Iterator[LoadedKernel]:
@@ -163,21 +161,12 @@ class _Globals(Mapping[str, "NDArray[Any]"]):
 
 
 class LoadedKernel:
-    """One kernel of a module, ready to run. parameters: its parameters' names as reports say them."""
+    """One kernel of a module, ready to run. written: its parameters as its author has them, or as the PTX has them."""
 
-    def __init__(
-        self,
-        module: LoadedModule,
-        entry: Function,
-        names: Sequence[str] = (),
-        elements: Sequence[str] = (),
-        structures: Sequence[Sequence[Field]] = (),
-    ) -> None:
+    def __init__(self, module: LoadedModule, entry: Function, written: Sequence[Parameter] = ()) -> None:
         self.module, self.entry = module, entry
-        own = [param.name for param in entry.params]
-        self.parameters = tuple(names) if len(names) == len(own) else tuple(own)
-        self.elements = tuple(elements) if len(elements) == len(own) else ("",) * len(own)
-        self.structures = tuple(structures) if len(structures) == len(own) else ((),) * len(own)
+        own = tuple(Parameter(param.name, "") for param in entry.params)
+        self.written = tuple(written) if len(written) == len(own) else own
         self._programs: dict[object, tuple[Lowered, Program]] = {}
 
     @property
@@ -190,6 +179,20 @@ class LoadedKernel:
         """The names of the kernel's own variables in memory, and of the module's."""
         own = [each.name for each in all_statements(self.entry.body or ()) if isinstance(each, Variable)]
         return [plain_name(name) for name in (*own, *self.module.module.variable_of)]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of its parameters, as reports say them."""
+        return tuple(each.name for each in self.written)
+
+    def call_parameters(self, names: Sequence[str]) -> None:
+        """Other names for its parameters, in their order."""
+        self.written = tuple(replace(each, name=name) for each, name in zip(self.written, names, strict=True))
+
+    @property
+    def has_names(self) -> bool:
+        """Has somebody named its parameters? Compilers call them ``kernel_param_0``."""
+        return not all(MADE_NAME.search(name) for name in self.parameters)
 
     def simulate(
         self,
@@ -211,32 +214,41 @@ class LoadedKernel:
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster. check, limits: as of `tilewright.simulate`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
-        bound, passed = self._given(args, named).with_copies()
-        machine = self.machine(grid, block, cluster, shared_bytes)
-        lowered, program = self._program(bound, machine, check)
         limits = host.Limits(limit_s, limit_steps, limit_bytes)
+        with _in_words(self.module.words):
+            bound, passed = self._given(args, named).with_copies()
+            machine = self.machine(grid, block, cluster, shared_bytes)
+            lowered, program = self._program(bound, machine, check)
+            with _about_shared(machine, lowered):
+                run = self._run(lowered, program, bound, progress, limits)
+            bound.check_unchanged(passed)
+        run.warnings[:] = [said(text, self.module.words) for text in run.warnings]
+        return run
+
+    def _run(
+        self, lowered: Lowered, program: Program, bound: Given, progress: Callable[[int, int], None] | None,
+        limits: host.Limits,
+    ) -> Run:  # fmt: skip
         kinds = {bound.names[param]: kind for param, kind in bound.kinds.items()}
         with host.lent({bound.names[param]: array for param, array in bound.arrays.items()}, kinds) as lent:
             arrays = lent | self._memory(lowered, program, bound, lent)
             handles = {buffer.data.name: arrays[buffer.name] for buffer in lowered.kernel.buffers
                        if isinstance(buffer.data, Var)}  # fmt: skip
-            try:
-                run = program.run(handles, bound.numbers, progress=progress, limits=limits)
-            except SimulationError as error:
-                raise reworded(error, self.module.words) from None
-        bound.check_unchanged(passed)
-        run.warnings[:] = [said(text, self.module.words) for text in run.warnings]
-        return run
+            return program.run(handles, bound.numbers, progress=progress, limits=limits)
+
+    def ordered(self, args: Sequence[Any], named: Mapping[str, Any], settings: Sequence[str]) -> tuple[Any, ...]:
+        """Arguments in the order of the parameters. settings: what else has a name, for an error that lists all."""
+        return in_order(self.name, self.entry.params, self.written, args, named, settings)
+
+    def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> Given:
+        return given(self.name, self.entry.params, self.written, args, named, keywords_of(LoadedKernel.simulate))
 
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip
-        """The lowered kernel for these arguments."""
+        """The kernel as the simulator gets it, for these arguments."""
         bound = self._given(args, named)
         machine = self.machine(grid, block, cluster, shared_bytes)
         return lower(self.module.module, self.entry, bound.buffers(), machine).kernel
-
-    def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> Given:
-        return given(self.entry, self.parameters, args, named, self.elements, self.structures)
 
     def _program(self, bound: Given, machine: Machine, check: str | Iterable[str]) -> tuple[Lowered, Program]:
         from tilewright.sim import Program, parse_checks
@@ -313,8 +325,38 @@ class LoadedKernel:
 
     @property
     def target(self) -> str:
-        """The architecture that the text is for."""
-        return self.module.module.target[0]
+        """The architecture that the text is for; "" where it does not say."""
+        return next(iter(self.module.module.target), "")
+
+
+@contextmanager
+def _in_words(words: Words) -> Iterator[None]:
+    """Errors are in these words."""
+    try:
+        yield
+    except TilewrightError as error:
+        raise reworded(error, words) from None
+
+
+@contextmanager
+def _about_shared(machine: Machine, lowered: Lowered) -> Iterator[None]:
+    """An error about an access beyond dynamic shared memory says how much of it the launch has, and should have."""
+    try:
+        yield
+    except SimulationError as error:
+        reached, launch = BEYOND.match(str(error.given)), lowered.kernel.launch
+        if reached is None or launch is None or not _has_dynamic(lowered.kernel):
+            raise
+        start = launch.shared_bytes - max(1, machine.dynamic_bytes)
+        needed = int(reached[1]) + 1 - start
+        error.allowed = f"{machine.dynamic_bytes} bytes of dynamic shared memory, from byte {start} on"
+        if 0 < needed <= MOST_SHARED - start:
+            error.hint = f"shared_bytes={needed}"
+        raise
+
+
+def _has_dynamic(kernel: Kernel) -> bool:
+    return any(isinstance(stmt, AllocBuffer) and stmt.lies_with == "dynamic" for stmt in kernel.body)
 
 
 def _triple(what: str, value: int | Sequence[int]) -> tuple[int, int, int]:

@@ -44,7 +44,7 @@ def check_numba(
                             allowed=", ".join(names) or "none")  # fmt: skip
     (entry,) = LoadedModule(parse(_compiled(function, args, target)), words=NUMBA)
     values = [pair for name, value in zip(names, args, strict=True) for pair in _passed(name, value)]
-    entry.parameters = tuple(name for name, _ in values)
+    entry.call_parameters([name for name, _ in values])
     given = [value for _, value in values]
     return entry.simulate(*given, grid=grid, block=block, shared_bytes=shared_bytes, check=check, limit_s=limit_s)
 

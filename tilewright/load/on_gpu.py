@@ -66,7 +66,7 @@ def launch(
     with on.current():
         module, function = _loaded(kernel, shared_bytes)
         _put_globals(kernel, module)
-        bound = given(kernel.entry, kernel.parameters, args, {})
+        bound = given(kernel.name, kernel.entry.params, kernel.written, args, {})
         if bound.pointers:
             raise ArgumentError("pointers in structures and tables are not launched", given=", ".join(bound.pointers),
                                 allowed="arrays, numbers, bytes")  # fmt: skip

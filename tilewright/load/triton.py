@@ -74,7 +74,7 @@ class LoadedTriton:
         entry = _entry(ptx or self.ptx, self.metadata.name)
         names, values = zip(*self.arguments, strict=True) if self.arguments else ((), ())
         scratch = self._scratch(len(entry.entry.params) - len(names), whole)
-        entry.parameters = (*names, *(f"{name} of Triton" for name, _ in scratch))
+        entry.call_parameters([*names, *(f"{name} of Triton" for name, _ in scratch)])
         try:
             run = entry.simulate(*values, *(value for _, value in scratch), grid=whole, cluster=cluster, check=check,
                                  shared_bytes=self.metadata.shared, limit_s=limit_s)  # fmt: skip

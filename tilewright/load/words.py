@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from tilewright.errors import SimulationError
+from tilewright.errors import TilewrightError
 
 __all__ = ["CUDA", "NUMBA", "PTX", "Words", "reworded", "said"]
 
@@ -16,7 +16,7 @@ _STRONG = r"""T\.ptx\.(st|ld)\((?:\.\.\.|ptr, value), sem=['"]\w+['"](?:, scope=
 
 _ONE_LINE = (
     r"(\S+) between line (\d+) and line \2$",
-    "an atomic at line {1}; or {0} before it comes there again, where a loop does",
+    "{0} at the end of each turn of the loop around line {1}, outside of its `if`s; where no loop is, an atomic",
 )
 CUDA: Words = (
     (r"T\.cuda\.cta_sync\(\)|T\.cuda\.cta_sync\(\.\.\.\)", "__syncthreads()"),
@@ -31,6 +31,8 @@ CUDA: Words = (
     (_STRONG, "an atomic or volatile access"),
     (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("__threadfence()")),
     (r"T\.cuda\.trap\(\)", "__trap()"),
+    (r"T\.ptx\.cp_async\b", "cp.async"),
+    (r"T\.ptx\.(\w[\w.]*)\((?:\.\.\.)?\)", "{0}"),
     _ONE_LINE,
     (r"if T\.thread_id\(\) == 0: \.\.\.", "if (threadIdx.x == 0) ..."),
 )  # fmt: skip
@@ -71,7 +73,7 @@ def _filled(word: str) -> Callable[[re.Match[str]], str]:
     return lambda found: word.format(*found.groups(""))
 
 
-def reworded(error: SimulationError, words: Words) -> SimulationError:
+def reworded(error: TilewrightError, words: Words) -> TilewrightError:
     """The same error, its fields in other words."""
     error.what = said(error.what, words)
     error.args = (error.what,)

@@ -1,7 +1,8 @@
 """Lower bounds of a kernel's time: the counts of a run, divided by the peak rates of a GPU.
 
 A bound is a time that no run is faster than: each unit does the work that was counted at its highest rate, with every
-SM busy that has a CTA. The kernel takes at least as long as its slowest unit.
+SM busy that has a CTA. The kernel takes at least as long as its slowest unit. Where all CTAs run the same instructions,
+they come in whole waves: of 133 CTAs on 132 SMs one SM has two.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.advise.accesses import Sectors, record
+from tilewright.dtypes import VOID
 from tilewright.errors import TilewrightError
 from tilewright.inputs import make_arguments
-from tilewright.ir import Call, expressions, statements
+from tilewright.ir import Call, For, If, While, as_expr, expressions, statements
+from tilewright.ir.special import CTA
 from tilewright.isa import bind
 from tilewright.profiling.gpus import SECTOR_RATE, Gpu
 
@@ -58,7 +61,7 @@ class Profile:
     """The work of a run, and the least time that it takes on a GPU.
 
     ctas: of the grid. sectors: of global memory, by line. traffic: bytes that must come from and go to HBM: each once.
-    flops: of tensor cores, by the bits of an operand.
+    flops: of tensor cores, by the bits of an operand. alike: do all CTAs run the same instructions?
     """
 
     name: str
@@ -71,6 +74,7 @@ class Profile:
     written_bytes: int
     l2_bytes: int
     flops: Mapping[int, int]
+    alike: bool = False
     scale: float = 1.0
 
     def scaled(self, times: float) -> Profile:
@@ -80,18 +84,25 @@ class Profile:
     @property
     def bounds(self) -> dict[str, float]:
         """Seconds, by unit."""
-        gpu, busy = self.gpu, min(self.gpu.sms, max(1, self.ctas * self.scale))
-        cycles = busy * gpu.clock
+        gpu, ctas = self.gpu, self.ctas * self.scale
+        cycles = min(gpu.sms, max(1, ctas)) * gpu.clock
         hbm = self.read_bytes * self.scale + max(0, self.written_bytes * self.scale - gpu.l2_bytes)
+        instructions = sum(self.counts.instructions.values())
         found = {
             "HBM": hbm / gpu.hbm,
             "L2": self.l2_bytes * self.scale / (SECTOR_RATE * cycles),
             "shared memory": self.counts.wavefronts * self.scale / cycles,
-            "issue": sum(self.counts.instructions.values()) * self.scale / (gpu.issue * cycles),
         }
+        if self.alike:  # the busiest SM has whole CTAs
+            each, most = 1 / max(1, self.ctas), ceil(ctas / gpu.sms)
+            rounds = ceil(most / max(1, self.occupancy.ctas))
+            found["latency"] = rounds * instructions * each / self.occupancy.warps / gpu.clock
+        else:
+            each, most = self.scale / cycles * gpu.clock, 1
+        found["issue"] = most * instructions * each / (gpu.issue * gpu.clock)
         if self.flops:
             work = sum(many / gpu.tensor[bits] for bits, many in self.flops.items() if bits in gpu.tensor)
-            found["tensor cores"] = work * self.scale / cycles
+            found["tensor cores"] = most * work * each / gpu.clock
         return found
 
     @property
@@ -140,11 +151,26 @@ def profile(exe: Executable, args: tuple[Any, ...], gpu: Gpu, sizes: Mapping[str
     touched = tuple(each for each in sectors if each.touched)
     l2_bytes = sum(each.touched for each in touched) * SECTOR + units
     return Profile(exe.name, gpu, ctas, _occupancy(exe, gpu), counts, touched, read, written, l2_bytes,
-                   _flops(exe, counts))  # fmt: skip
+                   _flops(exe, counts), _is_alike(exe))  # fmt: skip
+
+
+def _is_alike(exe: Executable) -> bool:
+    """Do all CTAs run the same instructions?
+
+    They do where no branch and no loop depends on which one it is, nor on what one of them tells others.
+    """
+    from tilewright.sim.codegen.axes import Axes
+
+    axes, found = Axes(exe.lowered), list(statements(exe.lowered.body))
+    calls = (node for stmt in found for node in expressions(stmt) if isinstance(node, Call) and node.dtype is not VOID)
+    if any(isinstance(stmt, While) for stmt in found) or any(bind(call).form.accesses for call in calls):
+        return False
+    asked = [stmt.cond for stmt in found if isinstance(stmt, If)]
+    asked += [as_expr(end) for stmt in found if isinstance(stmt, For) for end in (stmt.start, stmt.stop)]
+    return not any(axes.of(expr) & CTA for expr in asked)
 
 
 def _number(extent: Any, values: Mapping[str, Any]) -> int:
-    from tilewright.ir import as_expr
     from tilewright.ir.evaluate import evaluate
 
     return int(evaluate(as_expr(extent), values))

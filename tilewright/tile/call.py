@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INT32, INT64, DType
 from tilewright.errors import DispatchError, LayoutError, Span
-from tilewright.ir import Argument, Buffer, Const, Expr, Region, Value, as_expr, const_value, same
+from tilewright.ir import Argument, Buffer, Cast, Const, Expr, Region, Value, as_expr, const_value, rewrite, same
 from tilewright.ir.widths import has_wide_strides, widened
 from tilewright.layout import ComposeLayout, Layout, SwizzleLayout, TileLayout
 from tilewright.primitives import PRIMITIVES, Mismatch, Operand, Primitive
@@ -85,7 +85,20 @@ class Side:
         return layout.place(*coords, shape=self.buffer.shape, facts=facts)
 
     def __str__(self) -> str:
-        return str(self.region)
+        parts = (_written(start, extent) for start, extent in self.region.box)
+        return f"{self.buffer.name}[{', '.join(parts)}]"
+
+
+def _written(start: Value, extent: Value) -> str:
+    """A dimension of a region as its author writes it: without conversions of indices to 64 bits."""
+    if const_value(start) is not None:
+        return f"{start}:{start + extent}"
+    at = rewrite(as_expr(start), lambda node: node.a if isinstance(node, Cast) and _widens(node) else None)
+    return str(at) if const_value(extent) == 1 else f"{at}:{at + extent}"
+
+
+def _widens(node: Cast) -> bool:
+    return node.dtype.is_integer and node.a.dtype.is_integer and node.dtype.bits > node.a.dtype.bits
 
 
 def side_of(region: Region, facts: RangeFacts) -> Side:

@@ -14,10 +14,10 @@ from tilewright.errors import LayoutError
 from tilewright.ir import Expr, Value, binary, const_value
 from tilewright.layout import Iter
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.hints import stated
+from tilewright.tile.hints import alignments, stated
 from tilewright.tile.inside import open_dimensions
 from tilewright.tile.partials import Lanes
-from tilewright.tile.partition import missing_fact, storage_start
+from tilewright.tile.partition import missing_fact, places, storage_start
 from tilewright.tile.walks import digits_of, times
 
 __all__ = ["Along", "Deal", "below", "ceiling", "dealt_along", "wider_runs"]
@@ -218,14 +218,18 @@ def _lacking(call: TileCall, side: Side, inner: int, length: int) -> list[Expr |
 
 
 def wider_runs(call: TileCall, deal: Deal, plan: Callable[[TileCall], Deal]) -> str | None:
-    """A promise of the kernel with which accesses to the source are wider."""
-    inner = _inner(call, call["src"])
-    for length in _lengths(call["src"]) if inner is not None else []:
+    """A promise of the kernel, or another layout of its own memory, with which accesses to the source are wider."""
+    src = call["src"]
+    inner = _inner(call, src)
+    for length in _lengths(src) if inner is not None else []:
         if length <= deal.vector:
             continue
         promised, promises = _promised(call, inner or 0, length)
         if promises and plan(promised).vector >= length:
             return " and ".join(stated(call, fact) for fact in promises)
+        for change in alignments(call, src, places(src, call.facts), length) if src.space == "shared" else ():
+            if plan(change.call).vector >= length:
+                return change.text
     return None
 
 

@@ -11,6 +11,7 @@ from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.coordinates import coordinate_text
 from tilewright.sim.machine.facets import where_text
+from tilewright.sim.machine.places import ARENA
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -43,9 +44,11 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
     size = site.place.nbytes if site.place.nbytes >= 0 else batch.wave.run.sizes[site.place.name]
     verb = "writes" if site.write else "reads"
     by, hint = site.advice
+    last = int(np.broadcast_to(at.full(), batch.shape)[lanes].max()) + site.width - 1
+    span = _span(program, site, address, last, size)
     raise SimulationError(
         f"{by or site.op} {verb} outside of {site.place.name}",
-        given=f"{_span(program, site, address, size)} in {where_text(batch, cta, warp, lanes[cta, warp])}",
+        given=f"{span} in {where_text(batch, cta, warp, lanes[cta, warp])}",
         allowed=program.extent_text(site.place, size, batch.wave.run.scalars),
         hint=hint,
         at=site.at,
@@ -75,17 +78,23 @@ class Chosen:
             left = left & ~here
 
 
-def _span(program: Subject, site: Site, address: int, size: int) -> str:
-    """All elements that an access takes, and the first of them that is outside: the first of all may well be inside."""
+def _span(program: Subject, site: Site, address: int, last: int, size: int) -> str:
+    """All elements that an access takes, and the first of them that is outside: the first of all may well be inside.
+
+    last: the last byte that any thread of the batch takes outside: of shared memory without a buffer it says how much
+    is missing.
+    """
     first = coordinate_text(program, site, address)
     place = site.place
     buffer = program.authored.get(place.name) if place is not None else None
+    if place is not None and place.name == ARENA:
+        return f"{ARENA}, bytes {address - place.start} to {last - place.start}"
     if place is None or buffer is None or buffer.dtype.bits >= 8 * site.width:
         return first
-    last = coordinate_text(program, site, address + site.width - max(1, buffer.dtype.bits // 8))
+    upto = coordinate_text(program, site, address + site.width - max(1, buffer.dtype.bits // 8))
     end = place.start + size
     outside = f" of which {coordinate_text(program, site, end)} is outside," if place.start <= address < end else ""
-    return f"{first} to {last}, {site.width} bytes,{outside}"
+    return f"{first} to {upto}, {site.width} bytes,{outside}"
 
 
 @dataclass(frozen=True, eq=False)

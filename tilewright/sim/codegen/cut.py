@@ -95,7 +95,8 @@ def _first_values(blocks: Sequence[Block], live: Liveness) -> tuple[Bind, ...]:
     """Statements that give registers which may be read before they are written a value without a known bit."""
     kinds = {s.var.name: s.var for block in blocks for s in statements(block.body) if isinstance(s, (Bind, Assign))}
     read = (node for block in blocks for stmt in statements(block.body) for node in expressions(stmt))
-    kinds |= {node.name: node for node in read if isinstance(node, Var)}
+    asked = (node for block in blocks for node in block.end.reads)
+    kinds |= {node.name: node for node in (*read, *asked) if isinstance(node, Var)}
     return tuple(Bind(kinds[name], Const(0, kinds[name].dtype)) for name in sorted(live.live_in[0]))
 
 

@@ -106,8 +106,11 @@ def _between(axes: Axes, barrier: str, before: tuple[Step, ...], after: tuple[St
         return _in_order(barrier, around, parting, _last_line(first.stmt), _line(then.stmt))
     loop = next((stmt for stmt in reversed(around) if isinstance(stmt, (For, While))), None)
     if loop is not None and not any(stmt in parting for stmt in around[: around.index(loop) + 1]):
-        turns = f"{barrier} between the turns of the loop at line {_line(loop)}"
-        return f"{turns}; or different places for the lanes of this statement" if first.stmt is then.stmt else turns
+        inside = (step.stmt for step in before[around.index(loop) + 1 :] if isinstance(step.stmt, If))
+        branch = next((stmt for stmt in inside if _parting(axes, stmt) & BARRIERS[barrier]), None)
+        behind = f", behind the `if` of line {_line(branch)}" if branch is not None else ""
+        turns = f"{barrier} at the end of each turn of the loop at line {_line(loop)}{behind}"
+        return f"{turns}; within one turn, a place of its own for each thread" if first.stmt is then.stmt else turns
     if first.stmt is then.stmt and not parting and not bodies(first.stmt):
         return f"line {_line(first.stmt)} as two statements: what it reads into a variable, {barrier}, then the rest"
     return None

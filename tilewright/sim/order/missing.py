@@ -14,11 +14,14 @@ if TYPE_CHECKING:
 __all__ = ["fence_name", "missing_commit", "missing_step"]
 
 
-def _named(group: str, *, waits: bool) -> str:
-    """``T.ptx.tcgen05.commit(...)``: the instruction that waits for a group, or commits it; empty for none."""
+def _named(group: str, *, waits: bool, signals: bool = True) -> str:
+    """``T.ptx.tcgen05.commit(...)``: the instruction that waits for a group, or commits it; empty for none.
+
+    signals: does the commit tell an m-barrier?
+    """
     for name, row in INSTRUCTIONS.items():
         for form in row.forms:
-            effect = form.wait if waits else form.commit if form.signals else None
+            effect = form.wait if waits else form.commit if bool(form.signals) is signals else None
             if effect is not None and effect.group == group:
                 return f"T.{name}({'...' if row.operands else ''})"
     return ""
@@ -74,10 +77,21 @@ def missing_step(
     return f"{fence_name(ProxyFence('tmem', side='acquire'))}() after the wait or the barrier, {between}"
 
 
+def _without_group(part: Part, row: int) -> bool:
+    """Has the thread that issued an operation closed no group since?"""
+    operation = part.operation
+    rows, threads = operation.issuers.each()
+    still = operation.batch.wave.pending.commits_of(operation.group)[rows, threads] == operation.serial
+    return bool(still[(rows == row) & (threads == part.thread)].all())
+
+
 def _how_to_see(operations: Operations, earlier: Part, place: tuple[int, int], between: str) -> str:
     operation = earlier.operation
     far = earlier.row(place[0]) != place[0]
     if (wait := _named(operation.group, waits=True)) and not (far and operation.signals):
+        commit = _named(operation.group, waits=False, signals=False)
+        if commit and _without_group(earlier, earlier.row(place[0])):
+            wait = f"{commit} after the {operation.name} at {earlier.at}, then {wait}"
         own = operations.clocks.knower[earlier.thread] if earlier.is_alone else earlier.warp
         if place == (earlier.row(place[0]), own):
             return f"{wait} {between}"
