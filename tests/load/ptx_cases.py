@@ -134,6 +134,54 @@ PROGRAMS = (
             "ld.v2.u32 {r1, r2}, [ai]; vadd2.u32.u32.u32 r3, r1.h30, r2.h21, 0; vadd4.u32.u32.u32 r4.b20, r1, r2, -1;"
             "vavrg4.u32.u32.u32 r5.b3210, r1.b0123, r2, 0; st.v4.u32 [ao], {r3, r4, r5, r5};",
             (0x00010002, 0x00030004), (0x00070003, 0xFF04FF06, 0x01020102, 0x01020102), target="sm_30", version="6.5"),
+    Program("an offset is a constant expression, in octal too",
+            "ld.global.u32 r0, [ai+4*2-010]; ld.global.u32 r1, [ai + (1 << 2)]; st.u32 [ao+WARP_SZ-28], r0;"
+            "st.u32 [ao+0U], r1;", (5, 6), (6, 5)),
+    Program("an element of an array is an operand, as its address or as what lies there",
+            ".global .v2 .u32 g[3] = {1, 2, 3, 4, 5, 6}; mov.u64 d0, g[1]; ld.global.u32 r0, g[2];"
+            "ld.global.u32 r1, [d0+4]; st.v2.u32 [ao], {r0, r1};", (0,), (5, 4)),
+    Program("constant expressions have the types of PTX, and floats",
+            "mov.f32 f0, 1.5*2.0-0.5; st.f32 [ao], f0; mov.u32 r0, (-1/2U)>>60;"
+            "mov.u32 r1, (~0>>1)==0x7fffffffffffffff;"
+            "mov.u32 r2, (.s64)-1<(.u64)1; mov.b32 r3, -7%4U; st.u32 [ao+4], r0; st.u32 [ao+8], r1;"
+            "st.u32 [ao+12], r2; st.u32 [ao+16], r3;", (0,), (0x40200000, 7, 1, 0, 1)),
+    Program("the type of an access may stand before its space and its vector",
+            "ld.u32.global.v2 {r0, r1}, [ai]; st.u32.v2.global [ao], {r1, r0};", (3, 4), (4, 3)),
+    Program("four registers of 32 bits are one of 128",
+            ".reg .b128 q; ld.v4.u32 {r0, r1, r2, r3}, [ai]; mov.b128 q, {r3, r2, r1, r0};"
+            "mov.b128 {r4, r5, r6, r7}, q; st.v4.u32 [ao], {r4, r5, r6, r7};", (1, 2, 3, 4), (4, 3, 2, 1)),
+    Program("an alias stands for its function",
+            "{ .param .b32 x; call (x), other; ld.param.b32 r0, [x]; st.u32 [ao], r0; }", (0,), (7,),
+            ".visible .func (.param .b32 r) one() { st.param.b32 [r], 7; ret; }"
+            ".visible .func (.param .b32 r) other(); .alias other, one;"),
+    Program("attributes nest, and stand before functions, too",
+            "ld.global.u32 r0, [m]; call one; st.u32 [ao], r0;", (0,), (5,),
+            ".global .attribute(.managed, .unified(1, 2)) .align 8 .u32 m = 5;"
+            ".func .attribute(.unified(0xAB, 0xCD)) one() { ret; }"),
+    Program("variables of the module in local memory are each thread's own",
+            "mov.u32 r0, %tid.x; st.local.u32 [own+4], r0; ld.local.u32 r1, [own+4]; mad.wide.u32 d0, r0, 4, ao;"
+            "st.u32 [d0], r1;", (0,), tuple(range(32)), ".local .align 4 .b8 own[8];", block=32),
+    Program("the numbers of CTAs in a cluster are vectors of four, too",
+            "mov.v4.u32 {r0, r1, r2, r3}, %cluster_nctaid; mov.u32 r4, %clusterid.w; st.v4.u32 [ao], {r0, r1, r2, r3};"
+            "st.u32 [ao+16], r4;", (0,), (1, 1, 1, 0, 0)),
+    Program("a fence may say no more than its scope, and lanes that are apart may arrive at a barrier",
+            "mov.u32 r3, %tid.x; fence.gpu; fence.cta; setp.lt.u32 p0, r3, 32; @p0 bra FIRST; barrier.sync 1, 64;"
+            "ld.shared.u32 r0, [dyn]; st.u32 [ao], r0; bra DONE; FIRST: st.shared.u32 [dyn], 9; barrier.arrive 1, 64;"
+            "DONE:", (0,), (9,), ".extern .shared .b8 dyn[];", block=64),
+    Program("a comparison may give halves",
+            "ld.v2.u32 {r1, r2}, [ai]; set.lt.f16.s32 h0, r1, r2; set.gt.bf16.u32 h1, r1, r2;"
+            "mov.b32 r0, {h0, h1}; st.u32 [ao], r0;", (-1, 1), (0x3F803C00,)),
+    Program("integers are packed to fewer than 8 bits",
+            "mov.u32 r1, 100; mov.u32 r2, -3; cvt.pack.sat.u4.s32.b32 r3, r1, r2, 0x12;"
+            "cvt.pack.sat.s2.s32.b32 r4, r2, 1, 1;"
+            "st.v2.u32 [ao], {r3, r4};", (0,), (0x12F0, 0x19)),
+    Program("local memory may have a size that only the run knows, and is given back",
+            ".reg .b64 top; stacksave.u64 top; ld.u32 r0, [ai]; cvt.u64.u32 d0, r0; alloca.u64 d1, d0;"
+            "alloca.u64 d2, 4, 16;"
+            "st.local.u32 [d1+4], 7; cvta.local.u64 d3, d2; st.u32 [d3], 8; ld.local.u32 r1, [d1+4];"
+            "ld.local.u32 r2, [d2]; stackrestore.u64 top; alloca.u64 d4, 8; sub.u64 d5, d4, d1; cvt.u32.u64 r3, d5;"
+            "and.b64 d6, d2, 15; cvt.u32.u64 r4, d6; st.v4.u32 [ao], {r1, r2, r3, r4};", (24,), (7, 8, 16, 0),
+            version="7.4"),
     Program("special registers that no value shows are numbers",
             "mov.u32 r0, %pm0; mov.u64 d0, %pm1_64; mov.b32 r1, %envreg0; mov.b32 r1, %reserved_smem_offset_1;"
             "mov.u32 r2, %lanemask_le; st.u32 [ao], r2;", (0,), (1,)),

@@ -73,6 +73,37 @@ def test_without_numba_the_error_says_what_to_install(monkeypatch: pytest.Monkey
         tw.check_numba(doubled, 1, 64, np.zeros(4), np.zeros(4))
 
 
+def test_a_tuple_is_passed_part_by_part_and_complex_numbers_and_records_as_bytes() -> None:
+    strided = np.zeros((4, 6), np.complex64)[:, ::2]
+    records = np.zeros(5, [("a", "<i4"), ("b", "<f8")])
+
+    parts = list(numba._passed("s", (3, strided)))
+    given = {name: value for name, value in numba._passed("r", records)}
+
+    assert parts[0] == ("s[0]", 3)
+    assert dict(parts[1:])["s[1].strides[0]"] == 48
+    assert dict(parts[1:])["s[1]"].shape == (4, 3, 8)
+    assert (given["r.itemsize"], given["r.size"], given["r"].dtype) == (12, 5, np.uint8)
+
+
+def test_functions_of_the_device_are_compiled_without_a_gpu() -> None:
+    cuda = pytest.importorskip("numba.cuda", reason="needs Numba")
+
+    @cuda.jit(device=True)
+    def twice(x):
+        return 2 * x
+
+    @cuda.jit
+    def doubled_sums(a, factors, b):
+        at = cuda.threadIdx.x
+        b[at] = twice(a[at]) * factors[1] + cuda.shfl_xor_sync(0xFFFFFFFF, at, 1)
+
+    a, b = np.arange(32) * 1j, np.zeros(32, np.complex128)
+    tw.check_numba(doubled_sums, 1, 32, a, (1, 3), b)
+
+    assert (b == 6 * a + (np.arange(32) ^ 1)).all()
+
+
 def test_a_kernel_of_numba_is_told_of_in_its_words() -> None:
     jit = pytest.importorskip("numba.cuda", reason="needs Numba").jit
     cuda = sys.modules["numba.cuda"]

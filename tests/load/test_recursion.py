@@ -1,4 +1,4 @@
-"""Functions that call themselves, and calls through pointers: each call has its own registers and variables."""
+"""Recursive functions, and calls through pointers: each call has its own registers and variables."""
 
 from __future__ import annotations
 

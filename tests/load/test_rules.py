@@ -76,6 +76,40 @@ def test_a_shuffle_from_a_lane_that_has_ended_is_told(rules: LoadedModule) -> No
         rules["shuffle_from_ended"].simulate(zeros(32), 16, block=32)
 
 
+def test_fences_by_every_thread_order_what_the_last_cta_reads(rules: LoadedModule) -> None:
+    out = zeros(64)
+
+    assert clean(rules["last_of_all"].simulate(zeros(40 * 64), out, 0, grid=40, block=64))
+
+    assert (out == 40 * np.arange(64)).all()
+
+
+@pytest.mark.parametrize("without", [1, 2])
+def test_without_the_fences_of_one_side_the_last_cta_races(rules: LoadedModule, without: int) -> None:
+    with pytest.raises(SimulationError, match=r"race: load reads element .* of partial"):
+        rules["last_of_all"].simulate(zeros(4 * 64), zeros(64), without, grid=4, block=64)
+
+
+def test_what_is_read_as_a_constant_is_not_written(rules: LoadedModule) -> None:
+    both = np.arange(64, dtype=np.int32)
+
+    assert clean(rules["cached"].simulate(zeros(32), zeros(32), zeros(32), 1, block=32))
+    assert clean(rules["cached"].simulate(both[:32], both[32:], zeros(32), 1, block=32))  # other bytes of one array
+    with pytest.raises(SimulationError, match=r"reads .* as a constant \(ld.global.nc\)") as raised:
+        rules["cached"].simulate(both[:32], both[:32], zeros(32), 1, block=32)
+
+    assert "__restrict__" in str(raised.value)
+
+
+def test_a_thread_that_overwrites_what_it_alone_has_read_as_a_constant_is_warned_of(rules: LoadedModule) -> None:
+    values = np.arange(32, dtype=np.int32)
+
+    run = rules["cached"].simulate(values, values, zeros(32), 0, block=32)
+
+    assert ["the same thread later" in text for text in run.warnings] == [True]
+    assert (values == 2 * np.arange(32)).all()
+
+
 def test_volatile_accesses_that_rely_on_lockstep_race(rules: LoadedModule) -> None:
     with pytest.raises(SimulationError, match="race") as raised:
         rules["lockstep"].simulate(zeros(1), block=32)

@@ -130,18 +130,38 @@ class Graph:
 
     def fence(self, event: Event) -> None:
         """S1a, S2: a fence takes over by earlier strong reads of its thread, and begins release patterns."""
-        if event.op.sem == "sc":
-            for other in self.sc_fences:
-                if holds(event.op.scope, event.thread, other.thread) and holds(
-                    other.op.scope, event.thread, other.thread
-                ):
-                    self.join(event, other)
-            self.sc_fences.append(event)
         if event.op.sem in ACQUIRES:
             for read in self.strong_reads.get(event.thread, ()):
                 self._take(event, read)
+        if event.op.sem == "sc":
+            for other in self.sc_fences:
+                mutual = holds(event.op.scope, event.thread, other.thread)
+                if mutual and holds(other.op.scope, other.thread, event.thread) and self._comes_first(other, event):
+                    self.join(event, other)
+            self.sc_fences.append(event)
         if event.op.sem in RELEASES:
             self.fences.setdefault(event.thread, []).append(event)
+
+    def _comes_first(self, one: Event, other: Event) -> bool:
+        """Must one fence.sc precede the other in Fence-SC order, in whichever way this execution orders its fences?
+
+        So it is where communication (observed, coherence, from-reads) leads from an access after the one to an access
+        before the other: if the other preceded, causality would lead back, and the two may not contradict each other.
+        """
+        for accesses in self.accesses.values():
+            for k, later in enumerate(accesses):
+                if other.before & later.bit and any(
+                    earlier.before & one.bit and self._communicate(earlier, later) for earlier in accesses[:k]
+                ):
+                    return True
+        return False
+
+    @staticmethod
+    def _communicate(one: Event, other: Event) -> bool:
+        """Do strong accesses of one place, the other of which came later, come in this order for all?"""
+        if not (one.is_strong and other.is_strong and (one.writes or other.writes)):
+            return False
+        return one in other.sources or morally_strong(one, other)
 
     def proxy_fence(self, event: Event) -> None:
         """P1: the asynchronous units of this CTA come after all that is known here, and the other way round. P2, for a

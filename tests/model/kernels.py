@@ -52,6 +52,15 @@ KERNELS = (
     ctas("ticket", TICKET, TICKET),
     ctas("last block", LAST.format("x", "y"), LAST.format("y", "x")),
     ctas("last of three", *(LAST_OF_THREE.format(name) for name in "xyz")),
+    program(
+        "told between fences",
+        {
+            "0.0": "W x; F.sc.gpu; bar 1/2",
+            "0.1": "bar 1/2; add.rlx.gpu f",
+            "1.0": "R.rlx.gpu f=1; bar 1/2",
+            "1.1": "bar 1/2; F.sc.gpu; R x",
+        },
+    ),
     ctas("counted in", "W x; red.rel.gpu c", "W y; red.rel.gpu c", "R.acq.gpu c=2; R x; R y"),
     program(
         "CTAs by a flag",

@@ -30,6 +30,22 @@ def placed(name: str, verdict: str, rule: str, **warps: str) -> Litmus:
     return Litmus(program(name, {f"{key[1]}.{key[2]}": text for key, text in warps.items()}), verdict, rule)
 
 
+def by_sc(name: str, verdict: str, **warps: str) -> Litmus:
+    """A warp stores and fences, another one of its CTA tells; where one hears it, another warp fences and reads."""
+    usual = {"w00": "W x; F.sc.gpu; bar 1/2", "w01": "bar 1/2; W.rlx.gpu f"}
+    usual |= {"w10": "R.rlx.gpu f=1; bar 1/2", "w11": "bar 1/2; F.sc.gpu; R x"}
+    return placed(f"sc-bar{name}", verdict, "S1a", **usual | warps)
+
+
+def all_fence(cta: int, own: str, other: str) -> dict[str, str]:
+    """A CTA that may be the last: the warp that counts is not the one that stores and reads."""
+    last = f"?q=1 F.sc.gpu; ?q=1 R {other}"
+    return {
+        f"w{cta}0": "bar 1/2; add.rlx.gpu c->r; W s=r; bar 1/2",
+        f"w{cta}1": f"W {own}; F.sc.gpu; bar 1/2; bar 1/2; R s->q; {last}",
+    }
+
+
 SPIN = "cas.acq.gpu l=0>1; R x->r; W x=r+1; W.rel.gpu l=0"
 TICKET = "add.rlx.gpu q->r; R.acq.gpu o=r; R x->v; W x=v+1; add.rel.gpu o"
 LAST = "W {}; F.gpu; add.rlx.gpu c->r; ?r=1 F.gpu; ?r=1 R {}"
@@ -78,6 +94,38 @@ LITMUS = (
     placed(
         "F-bar-flag", "R", "S2", w00="W x; F.gpu; bar 1/2", w01="F.gpu; bar 1/2; W.rlx.gpu f", w10="R.acq.gpu f=1; R x"
     ),
+    by_sc("", "O"),
+    by_sc(": of the system", "O", w00="W x; F.sc.sys; bar 1/2"),
+    by_sc(": nothing before", "R", w00="W x; bar 1/2"),
+    by_sc(": nothing after", "R", w11="bar 1/2; R x"),
+    by_sc(": acq_rel before", "R", w00="W x; F.gpu; bar 1/2"),
+    by_sc(": acq_rel after", "R", w11="bar 1/2; F.gpu; R x"),
+    by_sc(": of the CTA before", "R", w00="W x; F.sc.cta; bar 1/2"),
+    by_sc(": of the CTA after", "R", w11="bar 1/2; F.sc.cta; R x"),
+    by_sc(": before the store", "R", w00="F.sc.gpu; W x; bar 1/2"),
+    by_sc(": after the barrier", "R", w00="W x; bar 1/2; F.sc.gpu"),
+    by_sc(": before the other barrier", "R", w11="F.sc.gpu; bar 1/2; R x"),
+    by_sc(": told weakly", "R", w01="bar 1/2; W f"),
+    by_sc(": told to the CTA", "R", w01="bar 1/2; W.rlx.cta f"),
+    by_sc(": told by an atomic", "O", w01="bar 1/2; add.rlx.gpu f"),
+    by_sc(": handed on by an atomic", "O", w10="R.rlx.gpu f=2; bar 1/2", w20="cas.rlx.gpu f=1>2"),
+    by_sc(": handed on by a store", "O", w10="R.rlx.gpu f=2; bar 1/2", w20="R.rlx.gpu f=1; W.rlx.gpu f=2"),
+    by_sc(": handed on by a flag", "R", w10="R.rlx.gpu g=1; bar 1/2", w20="R.rlx.gpu f=1; W.rlx.gpu g"),
+    by_sc(": handed on by fences", "O", w10="R.rlx.gpu g=1; bar 1/2", w20="R.rlx.gpu f=1; F.sc.gpu; W.rlx.gpu g"),
+    placed(
+        "sc-bar: in one CTA",
+        "O",
+        "S1a",
+        w00="W s; F.sc.cta; bar 1/2",
+        w01="bar 1/2; W.rlx.cta f",
+        w02="R.rlx.cta f=1; bar 2/2",
+        w03="bar 2/2; F.sc.cta; R s",
+    ),
+    row("sc-warp", "O", "S1a", "W x; F.sc.gpu; ws; 1:W.rlx.gpu f", "R.rlx.gpu f=1; ws; 1:F.sc.gpu; 1:R x"),
+    row(
+        "sc-warp: no bar.warp.sync", "R", "S1a", "W x; F.sc.gpu; 1:W.rlx.gpu f", "R.rlx.gpu f=1; ws; 1:F.sc.gpu; 1:R x"
+    ),
+    placed("last-block: all fence", "O", "S1a", **all_fence(0, "x", "y"), **all_fence(1, "y", "x")),
     placed("rlx-bar-F", "R", "S2", w00="W x; W.rel.gpu f", w10="R.rlx.gpu f=1; bar 1/2", w11="bar 1/2; F.gpu; R x"),
     row("bar", "O", "S1b", "W s; bar 1/2", "bar 1/2; R s", ctas=False),
     row("bar: ids differ", "R", "S1b", "W s; bar 1/1", "bar 2/1; R s", ctas=False),

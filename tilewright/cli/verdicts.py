@@ -69,7 +69,7 @@ class Asked:
     @property
     def is_python(self) -> bool:
         """Is it a file that runs as its author's code?"""
-        return self.file.suffix.partition(":")[0] == ".py"
+        return Path(self.file).suffix.partition(":")[0] == ".py"
 
 
 def judged(asked: Asked, context: Context) -> Report:

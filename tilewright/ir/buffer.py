@@ -53,7 +53,7 @@ class Buffer(_Remembered, Tiled):
     lowered stage, where storage is flat and the one index is the element offset. space: one of `SPACES`.
     data: what it views: None for storage of its own, a pointer parameter (`Var` of dtype handle) for global memory, or
     an `AddressOf`/pointer expression. elem_offset: elements from ``data`` to logical zero. align: bytes, 0 for the
-    natural alignment. allocated_addr: the tensor-memory address, for space ``tmem``.
+    natural alignment. allocated_addr: the tensor-memory address, for space ``tmem``. constant: nobody writes meanwhile.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Buffer(_Remembered, Tiled):
     elem_offset: Value = 0
     align: int = 0
     allocated_addr: Expr | None = None
+    constant: bool = False
 
     def __post_init__(self) -> None:
         if self.space not in SPACES:

@@ -163,7 +163,7 @@ class Flow:
         return {block: self._stop(block) for block in self.line}
 
     def _stop(self, block: int) -> int:
-        """The join of a branch; `END` where some ways come to it only in a later turn of a loop than others."""
+        """The join of a branch; `END` where some paths reach it in a later iteration of a loop than others do."""
         join = self.joins[block]
         for loop in self.around[block]:
             if join not in (END, loop.head) and loop in self.around[join]:

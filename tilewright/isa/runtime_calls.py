@@ -81,7 +81,7 @@ def assert_fail(machine: Machine, message: Lanes, file: Lanes, line: Lanes, func
 
 
 def out_of_stack(machine: Machine, function: str, depth: Lanes, nbytes: Lanes) -> None:
-    """Stop the kernel, saying how many calls deep a function was called for which a thread has no room."""
+    """Stop the kernel: the stack of a thread has no room for this call. The error says how many calls deep it is."""
     lane = tuple(np.argwhere(machine.active)[0])
     deep, room = (int(np.broadcast_to(one, machine.active.shape)[lane]) for one in (depth, nbytes))
     what = f"the stack of {room} bytes that each thread has is full"

@@ -101,6 +101,23 @@ instruction(
     ),
 )
 instruction(
+    "ptx.barrier.arrive",
+    params=("id", "n"),
+    keywords={"aligned": False},
+    operands=(counts("id"), counts("n")),
+    pattern="{id}, {n}",
+    doc="Counts towards the ``n`` threads of named barrier ``id`` without waiting; unless ``aligned``, lanes apart.",
+    forms=(
+        Form(
+            "barrier.arrive{aligned}",
+            since("sm_75"),
+            BAR,
+            {"aligned": {False: "", True: ".aligned"}},
+            effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),),
+        ),
+    ),
+)
+instruction(
     "cuda.cluster_sync",
     params=(),
     operands=(),

@@ -82,11 +82,10 @@ def _alignment(array: Any) -> int:
 
 def given(
     kernel: str, params: Sequence[Variable], written: Sequence[Parameter], args: Sequence[Any],
-    named: Mapping[str, Any], settings: Sequence[str] = (),
+    named: Mapping[str, Any], settings: Sequence[str] = (), address_bits: int = 64,
 ) -> Given:  # fmt: skip
     """The arguments held against the parameters. written: as the author has them. settings: what else has a name.
-
-    Raises ArgumentError where one is missing, or is no value of its parameter.
+    address_bits: of a pointer. Raises ArgumentError where one is missing, or is no value of its parameter.
     """
     by_name = dict(zip((param.name for param in params), written, strict=True))
     shown = {name: each.name for name, each in by_name.items()}
@@ -110,8 +109,9 @@ def given(
             data[param.name] = _bytes(value, nbytes(param), name)
         elif host.is_array(value):
             _check_strides(value, name)
-            kinds[param.name], arrays[param.name] = _element(value, param, name, kind_of[param.name]), value
-            _check_element(name, kinds[param.name], by_name[param.name].element)
+            element = _element(value, param, name, kind_of[param.name], address_bits)
+            kinds[param.name], arrays[param.name] = element, value
+            _check_element(name, element, by_name[param.name].element)
         else:
             numbers[param.name] = _number(value, param, name, kind_of[param.name])
     for name in arrays.keys() - shown.keys():
@@ -158,9 +158,9 @@ def _kind(param: Variable) -> str:
     return f"{nbytes(param)} bytes" if param.extents else str(number_dtype(param.type))
 
 
-def _element(value: Any, param: Variable, name: str, allowed: str) -> DType:
+def _element(value: Any, param: Variable, name: str, allowed: str, address_bits: int) -> DType:
     """The dtype of an array's elements; bytes of one that has no name here."""
-    if param.type not in ADDRESSES:
+    if param.type not in {f"{kind}{address_bits}" for kind in "ubs"}:
         raise ArgumentError(f"argument {name} is a number", given=described(value), allowed=allowed)
     try:
         kind = dtype(host.array_info(value).dtype)

@@ -241,7 +241,9 @@ class LoadedKernel:
         return in_order(self.name, self.entry.params, self.written, args, named, settings)
 
     def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> Given:
-        return given(self.name, self.entry.params, self.written, args, named, keywords_of(LoadedKernel.simulate))
+        """The arguments of a launch, matched with the parameters."""
+        settings, bits = keywords_of(LoadedKernel.simulate), self.module.module.address_size
+        return given(self.name, self.entry.params, self.written, args, named, settings, bits)
 
     def lowered(self, *args: Any, grid: int | Sequence[int] = 1, block: int | Sequence[int] | None = None,
                 shared_bytes: int = 0, cluster: int | Sequence[int] | None = None, **named: Any) -> Kernel:  # fmt: skip

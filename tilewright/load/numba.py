@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tilewright import host
 from tilewright.errors import ArgumentError, ToolError, described
@@ -50,16 +55,42 @@ def check_numba(
 
 
 def _passed(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What Numba passes for an argument: for an array its owner, parent, size, item size, data, shape and strides."""
+    """What Numba passes for an argument: for an array its owner, parent, size, item size, data, shape and strides.
+
+    A tuple is passed part by part; of complex numbers and records the array is one of bytes here.
+    """
+    if isinstance(value, tuple):
+        for place, part in enumerate(value):
+            yield from _passed(f"{name}[{place}]", part)
+        return
     if not host.is_array(value):
         yield name, value
         return
-    info = host.array_info(value)
-    size = value.dtype.itemsize
+    size, strides = value.dtype.itemsize, _strides(value)
+    data = value[..., None].view(np.uint8) if getattr(value.dtype, "kind", "") in ("c", "V") else value
     yield from ((f"{name}.meminfo", None), (f"{name}.parent", None), (f"{name}.size", value.size))
-    yield from ((f"{name}.itemsize", size), (name, value))
-    yield from ((f"{name}.shape[{k}]", extent) for k, extent in enumerate(info.shape))
-    yield from ((f"{name}.strides[{k}]", step * size) for k, step in enumerate(info.steps))
+    yield from ((f"{name}.itemsize", size), (name, data))
+    yield from ((f"{name}.shape[{k}]", extent) for k, extent in enumerate(value.shape))
+    yield from ((f"{name}.strides[{k}]", stride) for k, stride in enumerate(strides))
+
+
+def _strides(value: Any) -> Sequence[int]:
+    """In bytes."""
+    if isinstance(value, np.ndarray):
+        return value.strides
+    return [step * value.dtype.itemsize for step in host.array_info(value).steps]
+
+
+@contextmanager
+def _compiling_for(number: int) -> Iterator[None]:
+    """Numba asks the GPU what to compile a function of the device for: here it is told, without one."""
+    asking: Any = importlib.import_module("numba.cuda.dispatcher")
+    own = asking.get_current_device
+    asking.get_current_device = lambda: SimpleNamespace(compute_capability=(number // 10, number % 10))
+    try:
+        yield
+    finally:
+        asking.get_current_device = own
 
 
 def _compiled(function: Any, args: Sequence[Any], target: str) -> str:
@@ -70,7 +101,7 @@ def _compiled(function: Any, args: Sequence[Any], target: str) -> str:
         raise ToolError("Numba is not installed", given=str(error), hint="pip install numba") from None
     number = arch(target).number
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _compiling_for(number):
             warnings.simplefilter("ignore")
             types = tuple(numba.typeof(value) for value in args)
             text, _ = cuda.compile_ptx(function, types, cc=(number // 10, number % 10), lineinfo=True)

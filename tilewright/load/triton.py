@@ -14,6 +14,7 @@ from tilewright.errors import ArgumentError, SimulationError, ToolError, choices
 from tilewright.isa import ARCHS, arch
 from tilewright.load.module import LoadedKernel, LoadedModule, public
 from tilewright.load.triton_arguments import Typed, laid_out, typed
+from tilewright.load.words import TRITON
 from tilewright.ptx import parse
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ __all__ = ["check_triton", "load_triton"]
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug")
 JIT = "what @triton.jit made, or @triton.autotune and @triton.heuristics of that"
 MOST_MODULES = 32  # that are kept
-BARRIERS = {"T.cuda.cta_sync()": "tl.debug_barrier()", "T.cuda.warp_sync()": "tl.debug_barrier()"}
 ASSEMBLY = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
 LOC = re.compile(r"^\t\.loc\t.*$", re.MULTILINE)
 OURS = re.compile(r"; T\.\S+ belongs .*|; one of them is enough: if T\..*")  # advice in tilewright's own words
@@ -101,8 +101,6 @@ def _with_one_line(assembly: re.Match[str]) -> str:
 
 def _in_triton(hint: str | None) -> str | None:
     """A hint in Triton's words; None where it has none for it."""
-    for ours, theirs in BARRIERS.items():
-        hint = hint and hint.replace(ours, theirs)
     return None if hint is None or re.search(r"\bT\.", hint) else hint
 
 
@@ -116,7 +114,7 @@ def _is_of_copies(warning: str) -> bool:
 
 @lru_cache(maxsize=MOST_MODULES)
 def _entry(ptx: str, name: str) -> LoadedKernel:
-    return LoadedModule(parse(ptx))[name]
+    return LoadedModule(parse(ptx), words=TRITON)[name]
 
 
 @public

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.errors import TilewrightError
 
-__all__ = ["CUDA", "NUMBA", "PTX", "Words", "reworded", "said"]
+__all__ = ["CUDA", "NUMBA", "PTX", "TRITON", "Words", "reworded", "said"]
 
 Words = Sequence[tuple[str, str]]
 
@@ -37,15 +37,18 @@ CUDA: Words = (
     (r"if T\.thread_id\(\) == 0: \.\.\.", "if (threadIdx.x == 0) ..."),
 )  # fmt: skip
 """Patterns of the simulator's words, and their replacements for a .cu file."""
+_AFTER_BARRIERS: Words = (
+    (r"(?:T\.)?cuda\.trap(?:\(\))?", "trap"),
+    (r"(?:T\.)?ptx\.(?=[a-z])", ""),
+    _ONE_LINE,
+)
 PTX: Words = (
     (r"(?:T\.)?cuda\.cta_sync(?:\((?:\.\.\.)?\))?", "bar.sync 0"),
     (r"T\.cuda\.warp_sync\(\)", "bar.warp.sync"),
     (r"T\.cuda\.cluster_sync\(\)", "barrier.cluster"),
     (_STRONG, "{0}.relaxed"),
     (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("fence.acq_rel.gpu")),
-    (r"(?:T\.)?cuda\.trap(?:\(\))?", "trap"),
-    (r"(?:T\.)?ptx\.(?=[a-z])", ""),
-    _ONE_LINE,
+    *_AFTER_BARRIERS,
 )
 """The same for PTX."""
 NUMBA: Words = (
@@ -53,9 +56,21 @@ NUMBA: Words = (
     (r"T\.cuda\.warp_sync\(\)", "cuda.syncwarp()"),
     (r"if T\.thread_id\(\) == 0: \.\.\.", "if cuda.threadIdx.x == 0: ..."),
     (r"(no barrier orders CTAs: .* split the kernel in two)", "{0}" + _FLAG.format("cuda.threadfence()")),
-    *PTX[4:],
+    *_AFTER_BARRIERS,
 )
 """The same for kernels of Numba."""
+
+
+TRITON: Words = (
+    (r"(?:T\.)?cuda\.(?:cta|warp)_sync(?:\((?:\.\.\.)?\))?", "tl.debug_barrier()"),
+    (_STRONG, "an atomic"),
+    (
+        r"(no barrier orders CTAs: .* split the kernel in two)",
+        "{0}; or tell of it by an atomic with sem='release', and look for it by one with sem='acquire'",
+    ),
+    *_AFTER_BARRIERS,
+)
+"""The same for Triton."""
 
 
 def said(text: str, words: Words) -> str:

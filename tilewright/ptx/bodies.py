@@ -6,9 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from tilewright.errors import KernelError
+from tilewright.ptx.constants import Unreadable
 from tilewright.ptx.declarations import SPACES, prototype, registers, variables
 from tilewright.ptx.lexer import NAME, STATEMENT, Scanner, Text
-from tilewright.ptx.operands import Unreadable, operands
+from tilewright.ptx.operands import operands
 from tilewright.ptx.tree import Block, Body, Directive, Instruction, Label, Loc, Statement, Targets
 
 if TYPE_CHECKING:

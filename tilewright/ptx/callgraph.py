@@ -1,4 +1,4 @@
-"""Which functions of a module call which: a call through a pointer may lead to each whose address is taken."""
+"""Which functions of a module call which: a call through a pointer may reach each function whose address is taken."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def call_parts(ins: Instruction) -> tuple[Sequence[Operand], Name, Sequence[Oper
 
 
 def _listed(operand: Operand) -> Operand:
-    """``(41)`` is a list of one argument here, and a number elsewhere."""
+    """The operand as a list: ``(41)`` is a list of one argument here, and a number elsewhere."""
     if isinstance(operand, Immediate) and operand.text.startswith("("):
         return Vector((replace(operand, text=operand.text[1:-1]),), "()")
     return operand
@@ -45,7 +45,7 @@ def addressed(module: Module) -> list[str]:
 
 
 def cycles(module: Module) -> Mapping[str, frozenset[str]]:
-    """For each function that may come to call itself: those that call it and that it calls, in however many steps."""
+    """For each function that may call itself, directly or through others: the functions of the same cycles of calls."""
     pointed = addressed(module)
     calls = {name: set(_called(module, each, pointed)) for name, each in module.function_of.items()}
     reached = {name: _reached(calls, name) for name in calls}

@@ -81,9 +81,7 @@ def _qualifiers(scan: Scanner) -> tuple[int, int, str, tuple[str, ...]]:
             scan.next()
             kind = word[1:]
         elif word == ".attribute":
-            scan.next()
-            scan.expect("(")
-            attributes.append(f".attribute({scan.until(')')})")
+            attributes.append(_attribute(scan))
         elif word[1:] in OPAQUE:
             raise KernelError(
                 f"{word} is not supported: the simulator has no textures",
@@ -94,6 +92,16 @@ def _qualifiers(scan: Scanner) -> tuple[int, int, str, tuple[str, ...]]:
     if not kind:
         raise scan.text.expected("a type: .b8, .u32, .f32, ...", scan.position)
     return align, vector, kind, tuple(attributes)
+
+
+def _attribute(scan: Scanner) -> str:
+    """``.attribute(.managed, .unified(1, 2))``, with what stands in its parentheses."""
+    scan.expect(".attribute")
+    scan.expect("(")
+    text = scan.until(")")
+    while text.count("(") >= text.count(")") + 1:
+        text += f"){scan.until(')')}"
+    return f".attribute({text})"
 
 
 def _extents(scan: Scanner) -> tuple[int | None, ...]:
@@ -143,9 +151,7 @@ def header(scan: Scanner, kind: str, linkage: str, line: int) -> Function:
     """What follows ``.entry`` or ``.func``, up to its body or ``;``."""
     attributes = []
     while scan.peek() in (".noreturn", ".attribute"):
-        attributes.append(scan.next())
-        if attributes[-1] == ".attribute":
-            attributes[-1] += f"{scan.until(')')})"
+        attributes.append(_attribute(scan) if scan.peek() == ".attribute" else scan.next())
     returns = params(scan) if scan.peek() == "(" else ()
     name = scan.name("the name of a function")
     given = params(scan) if scan.peek() == "(" else ()

@@ -5,15 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.errors import KernelError
-from tilewright.ir import AllocBuffer, Buffer, Expr, Var, cast
+from tilewright.ir import AllocBuffer, Buffer, Expr, Var, cast, const
 from tilewright.isa import ARCHS
 from tilewright.ptx.bits import bits_of, number_dtype, unsigned
 from tilewright.ptx.initial import named_in
-from tilewright.ptx.names import Memory, Parameter, Scope, all_statements, element_bytes, nbytes, plain_name
-from tilewright.ptx.state import UINT8, UINT64, Lowering
-from tilewright.ptx.tree import Address, Function, Instruction, Name, Sum, Variable
+from tilewright.ptx.names import (
+    Memory,
+    Parameter,
+    Scope,
+    all_statements,
+    element_bytes,
+    nbytes,
+    plain_name,
+    stride,
+    type_word,
+)
+from tilewright.ptx.short import are_short, short_address
+from tilewright.ptx.state import UINT8, UINT32, UINT64, Lowering
+from tilewright.ptx.tree import Address, Function, Instruction, Name, Operand, Sum, Variable
 
-__all__ = ["module_symbol", "parameter", "place_dynamic", "variable"]
+__all__ = ["in_local", "module_symbol", "parameter", "place_dynamic", "variable"]
 
 
 WORD = 16  # bytes of the widest access
@@ -35,7 +46,7 @@ def parameter(low: Lowering, param: Variable, scope: Scope) -> None:
     value: Expr
     if array is not None:
         assert array.data is not None
-        value = cast(array.data, UINT64)
+        value = const(short_address(low, array), UINT32) if are_short(low) else cast(array.data, UINT64)
     else:
         var = Var(param.name, number_dtype(param.type))
         low.params.append(var)
@@ -47,20 +58,26 @@ def _lies_in_memory(entry: Function, param: Variable) -> bool:
     """Is it more than one number that is loaded as a whole?"""
     if param.extents or param.vector > 1:
         return True
-    for statement in all_statements(entry.body or ()):
-        if not isinstance(statement, Instruction):
-            continue
-        for operand in statement.operands:
-            base = (
-                operand.base if isinstance(operand, Address) else operand.name if isinstance(operand, Sum) else operand
-            )
-            if isinstance(base, Name) and base.text == param.name:
-                if not statement.modifiers:  # refused at the statement itself
-                    continue
-                whole = isinstance(operand, Address) and not operand.offset and statement.opcode == "ld"
-                if not whole or element_bytes(statement.modifiers[-1]) != element_bytes(param.type):
-                    return True
-    return False
+    return any(
+        _named_by(operand) == param.name and not _takes_all_of(param, statement, operand)
+        for statement in all_statements(entry.body or ())
+        if isinstance(statement, Instruction) and statement.modifiers  # refused at the statement itself
+        for operand in statement.operands
+    )
+
+
+def _named_by(operand: Operand) -> str:
+    """The name of what an operand is, or points to."""
+    base = operand.base if isinstance(operand, Address) else operand.name if isinstance(operand, Sum) else operand
+    return base.text if isinstance(base, Name) else ""
+
+
+def _takes_all_of(param: Variable, ins: Instruction, operand: Operand) -> bool:
+    """Does an instruction load a parameter as the one number that it is?"""
+    if ins.opcode != "ld" or not isinstance(operand, Address) or operand.offset:
+        return False
+    kind, vector = type_word(ins.modifiers), {"v2", "v4", "v8"}.intersection(ins.modifiers)
+    return bool(kind) and not vector and element_bytes(kind) == element_bytes(param.type)
 
 
 def variable(low: Lowering, declared: Variable, scope: Scope) -> Memory:
@@ -71,18 +88,22 @@ def variable(low: Lowering, declared: Variable, scope: Scope) -> Memory:
         return _shared(low, declared)
     if low.frame is not None:
         return low.frame.place(declared)
-    name, size = f"{declared.name}{scope.suffix}", nbytes(declared)
-    whole = -(-max(size, 1) // WORD) * WORD
+    return in_local(low, declared, f"{declared.name}{scope.suffix}")
+
+
+def in_local(low: Lowering, declared: Variable, name: str) -> Memory:
+    """A variable that each thread has one of, from the beginning of the kernel to its end."""
+    whole = -(-max(nbytes(declared), 1) // WORD) * WORD
     buffer = Buffer(name, UINT8, (whole,), "local", None, align=max(declared.align, WORD))
     low.allocated.append(AllocBuffer(buffer, at=low.lines.current))
-    return Memory(buffer)
+    return Memory(buffer, element=stride(declared))
 
 
 def _shared(low: Lowering, declared: Variable) -> Memory:
     known = low.outside.symbols.get(declared.name)
     if isinstance(known, Memory):
         return known
-    align = max(declared.align, element_bytes(declared.type) * declared.vector, 1)
+    align = max(declared.align, stride(declared), 1)
     if declared.linkage == "extern" and None in (declared.extents or (None,)):
         low.dynamic.append((declared.name, align))
         size, start = max(1, low.machine.dynamic_bytes), -1
@@ -92,7 +113,7 @@ def _shared(low: Lowering, declared: Variable) -> Memory:
         low.shared_end = start + size
     buffer = Buffer(_shown(low, declared.name), UINT8, (size,), "shared", None, align=align)
     low.allocated.append(AllocBuffer(buffer, start, at=low.lines.current))
-    made = low.outside.symbols[declared.name] = Memory(buffer, shared=True)
+    made = low.outside.symbols[declared.name] = Memory(buffer, shared=True, element=stride(declared))
     return made
 
 
@@ -141,8 +162,14 @@ def module_symbol(low: Lowering, name: str) -> Memory | Function | None:
 def _in_module(low: Lowering, declared: Variable, name: str) -> Memory:
     if declared.linkage == "extern" and not nbytes(declared):
         raise KernelError(f"{name} is declared, but defined nowhere", given=f".extern .{declared.space} {name}")
+    if declared.space == "local":  # of each thread, as functions' own are
+        own = low.outside.symbols[name] = in_local(low, declared, name)
+        return own
     low.globals[name] = declared
-    made = low.outside.symbols[name] = Memory(low.global_bytes(name, max(1, nbytes(declared)), max(declared.align, 16)))
+    buffer = low.global_bytes(name, max(1, nbytes(declared)), max(declared.align, 16))
+    made = low.outside.symbols[name] = Memory(buffer, element=stride(declared))
+    if are_short(low) and named_in(declared):
+        raise KernelError(f"{name} begins with an address", given=".address_size 32", allowed="numbers, or 64")
     for other in named_in(declared):  # these get places, too
         found = module_symbol(low, other)
         if isinstance(found, Function):

@@ -1,6 +1,6 @@
 """Branches, ends and calls: the instructions that end blocks of the graph.
 
-A function is inlined at each of its calls; `tilewright.ptx.recursion` has those that come to call themselves.
+A function is inlined at each of its calls; `tilewright.ptx.recursion` lowers recursive functions.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from math import gcd
 from tilewright.errors import KernelError, choices
 from tilewright.ir import Assign, Branch, Exit, Expr, Jump, Load, Store, Var, cast, const
 from tilewright.isa.arch import since
+from tilewright.ptx.alloca import allocates
 from tilewright.ptx.bits import unsigned
 from tilewright.ptx.callgraph import addressed, call_parts
 from tilewright.ptx.declare import variable
@@ -155,7 +156,7 @@ def _through_pointer(
 def _called(
     low: Lowering, function: Function, results: Sequence[Operand], arguments: Sequence[Operand], step: Step
 ) -> None:
-    """A call of a function: its body stands in the place of it, unless the function may come to call itself."""
+    """Lower a call of a function: its body takes the place of the call, unless the function may call itself."""
     if function.name not in low.cycles:
         _inline(low, function, results, arguments, step)
         return
@@ -183,7 +184,7 @@ def _called(
 
 
 def _copied(low: Lowering, declared: Variable, to: Memory, value: Memory | Expr, step: Step) -> None:
-    """A parameter or result goes to another place."""
+    """Copy a parameter or result to another place."""
     if not isinstance(value, Memory):
         kind = unsigned(8 * element_bytes(declared.type))
         low.add([stored(low, to.at(), [cast(value, kind)], kind, "local", step.at)])
@@ -206,8 +207,13 @@ def _inline(
     for result, operand in zip(function.returns, results, strict=True):
         inner.symbols[result.name] = _place_of_result(low, result, operand, inner, step)
     here, after = low.lines.current, low.new()
+    before = Var(low.fresh("used"), UINT32)
+    if allocates(function):
+        low.add([Assign(before, low.room_used, at=step.at)])
     inlined[0](low, function.body or (), inner, after)
     low.end(Jump(after, at=step.at), after)
+    if allocates(function):
+        low.add([Assign(low.room_used, before, at=step.at)])
     low.lines.current = here
     for result, operand in zip(function.returns, results, strict=True):
         own = step.scope.find(operand.text) if isinstance(operand, Name) else None

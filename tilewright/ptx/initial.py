@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import KernelError
+from tilewright.ptx.constants import Unreadable
 from tilewright.ptx.names import element_bytes, nbytes
-from tilewright.ptx.operands import Unreadable, operands
+from tilewright.ptx.operands import operands
 from tilewright.ptx.tree import Immediate, Name, Sum, Variable
 
 if TYPE_CHECKING:

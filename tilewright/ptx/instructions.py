@@ -31,14 +31,16 @@ from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.types import TYPES
+from tilewright.ptx.alloca import allocate, restore, save
 from tilewright.ptx.bits import unsigned
+from tilewright.ptx.names import type_word
 from tilewright.ptx.plain import alone, load, move, store
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.spaces import convert_address, is_in_space
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tensor_maps import change_map
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
-from tilewright.ptx.values import assigned, exact, number_of, pointer, read, register
+from tilewright.ptx.values import assigned, check_number, exact, number_of, pointer, read, register
 from tilewright.ptx.warps import reduce_at_barrier, with_mask
 from tilewright.ptx.wmma import matrix
 from tilewright.ptx.written import RESULT, written
@@ -130,6 +132,9 @@ OWN: Mapping[str, Callable[[Lowering, Step], Iterable[Stmt] | None]] = {
     "createpolicy": _policy,
     "wmma": matrix,
     "tensormap": change_map,
+    "alloca": allocate,
+    "stacksave": save,
+    "stackrestore": restore,
     **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
 }
 
@@ -334,9 +339,11 @@ def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, objec
         return read(low, operand, step, BOOL)
     if kind.kind == "bits":
         word = kind.type_of(mods)  # type: ignore[arg-type]  # modifiers
+        check_number(operand, word, step)
         return exact(low, operand, step, BOOL if word == "pred" else unsigned(TYPES[word].dtype.bits))
     if kind.kind == "typed":
         typed = dtype(str(mods["dtype"]))
+        check_number(operand, type_word(step.ins.modifiers), step)
         return _of_type(read(low, operand, step, unsigned(typed.bits)), typed)
     width = {"b16": 16, "b64": 64, "f64": 64, "global": 64, "generic": 64}.get(kind.kind, 32)
     bits = read(low, operand, step, unsigned(width))

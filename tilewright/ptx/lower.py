@@ -24,36 +24,51 @@ from tilewright.ir import (
     Stmt,
     Store,
     Var,
-    const,
     map_body,
     rewrite,
     rewrite_values,
     unary,
 )
 from tilewright.ir import Block as BasicBlock
-from tilewright.ptx.declare import parameter, place_dynamic, variable
+from tilewright.ptx.declare import module_symbol, parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
 from tilewright.ptx.instructions import instruction
-from tilewright.ptx.names import Scope, all_statements, named_once
+from tilewright.ptx.names import Memory, Scope, all_statements, named_once, nbytes
 from tilewright.ptx.origins import bounded
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.recursion import save_registers
+from tilewright.ptx.short import are_short
 from tilewright.ptx.special import Machine
-from tilewright.ptx.state import UINT64, Lowering, Step
-from tilewright.ptx.tree import Block, Body, Function, Instruction, Label, Loc, Module, Name, Registers, Variable
-from tilewright.ptx.values import read
+from tilewright.ptx.state import Lowering, Step
+from tilewright.ptx.tree import (
+    Address,
+    Block,
+    Body,
+    Function,
+    Instruction,
+    Label,
+    Loc,
+    Module,
+    Name,
+    Registers,
+    Sum,
+    Variable,
+)
+from tilewright.ptx.values import lookup, read
 
 __all__ = ["Lowered", "lower"]
 
 UNSUPPORTED = {
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), "textures and surfaces"),
-    **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "local memory of a size that only the run knows"),
     "multimem": "memory that several GPUs have in common",
     "clusterlaunchcontrol": "clusters that take over the work of others, which have not begun",
 }
 
 
 SPREAD = frozenset(("ld", "ldu", "st", "mov", "atom"))  # opcodes that take registers of several parts by one name
+
+
+ACCESSES = frozenset(("ld", "ldu", "st", "atom", "red"))  # what takes an address
 
 
 SHAPES = (ValueError, IndexError, KeyError, TypeError, AttributeError, AssertionError)
@@ -84,6 +99,10 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
         parameter(low, param, scope)
     for array in arrays.values():
         low.add_buffer(array)  # those, too, that only pointers in structures lead to
+    if are_short(low):  # the ranges of addresses are known before the first of them is looked up
+        for name, declared in module.variable_of.items():
+            if declared.space in ("global", "const") and not (declared.linkage == "extern" and not nbytes(declared)):
+                module_symbol(low, name)
     _body(low, entry.body or (), scope, None)
     low.end(Exit(at=low.lines.current))
     first: list[Stmt] = []
@@ -91,8 +110,7 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
         save_registers(low)
         first += low.stack.begin()
     launch = replace(machine.launch, shared_bytes=place_dynamic(low))
-    if low.clock is not None:
-        first.append(Assign(low.clock, const(0, UINT64)))
+    first += [Assign(var, value) for var, value in low.beginnings.items()]
     low.ended[0] = replace(low.ended[0], body=(*first, *low.ended[0].body))
     if low.in_flight:
         low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
@@ -161,6 +179,7 @@ def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: int | N
     if ins.opcode in SPREAD:
         name = ins.mnemonic.replace(".b128", ".v2.b64") if ins.opcode in ("ld", "st") else ins.mnemonic
         ins = replace(ins, mnemonic=name, operands=tuple(map(scope.spread, ins.operands)))
+    ins = _in_bytes(low, ins, scope)
     try:
         _checked(low, ins, scope, returns, at)
     except TilewrightError as error:
@@ -168,6 +187,18 @@ def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: int | N
     except SHAPES as cause:  # operands of a form that the instruction does not have
         given = ", ".join(map(operand_text, ins.operands))
         raise KernelError(f"{ins.mnemonic} has other operands", given=given or "none", at=at) from cause
+
+
+def _in_bytes(low: Lowering, ins: Instruction, scope: Scope) -> Instruction:
+    """An instruction in which elements of arrays, ``a[2]``, are addresses in bytes."""
+    operands = list(ins.operands)
+    for place, operand in enumerate(operands):
+        if isinstance(operand, Sum) and operand.element:
+            found = lookup(low, operand.name.text, scope)
+            offset = operand.offset * (found.element if isinstance(found, Memory) else 1)
+            made = Address if ins.opcode in ACCESSES else Sum
+            operands[place] = made(operand.name, offset)
+    return ins if operands == list(ins.operands) else replace(ins, operands=tuple(operands))
 
 
 def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None, at: Span) -> None:

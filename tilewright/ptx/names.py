@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError, Span
 from tilewright.ir import AddressOf, Buffer, Expr, Var, as_expr, binary
+from tilewright.ptx.declarations import TYPES
+from tilewright.ptx.special import VECTORS
 from tilewright.ptx.tree import (
     Block,
     Body,
@@ -43,22 +45,24 @@ __all__ = [
     "nbytes",
     "plain_name",
     "register_dtype",
+    "stride",
+    "type_word",
 ]
 
 _WIDTHS = {8: dtype("uint16"), 16: dtype("uint16"), 32: dtype("uint32"), 64: dtype("uint64")}
-SPECIAL_VECTORS = ("%tid", "%ntid", "%ctaid", "%nctaid")
 _VECTOR_PARTS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A variable that has a place. buffer: its bytes, or those that it is among, ``offset`` behind ``start``.
+    """A variable in memory. buffer: the bytes that contain it, from ``offset`` behind ``start`` on.
 
-    shared: is its address an offset in shared memory?
+    shared: is its address an offset in shared memory? element: the bytes from one of its elements to the next.
     """
 
     buffer: Buffer
     shared: bool = False
+    element: int = 1
     start: Expr | None = None
     offset: int = 0
 
@@ -89,9 +93,19 @@ def element_bytes(kind: str) -> int:
     return int(digits) // 8 * pair
 
 
+def type_word(words: Sequence[str]) -> str:
+    """The type among the modifiers of an access, which ends them as a rule; "" without one."""
+    return next((word for word in reversed(words) if word in TYPES), "")
+
+
+def stride(variable: Variable) -> int:
+    """The bytes from one element of a variable to the next."""
+    return element_bytes(variable.type) * variable.vector
+
+
 def nbytes(variable: Variable) -> int:
     """The bytes of a variable; an extent that is left open counts as none."""
-    total = element_bytes(variable.type) * variable.vector
+    total = stride(variable)
     for extent in variable.extents:
         total *= extent or 0
     return total
@@ -208,7 +222,7 @@ class Scope:
         """A register of several parts as a vector of them; ``%tid`` is one, too."""
         if not isinstance(operand, Name):
             return operand
-        if operand.text in SPECIAL_VECTORS:
+        if operand.text.startswith("%") and operand.text[1:] in VECTORS:
             return Vector(tuple(Name(f"{operand.text}.{part}") for part in "xyzw"))
         parts = self.vector(operand.text)
         return (

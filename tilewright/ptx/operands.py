@@ -8,31 +8,24 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 
+from tilewright.ptx.constants import Unreadable, evaluated, float_bits, is_arithmetic, whole_number
 from tilewright.ptx.lexer import NAME, NUMBER
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Sum, Vector
 
-__all__ = ["Unreadable", "operands", "split"]
+__all__ = ["operands", "split"]
 
 _SPECIAL = rf"{NAME}(?:\.\w+)*"  # %tid.x, and elements of vector registers
 _NAME = re.compile(_SPECIAL)
 _NUMBER = re.compile(rf"(-?)\s*({NUMBER})")
-_ADDRESS = re.compile(rf"\[\s*({NAME})\s*(?:\+?\s*(-?)\s*(\d+|0[xX][\da-fA-F]+))?\s*\]")
+_ADDRESS = re.compile(rf"\[\s*({NAME})\s*(?:\+?\s*(-?)\s*(0[xX][\da-fA-F]+|\d+)U?)?\s*\]")
 _PART = re.compile(r"((?:[^,{}\[\]()]|\{[^{}]*\}|\[[^\[\]]*\]|\((?:[^()]|\([^()]*\))*\))*)(,|$)")
-_SUM = re.compile(rf"({NAME})\s*([+-])\s*(-?\s*\w+)")
+_SUM = re.compile(rf"({NAME})\s*([+-].*)", re.DOTALL)
+_ELEMENT = re.compile(rf"({NAME})\s*\[([^\[\]]*)\]")
 _PAIR = re.compile(rf"({_SPECIAL})\s*\|\s*({_SPECIAL})")
 _NOT = re.compile(rf"([!-])\s*({_SPECIAL})")
-
-
-class Unreadable(Exception):
-    """offset: where in the text it ceases to be an operand. what: what was expected there."""
-
-    def __init__(self, offset: int, what: str) -> None:
-        super().__init__(what)
-        self.offset = offset
-        self.what = what
 
 
 @lru_cache(maxsize=1 << 14)
@@ -66,38 +59,35 @@ def _operand(text: str) -> Operand:
         found = pattern.fullmatch(text)
         if found is not None:
             return make(found)
-    if text[:1] in ("{", "(") and text[-1:] == {"{": "}", "(": ")"}[text[0]] and not _is_arithmetic(text):
+    if text[:1] in ("{", "(") and text[-1:] == {"{": "}", "(": ")"}[text[0]] and not is_arithmetic(text):
         inner = text[1:-1]
         return Vector(tuple(_operand(part) for part in split(inner)) if inner.strip() else (), text[0] + text[-1])
     if text[:1] == "[" and text[-1:] == "]":
         return _in_brackets(text[1:-1])
-    if _is_arithmetic(text):
-        return Immediate(text, _Arithmetic(text).value())
+    if is_arithmetic(text):
+        return _constant(text)
     raise Unreadable(0, "an operand")
+
+
+def _constant(text: str) -> Immediate:
+    """What a constant expression gives, an integer or a float."""
+    value = evaluated(text)
+    if isinstance(value, float):
+        return Immediate(text, int.from_bytes(struct.pack(">d", value), "big"), 64)
+    return Immediate(text, int(value))
 
 
 def _number(found: re.Match[str]) -> Immediate:
     negative, text = found[1] == "-", found[2]
-    kind = text[1:2].lower() if text[0] == "0" else ""
-    if kind in ("f", "d") and len(text) in (10, 18):
-        bits = 32 if kind == "f" else 64
-        return Immediate(found[0], int(text[2:], 16) ^ (negative << bits - 1), bits)
-    if re.search(r"[.eE]", text) and kind not in ("x", "b"):
-        return Immediate(found[0], int.from_bytes(struct.pack(">d", float(text)), "big") ^ (negative << 63), 64)
-    return Immediate(found[0], (-1 if negative else 1) * _integer(text))
-
-
-def _integer(text: str) -> int:
-    text = text.rstrip("U")
-    octal = len(text) > 1 and text[0] == "0" and text.isdigit()
-    try:
-        return int(text, 8 if octal else 0)
-    except ValueError:
-        raise Unreadable(0, "a whole number") from None
+    float_ = float_bits(text)
+    if float_ is None:
+        return Immediate(found[0], (-1 if negative else 1) * whole_number(text))
+    value, bits = float_
+    return Immediate(found[0], value ^ (negative << bits - 1), bits)
 
 
 def _address(found: re.Match[str]) -> Address:
-    offset = int(found[3], 0) if found[3] else 0
+    offset = whole_number(found[3]) if found[3] else 0
     return Address(Name(found[1]), -offset if found[2] else offset)
 
 
@@ -116,11 +106,19 @@ def _in_brackets(text: str) -> Address:
 
 
 def _sum(found: re.Match[str]) -> Sum:
-    sign = -1 if found[2] == "-" else 1
-    text = re.sub(r"\s", "", found[3])
-    if not re.fullmatch(NUMBER, text.lstrip("-")):
-        raise Unreadable(found.start(3), "a whole number")
-    return Sum(Name(found[1]), sign * (-1 if text[0] == "-" else 1) * _integer(text.lstrip("-")))
+    return Sum(Name(found[1]), _offset(found[2], found.start(2)))
+
+
+def _element(found: re.Match[str]) -> Sum:
+    return Sum(Name(found[1]), _offset(found[2], found.start(2)), element=True)
+
+
+def _offset(text: str, start: int) -> int:
+    """A whole number, which may be an expression."""
+    value = evaluated(text) if is_arithmetic(text) else None
+    if not isinstance(value, int):
+        raise Unreadable(start, "a whole number")
+    return int(value)
 
 
 def _not(found: re.Match[str]) -> Not:
@@ -135,80 +133,5 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Operand]], ...] 
     (_PAIR, lambda found: Pair(Name(found[1]), Name(found[2]))),
     (_NOT, _not),
     (_SUM, _sum),
+    (_ELEMENT, _element),
 )
-
-
-# Constant expressions, which are C's
-
-
-_ARITHMETIC = re.compile(r"(?:\b0[xX][\da-fA-F]+U?\b|\b0[bB][01]+U?\b|\b\d+U?\b|[\s()+*/%<>&|^~!?:=-])+")
-
-
-def _is_arithmetic(text: str) -> bool:
-    return _ARITHMETIC.fullmatch(text) is not None and bool(re.search(r"\d", text))
-
-
-_LEVELS: tuple[Mapping[str, Callable[[int, int], int]], ...] = (  # the operators that bind least come first
-    {"||": lambda a, b: int(bool(a or b))},
-    {"&&": lambda a, b: int(bool(a and b))},
-    {"|": lambda a, b: a | b},
-    {"^": lambda a, b: a ^ b},
-    {"&": lambda a, b: a & b},
-    {"==": lambda a, b: int(a == b), "!=": lambda a, b: int(a != b)},
-    {"<=": lambda a, b: int(a <= b), ">=": lambda a, b: int(a >= b), "<": lambda a, b: int(a < b),
-     ">": lambda a, b: int(a > b)},
-    {"<<": lambda a, b: a << (b & 63), ">>": lambda a, b: a >> (b & 63)},
-    {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
-    {"*": lambda a, b: a * b, "/": lambda a, b: abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1) if b else 0,
-     "%": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1) if b else 0},
-)  # fmt: skip
-_UNARY: Mapping[str, Callable[[int], int]] = {
-    "-": lambda a: -a, "+": lambda a: a, "~": lambda a: ~a, "!": lambda a: int(not a)
-}  # fmt: skip
-
-
-class _Arithmetic:
-    """A constant expression: goes through its tokens."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = re.findall(r"0[xX][\da-fA-F]+U?|\d+U?|<<|>>|<=|>=|==|!=|&&|\|\||\S", text)
-
-    def value(self) -> int:
-        found = self._chosen()
-        if self.tokens:
-            raise Unreadable(len(self.text), "the end of a constant expression")
-        return found
-
-    def _chosen(self) -> int:
-        cond = self._level(0)
-        if not self._take("?"):
-            return cond
-        then = self._chosen()
-        if not self._take(":"):
-            raise Unreadable(len(self.text), "`:` of a constant expression")
-        orelse = self._chosen()
-        return then if cond else orelse
-
-    def _take(self, *tokens: str) -> str:
-        return self.tokens.pop(0) if self.tokens and self.tokens[0] in tokens else ""
-
-    def _level(self, level: int) -> int:
-        if level == len(_LEVELS):
-            return self._single()
-        found = self._level(level + 1)
-        while op := self._take(*_LEVELS[level]):
-            found = _LEVELS[level][op](found, self._level(level + 1))
-        return found
-
-    def _single(self) -> int:
-        if op := self._take(*_UNARY):
-            return _UNARY[op](self._single())
-        if self._take("("):
-            found = self._chosen()
-            if not self._take(")"):
-                raise Unreadable(len(self.text), "`)` of a constant expression")
-            return found
-        if not self.tokens or not self.tokens[0][0].isdigit():
-            raise Unreadable(0, "a number")
-        return _integer(self.tokens.pop(0))

@@ -96,9 +96,9 @@ class _Reader:
     def _address_size(self, line: int) -> None:
         start = self.scan.position
         self.address_size = self.scan.integer()
-        if self.address_size != 64:
+        if self.address_size not in (32, 64):
             at = self.text.span(self.text.skipped(start), 2)
-            raise KernelError("addresses of 32 bits are not supported", given=".address_size 32", allowed="64", at=at)
+            raise KernelError("addresses have 32 or 64 bits", given=f"{self.address_size}", allowed="32, 64", at=at)
 
     def _file(self, line: int) -> None:
         number = self.scan.integer()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tilewright.dtypes import BOOL, DType
 from tilewright.errors import InstructionError
 from tilewright.ir import Assign, Bind, Component, Expr, Stmt, Var, binary, cast, const
 from tilewright.isa.arch import since
 from tilewright.ptx.bits import number_dtype, unsigned
-from tilewright.ptx.names import Parameter
+from tilewright.ptx.names import Parameter, type_word
 from tilewright.ptx.state import UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Name, Operand, Vector
-from tilewright.ptx.values import assigned, element, exact, lookup, pointer, read, register, stored
+from tilewright.ptx.values import assigned, check_number, element, exact, lookup, pointer, read, register, stored
 
 __all__ = ["alone", "load", "move", "store"]
 
@@ -25,8 +26,10 @@ THREADS_OWN = ("local", "param", "const")  # memories in which an order among th
 def _plain(low: Lowering, step: Step) -> tuple[str, DType, int] | None:
     """Space, dtype and registers of a weak access; None for one of another kind."""
     space, lanes, strong = "", 1, False
-    *words, kind = step.ins.modifiers
-    for word in words:
+    kind = type_word(step.ins.modifiers)
+    if not kind:
+        raise InstructionError(f"{step.ins.mnemonic} has no type", allowed=f"{step.ins.mnemonic}.b32, .u64, .f32, ...")
+    for word in step.ins.modifiers:
         strong |= word in ("volatile", "relaxed", "acquire", "release", "mmio")
         if word in ("v2", "v4", "v8"):
             lanes = int(word[1:])
@@ -48,12 +51,12 @@ def load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     found = lookup(low, address.base.text, step.scope) if address.base is not None else None
     if isinstance(found, Parameter):
         return assigned(low, target, _as(found.value, kind), step)
-    at = pointer(low, address, step, space)
+    at, constant = pointer(low, address, step, space), "nc" in step.ins.modifiers
     if lanes == 1:
-        return assigned(low, target, element(low, at, kind, space), step)
+        return assigned(low, target, element(low, at, kind, space, constant=constant), step)
     parts = _parts(target, lanes, step)
     whole = Var(low.fresh("vector"), kind.with_lanes(lanes))
-    made: list[Stmt] = [Bind(whole, element(low, at, whole.dtype, space), mutable=False, at=step.at)]
+    made: list[Stmt] = [Bind(whole, element(low, at, whole.dtype, space, constant=constant), mutable=False, at=step.at)]
     for index, part in enumerate(parts):
         made += assigned(low, part, Component(whole, index), step)
     return made
@@ -94,6 +97,8 @@ def store(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     address, source = _address(step, 0), step.ins.operands[1]
     parts = _parts(source, lanes, step)
     bits = unsigned(kind.bits)
+    for part in parts:
+        check_number(part, type_word(step.ins.modifiers), step)
     values = [read(low, part, step, bits) for part in parts]
     return [stored(low, pointer(low, address, step, space), values, kind, space, step.at)]
 
@@ -103,6 +108,7 @@ def move(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     target, source = step.ins.operands
     if isinstance(target, Vector) and isinstance(source, Vector):
         return _move_parts(low, target.parts, source.parts, step)
+    check_number(source, step.ins.modifiers[-1], step)
     kind = _width(step.ins.modifiers[-1])
     if isinstance(source, Vector):
         width = kind.bits // len(source.parts)
@@ -133,8 +139,19 @@ def _width(word: str) -> DType:
     return BOOL if word == "pred" else UINT64 if word == "b128" else unsigned(number_dtype(word).bits)
 
 
+def _halves(targets: Sequence[Operand], sources: Sequence[Operand], step: Step) -> Iterator[Step]:
+    """Four registers of 32 bits to or from one of 128, which is two of 64: each half is a move of its own."""
+    for half in range(2):
+        pair = [
+            Vector(tuple(parts[2 * half :][:2])) if len(parts) == 4 else parts[half] for parts in (targets, sources)
+        ]
+        yield replace(step, ins=replace(step.ins, mnemonic="mov.b64", operands=tuple(pair)))
+
+
 def _move_parts(low: Lowering, targets: Sequence[Operand], sources: Sequence[Operand], step: Step) -> Sequence[Stmt]:
     """Registers to registers, part by part: all are read before any is written."""
+    if step.ins.modifiers[-1] == "b128" and {len(targets), len(sources)} == {2, 4}:
+        return [stmt for half in _halves(targets, sources, step) for stmt in move(low, half) or ()]
     if len(targets) != len(sources):
         raise InstructionError(f"{step.ins.mnemonic}: two lengths", given=f"{len(targets)} and {len(sources)}")
     kind = _width(step.ins.modifiers[-1])

@@ -145,8 +145,8 @@ def operand_text(operand: Operand) -> str:
             return f"{sign}{name.text}"
         case Pair(first, second):
             return f"{first.text}|{second.text}"
-        case Sum(name, offset):
-            return f"{name.text}{offset:+d}"
+        case Sum(name, offset, element):
+            return f"{name.text}[{offset}]" if element else f"{name.text}{offset:+d}"
         case Vector(parts, braces):
             return f"{braces[0]}{_operands(parts)}{braces[1]}"
         case Address(base, offset, more):

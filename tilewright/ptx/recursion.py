@@ -1,8 +1,8 @@
-"""Functions that come to call themselves: each of a cycle of calls is there once, with a stack for its calls.
+"""Recursive functions: each function of a cycle of calls is lowered once, and a stack holds the frames of its calls.
 
-The functions of a cycle make up a loop. At its head each thread goes on with the block that is its goal: a function
-that it calls, or what follows a call that has returned. A frame of the stack has the goal of the caller, parameters,
-results, and the variables of the function; behind it a call saves the registers that are read later.
+The functions of a cycle make up a loop. At its head each thread jumps to the block that is its goal: a function that it
+calls, or what follows a call that has returned. A frame of the stack holds the goal of the caller, the parameters, the
+results and the variables of the function; behind the frame, a call saves the registers that are read later.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from tilewright.ir import (
 )
 from tilewright.ptx.bits import unsigned
 from tilewright.ptx.names import Memory, Scope, element_bytes, identifier, nbytes, register_dtype
-from tilewright.ptx.state import UINT8, UINT32, Lowering, Step
+from tilewright.ptx.state import CLOCK, UINT8, UINT32, Lowering, Step
 from tilewright.ptx.tree import Body, Function, Variable
 from tilewright.ptx.values import element, stored
 
 __all__ = ["Cycle", "Frame", "Stack", "save_registers"]
 
-STACK_BYTES = 1 << 15  # that a thread has
-SAVED_BYTES = 8  # of a register on the stack
-ALIGN = 16  # bytes that each frame begins at a multiple of
+STACK_BYTES = 1 << 15  # the stack of one thread
+SAVED_BYTES = 8  # that a register takes on the stack
+ALIGN = 16  # each frame begins at a multiple of so many bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A call: the block that makes it, the one behind it. frame: of the caller. room: the bytes that the caller has."""
+    """A call: the block that makes it, the block after it, the caller's frame. room: the bytes that the caller has."""
 
     block: int
     back: int
@@ -56,7 +56,7 @@ class Site:
 
 
 class Stack:
-    """What the threads of a kernel have for calls of functions that call themselves. top: where the frame begins."""
+    """The stack of each thread of a kernel, for recursive calls. top: where the current frame begins, in bytes."""
 
     def __init__(self, low: Lowering) -> None:
         self.buffer = Buffer(low.fresh("stack"), UINT8, (STACK_BYTES,), "local", None, align=16)
@@ -66,11 +66,11 @@ class Stack:
         low.allocated.append(AllocBuffer(self.buffer, at=low.lines.current))
 
     def begin(self) -> list[Stmt]:
-        """What comes first in the kernel."""
+        """The statements that come first in the kernel: the stack is empty."""
         return [Assign(self.top, const(0, UINT32)), Assign(self.depth, const(0, UINT32))]
 
     def word(self, offset: int) -> Memory:
-        """The place so many bytes up in the frame."""
+        """The place that lies so many bytes behind the start of the current frame."""
         return Memory(self.buffer, start=self.top, offset=offset)
 
 
@@ -91,7 +91,7 @@ class Frame:
 
     @property
     def room(self) -> int:
-        """The bytes of all of it."""
+        """The size of the frame in bytes."""
         return -(-self.size // SAVED_BYTES) * SAVED_BYTES
 
 
@@ -106,7 +106,7 @@ class Instance:
 
 
 class Cycle:
-    """The loop of functions that call each other, for one call from outside."""
+    """The loop of functions that call each other, as one call from outside enters it."""
 
     def __init__(self, low: Lowering, names: frozenset[str]) -> None:
         self.low, self.names = low, names
@@ -119,7 +119,7 @@ class Cycle:
         self.waiting: list[Instance] = []
 
     def instance(self, function: Function) -> Instance:
-        """The function, which is there once."""
+        """The one instance of the function: made at the first call."""
         if function.name not in self.instances:
             frame = Frame(self.low.stack)
             places = {each.name: frame.place(each) for each in (*function.params, *function.returns)}
@@ -133,7 +133,7 @@ class Cycle:
         return len(self.targets) - 1
 
     def call(self, function: Function, step: Step) -> tuple[Site, Mapping[str, Memory]]:
-        """Begin a call: where the parameters and results of the function will be, behind the caller's frame."""
+        """Begin a call. Returns it, and where its parameters and results will lie: behind the caller's frame."""
         low = self.low
         made = Site(low.new(), low.new(), low.frame, Var(low.fresh("room"), UINT32))
         self.sites.append(made)
@@ -144,7 +144,7 @@ class Cycle:
         return made, {name: replace(place, start=start) for name, place in places.items()}
 
     def go(self, site: Site, function: Function, step: Step) -> None:
-        """The call itself. What follows takes the results."""
+        """Emit the call itself. The code after it takes the results."""
         low, stack, own = self.low, self.low.stack, self.instance(function)
         low.add([
             Assign(stack.top, binary("+", stack.top, site.room), at=step.at),
@@ -156,7 +156,7 @@ class Cycle:
         low.end(Jump(self.head, at=step.at), site.back)
 
     def finish(self, body: Callable[[Lowering, Body, Scope, int | None], None], step: Step) -> None:
-        """The functions that are called, and the head of the loop. The block that is open comes after it."""
+        """Lower the functions that are called, and the head of the loop. The block that is open comes after it."""
         low = self.low
         behind, before, here = low.open, low.frame, low.lines.current
         while self.waiting:
@@ -173,11 +173,11 @@ class Cycle:
         low.end(Exit(at=step.at), behind)
 
     def after(self, block: int) -> tuple[int, ...]:
-        """Where a function goes on: what it calls is left out."""
+        """The blocks that follow in the same function: those of the functions that it calls are left out."""
         return self.following.get(block, self.low.ended[block].end.targets)
 
     def _turn_at_head(self, entry: int) -> None:
-        """Loops in which a function of the cycle is called turn at the head, too: a call is entered again behind it."""
+        """Send the back edges of loops that call a function of the cycle through the head, too."""
         before, backs = _walked(entry, self.after)
         for last, first in backs:
             inside = {first}
@@ -222,7 +222,7 @@ class Cycle:
 
 
 def _walked(entry: int, after: Callable[[int], Sequence[int]]) -> tuple[dict[int, list[int]], list[tuple[int, int]]]:
-    """The blocks before each that is reached from an entry, and the edges that lead back."""
+    """For each block that an entry reaches, the blocks before it; and the edges that lead back, each as (from, to)."""
     before: dict[int, list[int]] = {entry: []}
     backs: list[tuple[int, int]] = []
     path, todo = {entry}, [(entry, iter(after(entry)))]
@@ -245,13 +245,13 @@ def _walked(entry: int, after: Callable[[int], Sequence[int]]) -> tuple[dict[int
 
 
 def save_registers(low: Lowering) -> None:
-    """Put into each call, once all blocks are there, how much room its caller has, and the registers that it saves."""
+    """Put into each call, once all blocks exist, how much room its caller takes, and the registers that it saves."""
     cycles = low.stack.cycles
     following = {number: low.ended[number].end.targets for number in low.ended}
     for cycle in cycles:
         following |= cycle.following
     live = _live(low.ended, following)
-    kept = {low.stack.top, low.stack.depth, low.clock, *(cycle.goal for cycle in cycles)}
+    kept = {low.stack.top, low.stack.depth, CLOCK, *(cycle.goal for cycle in cycles)}
     for cycle in cycles:
         inside = (low.ended[number] for number in range(cycle.head, cycle.last))
         changed = {stmt.var for block in inside for stmt in statements(block.body)
@@ -266,7 +266,7 @@ def save_registers(low: Lowering) -> None:
 
 
 def _check(low: Lowering, own: Instance, entry: int, last: int) -> None:
-    """An error where a frame begins so late that neither it nor what it passes on has room."""
+    """Emit an error for a frame that begins so late that it, or the parameters it passes on, would find no room."""
     stack, block = low.stack, low.ended[entry]
     at = low.module.span(own.function.line)
     call = isa.call("cuda.out_of_stack", own.function.name, stack.depth, const(STACK_BYTES, UINT32))
@@ -275,7 +275,7 @@ def _check(low: Lowering, own: Instance, entry: int, last: int) -> None:
 
 
 def _complete(low: Lowering, site: Site, saved: Sequence[Var]) -> int:
-    """What a call and what follows it do with registers. Returns the bytes between the two frames."""
+    """Make a call save registers and the block after it restore them. Returns the bytes between the two frames."""
     stack, begin = low.stack, site.frame.room if site.frame else 0
     room = const(-(-(begin + SAVED_BYTES * len(saved)) // ALIGN) * ALIGN, UINT32)
     call, back = low.ended[site.block], low.ended[site.back]
@@ -317,7 +317,7 @@ def _live(blocks: Mapping[int, Block], following: Mapping[int, Sequence[int]]) -
 
 
 def _summary(block: Block) -> tuple[set[Var], set[Var]]:
-    """What a block reads of before it, and what it gives a value in all lanes."""
+    """The registers that a block reads before it sets them, and those that it sets in all lanes."""
     read: set[Var] = set()
     given: set[Var] = set()
     always = set(map(id, block.body))

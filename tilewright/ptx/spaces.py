@@ -11,6 +11,7 @@ from tilewright.dtypes import BOOL
 from tilewright.ir import AddressOf, Expr, Stmt, as_expr, binary, cast, const, unary
 from tilewright.ptx.names import Memory
 from tilewright.ptx.parameters import generic_address
+from tilewright.ptx.short import SHARED, are_short, widened
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.values import WINDOW_BITS, assigned, read, window
 
@@ -21,6 +22,11 @@ def convert_address(low: Lowering, step: Step) -> Sequence[Stmt]:
     """``cvta``: an address in shared memory is an offset of 32 bits, one in local memory may be; others have 64."""
     target, source = step.ins.operands
     value = read(low, source, step, UINT64)
+    if are_short(low):
+        in_range = any(word.startswith("shared") for word in step.ins.modifiers)
+        moved = const(SHARED if in_range else 0, UINT32)
+        value = binary("-" if "to" in step.ins.modifiers else "+", cast(value, UINT32), moved)
+        return assigned(low, target, value, step)
     if any(word.startswith("shared") for word in step.ins.modifiers):
         offset = cast(cast(value, UINT32), UINT64)
         start = window(low, "shared")
@@ -37,6 +43,7 @@ def is_in_space(low: Lowering, step: Step) -> Sequence[Stmt]:
     """``isspacep``: does an address lie in a memory? What lies in no other is global, parameters too."""
     target, source = step.ins.operands
     address = read(low, source, step, UINT64)
+    address = widened(low, address, window(low, "shared")) if are_short(low) else address
     wanted = step.ins.modifiers[0].partition("::")[0]
     if wanted == "global":
         others = [_in_window(low, address, space) for space in ("shared", "local")] + list(

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from tilewright.dtypes import dtype
 from tilewright.ir import Const, Expr, Launch, as_expr, binary, cast, const, const_value, special
 
-__all__ = ["Machine", "cta_number", "special_register"]
+__all__ = ["VECTORS", "Machine", "cta_number", "special_register"]
 
 UINT32, UINT64 = dtype("uint32"), dtype("uint64")
+VECTORS = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+"""Special registers of four parts, the last of which is 0."""
 MULTIPROCESSORS = 132  # multiprocessors that a launch is spread over; nothing depends on how many there are
 
 
@@ -103,9 +105,8 @@ _PLAIN: Mapping[str, Callable[[Machine], Expr]] = {
     "current_graph_exec": lambda _: _number(0, UINT64),
     **{f"lanemask_{compare}": _mask(compare) for compare in ("eq", "lt", "le", "gt", "ge")},
     **{f"{kind}.{'xyz'[axis]}": _along(kind, axis)
-       for kind in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
-       for axis in range(3)},
-    **{f"{kind}.w": lambda _: _number(0) for kind in ("tid", "ntid", "ctaid", "nctaid")},
+       for kind in VECTORS for axis in range(3)},
+    **{f"{kind}.w": lambda _: _number(0) for kind in VECTORS},
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from tilewright.ir import (
     Var,
     as_expr,
     cast,
+    const,
 )
 from tilewright.isa.arch import Requirement, nearest
 from tilewright.ptx.callgraph import cycles
@@ -31,10 +32,11 @@ from tilewright.ptx.tree import Function, Instruction, Module, Variable
 if TYPE_CHECKING:
     from tilewright.ptx.recursion import Frame, Stack
 
-__all__ = ["UINT8", "UINT32", "UINT64", "Lowering", "Step"]
+__all__ = ["CLOCK", "UINT8", "UINT32", "UINT64", "Lowering", "Step"]
 
 UINT8, UINT32, UINT64 = dtype("uint8"), dtype("uint32"), dtype("uint64")
 WORKSPACE = Variable("global", "b8", "grid barrier", (64,))
+CLOCK = Var("clock__n", UINT64)
 FUNCTION_ADDRESSES = 0x7E0000000000  # an address where no memory is
 
 
@@ -65,28 +67,43 @@ class Lowering(Blocks):
         self.shared_end = 0
         self.dynamic: list[tuple[str, int]] = []  # names of dynamic shared memory, their alignments
         self.functions: dict[str, int] = {}
-        self.frame: Frame | None = None  # of the function that is on the stack
+        self.room: Buffer | None = None  # what `alloca` takes from
+        self.frame: Frame | None = None  # of the recursive function that is being lowered
         self.scopes = self.calls = self.labels = 0
         self.in_flight: dict[Var, Load] = {}  # registers that operations read and write while threads go on
-        self.clock: Var | None = None
+        self.beginnings: dict[Var, Expr] = {}  # what registers that no text names hold at first
         self.carries: dict[str, Var] = {}  # the carry flag of each function's instance
 
     @cached_property
     def has_local(self) -> bool:
         """Does any function of the module have variables in local memory?"""
         bodies = (each.body or () for each in self.module.functions)
-        return bool(self.cycles) or any(
-            isinstance(each, Variable) and each.space == "local" for body in bodies for each in all_statements(body)
+        statements = (each for body in bodies for each in all_statements(body))
+        in_module = any(each.space == "local" for each in self.module.variables)
+        return (
+            bool(self.cycles)
+            or in_module
+            or any(
+                each.space == "local" if isinstance(each, Variable) else getattr(each, "opcode", "") == "alloca"
+                for each in statements
+            )
         )
 
     @cached_property
+    def room_used(self) -> Var:
+        """The bytes that `alloca` has given away."""
+        used = Var(self.fresh("used"), UINT32)
+        self.beginnings[used] = const(0, UINT32)
+        return used
+
+    @cached_property
     def cycles(self) -> Mapping[str, frozenset[str]]:
-        """The functions that come to call themselves, each with those that it calls and that call it."""
+        """The functions that may call themselves, each with the functions of the same cycles of calls."""
         return cycles(self.module)
 
     @cached_property
     def stack(self) -> Stack:
-        """What threads have for calls of such functions."""
+        """The stack of each thread for calls of these functions."""
         from tilewright.ptx.recursion import Stack  # which is made of lowerings
 
         return Stack(self)
@@ -144,6 +161,5 @@ class Lowering(Blocks):
 
     def now(self) -> Var:
         """The thread's clock: it goes on with each read, so that a loop which waits for it ends."""
-        if self.clock is None:
-            self.clock = Var("clock__n", UINT64)
-        return self.clock
+        self.beginnings.setdefault(CLOCK, const(0, UINT64))
+        return CLOCK

@@ -6,6 +6,7 @@ texts by `tilewright.ptx.parser`, and texts of trees by `tilewright.ptx.printer`
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TypeAlias
@@ -59,10 +60,11 @@ class Immediate:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """``symbol+4``: an address of a variable as a value."""
+    """``symbol+4``: an address of a variable as a value. element: ``symbol[4]``, so many elements on."""
 
     name: Name
     offset: int
+    element: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +279,10 @@ class Module:
 
     @cached_property
     def function_of(self) -> dict[str, Function]:
-        """The functions by name; one with a body stands before its declarations."""
-        return {each.name: each for each in sorted(self.functions, key=lambda each: each.body is not None)}
+        """The functions by name; one with a body stands before its declarations, and has its aliases' names, too."""
+        found = {each.name: each for each in sorted(self.functions, key=lambda each: each.body is not None)}
+        aliases = (re.fullmatch(r"\.alias\s+(\S+?)\s*,\s*(\S+?)\s*;", each.text) for each in self.directives)
+        return found | {alias[1]: found[alias[2]] for alias in aliases if alias and alias[2] in found}
 
     @property
     def entries(self) -> tuple[Function, ...]:

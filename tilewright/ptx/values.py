@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from tilewright.dtypes import BOOL, DType
@@ -27,6 +28,7 @@ from tilewright.ptx.declare import module_symbol
 from tilewright.ptx.names import Memory, Scope, Symbol
 from tilewright.ptx.parameters import place_of
 from tilewright.ptx.printer import operand_text
+from tilewright.ptx.short import are_short, short_address, widened
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Function, Immediate, Name, Not, Operand, Sum
@@ -35,6 +37,7 @@ __all__ = [
     "WINDOW_BITS",
     "address_of",
     "assigned",
+    "check_number",
     "element",
     "exact",
     "lookup",
@@ -80,6 +83,16 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> Expr:
             return _narrowed(_named(low, operand, step), kind, operand.text, step.at)
     allowed = "a register, a number, the address of a variable"
     raise KernelError("this is no value", given=operand_text(operand), allowed=allowed, at=step.at)
+
+
+def check_number(operand: Operand, word: str, step: Step) -> None:
+    """Raises KernelError where an integer stands for a float, as no assembler takes it: are its bits meant, or it?"""
+    if isinstance(operand, Immediate) and not operand.bits and re.fullmatch(r"b?f(16|16x2|32|64)", word):
+        allowed = {"f32": f"{operand.value:.1f}, or 0f and 8 hexadecimal digits",
+                   "f64": f"{operand.value:.1f}, or 0d and 16 hexadecimal digits"}.get(word, "a register")  # fmt: skip
+        raise KernelError(
+            f"{step.ins.mnemonic}: {operand.text} is an integer", given=operand.text, allowed=allowed, at=step.at
+        )
 
 
 def _number(number: Immediate, kind: DType) -> Expr:
@@ -138,6 +151,8 @@ def address_of(low: Lowering, name: Name, offset: int, step: Step) -> Expr:
         raise KernelError(
             f"{name.text} is declared nowhere", given=name.text, allowed="a register or a variable", at=step.at
         )
+    if are_short(low) and found.buffer.space == "global":
+        return const(short_address(low, found.buffer) + offset, UINT64)
     address = cast(found.at(offset), UINT64)
     return cast(cast(address, UINT32), UINT64) if found.shared else address  # windows are 40 bits wide
 
@@ -155,6 +170,8 @@ def pointer(low: Lowering, address: Address, step: Step, space: str) -> Expr:
     if space == "local" and named.dtype.bits == 32:
         start = window(low, space)
         base = base if start is None else binary("|", base, start)
+    elif are_short(low) and kind == UINT64:
+        base = widened(low, named, window(low, "shared"))
     return base + const(address.offset, kind) if address.offset else base
 
 
@@ -172,8 +189,8 @@ def window(low: Lowering, space: str) -> Expr | None:
     return None
 
 
-def element(low: Lowering, at: Expr, kind: DType, space: str = "") -> Load:
-    """The element of ``kind`` where a pointer leads."""
+def element(low: Lowering, at: Expr, kind: DType, space: str = "", *, constant: bool = False) -> Load:
+    """The element of ``kind`` where a pointer leads. constant: see `Buffer`."""
     shared = window(low, "shared") if at.dtype.bits == 32 else None
     if shared is not None:
         at = cast(at, UINT64) + shared
@@ -181,7 +198,7 @@ def element(low: Lowering, at: Expr, kind: DType, space: str = "") -> Load:
         name, space = f"{at.buffer.name}.{kind}", at.buffer.space
     else:
         name, space = f"*{kind}", _reached(low, space)
-    return Load(Buffer(name, kind, (1,), space, None, data=at), (as_expr(0),))
+    return Load(Buffer(name, kind, (1,), space, None, data=at, constant=constant), (as_expr(0),))
 
 
 def _reached(low: Lowering, space: str) -> str:

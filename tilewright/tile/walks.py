@@ -170,8 +170,9 @@ class Offset:
 
     moving: (unit, walk) each, a unit of 1 or a symbolic stride. With a swizzle, join says how the moving part is added:
     "inside" adds it before the swizzle; "+" and "^" apply it to the swizzled fixed part, which then stays outside the
-    loop. through: the sum is the number of an element of this side, whose own layout gives the offset. each: a separate
-    offset for every round, where no walk describes them.
+    loop.
+    through: the sum is the number of an element of this side, whose own layout gives the offset.
+    each: a separate offset for every round, where no walk describes them.
     """
 
     fixed: Value

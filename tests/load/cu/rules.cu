@@ -130,3 +130,27 @@ __global__ void bins_without_barrier(const int* in, int* out) {
     __syncthreads();
     if (threadIdx.x < 4) out[threadIdx.x] = bins[threadIdx.x];
 }
+
+// Every thread fences what it stored and what it reads; thread 0 alone counts, and tells the others by shared memory.
+__device__ unsigned int arrived = 0;
+__global__ void last_of_all(int* partial, int* out, int without) {
+    __shared__ bool is_last;
+    partial[blockIdx.x * blockDim.x + threadIdx.x] = threadIdx.x;
+    if (without != 1) __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) is_last = atomicInc(&arrived, gridDim.x - 1) == gridDim.x - 1;
+    __syncthreads();
+    if (!is_last) return;
+    if (without != 2) __threadfence();
+    int sum = 0;
+    for (int b = 0; b < gridDim.x; ++b) sum += partial[b * blockDim.x + threadIdx.x];
+    out[threadIdx.x] = sum;
+}
+
+// Reads through the cache of constants, of what a thread has written, or its neighbour.
+__global__ void cached(const int* __restrict__ in, int* out, int* next, int step) {
+    int t = threadIdx.x;
+    out[t] = 2 * in[t];
+    __syncthreads();
+    if (step) next[t] = in[(t + step) % 32];
+}

@@ -165,16 +165,16 @@ def _predicate_rows(name: str, operands: str, bool_ops: Any, joined: str) -> Non
 _predicate_rows("setp", "a b", {None: ""}, "")
 _predicate_rows("setp.joined", "a b c:pred", JOINED, "{bool_op}")
 
-TARGETS = words("u32", "s32", "f32")
+TARGETS = ((words("u32", "s32", "f32", "f16"), ""), (words("bf16"), "sm_90"))  # and since when, if that is later
 
 
 def _number_rows(name: str, operands: tuple[Operand, ...], bool_ops: Any, joined: str) -> None:
     shapes = []
-    for types, compare, may_flush, first in KINDS:
+    for (types, compare, may_flush, first), (target, least) in product(KINDS, TARGETS):
         flushes = "{ftz}" if may_flush else ""
-        table: dict[str, Any] = {"type": TARGETS, "stype": types, "compare": compare, "bool_op": bool_ops}
+        table: dict[str, Any] = {"type": target, "stype": types, "compare": compare, "bool_op": bool_ops}
         table |= {"ftz": flag("ftz")} if may_flush else {}
-        shapes.append((f"set{{compare}}{joined}{flushes}{{type}}{{stype}}", table, set_number, first))
+        shapes.append((f"set{{compare}}{joined}{flushes}{{type}}{{stype}}", table, set_number, least or first))
     for types, compare, may_flush, first in HALVES:
         flushes = "{ftz}" if may_flush else ""
         for target in (types, words("u16", "s16", "u32", "s32")):

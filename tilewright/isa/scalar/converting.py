@@ -263,6 +263,10 @@ scalar(
     ("cvt{type}{atype}", {"type": words("f64"), "atype": words("bf16")}, _of_floats, "sm_90"),
     ("cvt{rnd}{type}{atype}", {"type": words("bf16"), "atype": words("f64", "f16"), "rnd": RND}, _of_floats, "sm_90"),
     ("cvt{rnd}{type}{atype}", {"type": words("f16"), "atype": words("bf16"), "rnd": RND}, _of_floats, "sm_90"),
+    *(
+        ("cvt{type}{atype}", {"type": words(to), "atype": words(of), "rnd": {"rn": ""}}, _of_floats, "sm_90")
+        for to, of in (("bf16", "f16"), ("f16", "bf16"))
+    ),
     (
         "cvt{rnd}{relu}{type}{atype}",
         {"type": words("bf16"), "atype": words("f32"), "rnd": words("rn", "rz"), "relu": RELU},
@@ -295,6 +299,13 @@ scalar(
             ("bf16", ".relu", "sm_80"),
         )
     ),
+    (
+        "cvt{rnd}{type}{atype}",
+        {"type": words("bf16"), "atype": words("f32"), "rnd": words("rm", "rp")},
+        _of_floats,
+        "sm_80",
+    ),
+    ("cvt{rnd}{type}{atype}", {"type": words("bf16"), "atype": words("bf16"), "rnd": IRND}, _of_floats, "sm_90"),
     ("cvt{rnd}{type}{atype}", {"type": words("tf32"), "atype": words("f32"), "rnd": words("rna")}, _tf32, "sm_80"),
     (
         "cvt{rnd}{relu}{type}{atype}",

@@ -59,6 +59,7 @@ def access_text(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[str,
         place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
         aligned = place not in (None, e.places.arena) and not _is_odd_view(e, expr.buffer)
         site = Site(e.at, op, place, width, write, aligned=aligned, shifts=True, advice=advice_of(expr))
+        site.constant = expr.buffer.constant
         return e.site(site), address_text(e, terms)
 
 

@@ -169,6 +169,7 @@ def _instruction(
             sized=access.sized,
             observes=bound.form.result != VOID,
             compares=access.compares,
+            constant=access.constant,
             advice=advice_of(pointer),
         )
         sites.append((read.index(access.operand), e.program.add_site(site)))

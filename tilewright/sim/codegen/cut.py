@@ -94,9 +94,8 @@ def _flow_of(blocks: Sequence[Block]) -> Flow:
 def _first_values(blocks: Sequence[Block], live: Liveness) -> tuple[Bind, ...]:
     """Statements that give registers which may be read before they are written a value without a known bit."""
     kinds = {s.var.name: s.var for block in blocks for s in statements(block.body) if isinstance(s, (Bind, Assign))}
-    read = (node for block in blocks for stmt in statements(block.body) for node in expressions(stmt))
-    asked = (node for block in blocks for node in block.end.reads)
-    kinds |= {node.name: node for node in (*read, *asked) if isinstance(node, Var)}
+    parts = (part for block in blocks for part in (*map(expressions, statements(block.body)), block.end.reads))
+    kinds |= {node.name: node for part in parts for node in part if isinstance(node, Var)}
     return tuple(Bind(kinds[name], Const(0, kinds[name].dtype)) for name in sorted(live.live_in[0]))
 
 

@@ -6,7 +6,7 @@ A row that only moves bits is run a second time on the shadows, so that uninitia
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +67,15 @@ class Move:
             self.target.store(batch, mask, target, bits)
 
 
+class _Kept:
+    """Stands for storage, and keeps the bits that are stored there."""
+
+    rows = 1
+
+    def store(self, look: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+        self.bits = bits
+
+
 @dataclass(frozen=True, eq=False)
 class Instruction:
     """A row with a meaning. accesses: (operand number, site) of memory that it touches; sinks: registers it writes;
@@ -95,7 +104,10 @@ class Instruction:
             if site.sized:
                 continue
             if not self.is_elsewhere(number, values[number].hi):
+                if site.write and self.bound.form.moves and self.bound.form.on == "shared":
+                    site.pending = partial(self._about_to_store, batch, mask, values)
                 site.touch(batch, mask, values[number])
+                site.pending = None
             elif self.bound.reaches_cluster:
                 self._check_elsewhere(batch, mask, values[number], site.width)
                 for check in batch.wave.run.checks if not site.goes_on else ():
@@ -109,6 +121,15 @@ class Instruction:
             self._issue(batch, mask, arguments, sinks, flags, sources)
             return None
         return self.carry_out(batch, mask, arguments, sinks, flags)
+
+    def _about_to_store(self, batch: Batch, mask: Mask, values: Given) -> Bits:
+        """The rows that lanes name the places of, and that the instruction will store there."""
+        kept = _Kept()
+        arguments = tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
+        self._run(batch, mask, arguments, lambda look, place: kept)
+        found = np.zeros((*kept.bits.shape[:-1], 32), kept.bits.dtype)
+        found[..., : kept.bits.shape[-1]] = kept.bits
+        return found
 
     def _issue(
         self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: Sequence[Flags] | None, sources: Given

@@ -59,13 +59,14 @@ class Site:
     sized: bool = False  # some lanes may touch fewer bytes, or none
     observes: bool = True  # does the kernel see what it reads?
     compares: bool = False  # does it write only where it finds the expected value?
+    constant: bool = False  # does it read what nobody may write while the kernel runs?
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
     escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
     hooks: tuple[Hook, ...] = ()
     line: Line = field(init=False)
-    pending: Bits | None = None  # what a store is about to write, for the checks
+    pending: Bits | Callable[[], Bits] | None = None  # what a store is about to write, for the checks
     _resolved: dict[Place, Site] = field(init=False, default_factory=dict)
     _parts: dict[int, Site] = field(init=False, default_factory=dict)
 
@@ -142,6 +143,11 @@ class Site:
             return self._resolved_load(batch, mask, at)
         mask, guarded = self.reach(batch, mask, at)
         return batch.wave.storage(self.place).load(batch, at, self.width, mask if guarded else None)
+
+    @property
+    def to_write(self) -> Bits | None:
+        """What the lanes are about to write; None of what is no plain store."""
+        return self.pending() if callable(self.pending) else self.pending
 
     def store(self, batch: Batch, mask: Mask, at: Address, bits: Bits) -> None:
         """Each active lane writes its ``bits``."""
@@ -325,7 +331,8 @@ class Site:
 
 def _in_window(at: Address) -> Address:
     """A generic address as an offset in its window; an offset stays as it is."""
-    return at if at.lo >> WINDOW_BITS <= 0 else at.shifted(-(at.lo >> WINDOW_BITS << WINDOW_BITS))
+    window = at.lo + FAR >> WINDOW_BITS  # a pointer may be below the start of a buffer
+    return at if window <= 0 else at.shifted(-(window << WINDOW_BITS))
 
 
 def harmless(at: Address, mask: Mask) -> Address:

@@ -7,7 +7,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from tilewright.ir import Call, For, Kernel, Launch, Var, While, code_of, expressions, statements, walk
-from tilewright.isa import Fence, ProxyFence, bind
+from tilewright.isa import Fence, bind
 from tilewright.sim.machine.places import Place, Places
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Subject:
 
     sites: the places of the kernel that touch memory. tallies: the instructions that are counted. thread_parts: address
     parts that depend on thread numbers only, by the warps, kept for all runs. fences_shared: is there any fence of
-    shared memory alone?
+    shared memory alone? sc_scopes: those of its fences of kind sc.
     """
 
     def __init__(self, kernel: Kernel, checks: frozenset[str], groups: tuple[Group, ...] = ()) -> None:
@@ -45,8 +45,9 @@ class Subject:
         calls = (expr for stmt in code_of(kernel) for expr in expressions(stmt) if isinstance(expr, Call))
         bounds = list(map(bind, calls))
         self.operations = [bound for bound in bounds if bound.form.asynchronous]
-        fences = (bound.form.fence for bound in bounds)
-        self.fences_shared = any(isinstance(one, Fence | ProxyFence) and one.is_of_shared for one in fences)
+        fences = [fence for bound in bounds if (fence := bound.form.fence_of(bound.mods)) is not None]
+        self.fences_shared = any(one.is_of_shared for one in fences)
+        self.sc_scopes = {str(one.scope) for one in fences if isinstance(one, Fence) and one.sem == "sc"}
 
     @property
     def has_asynchronous(self) -> bool:

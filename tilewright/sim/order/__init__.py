@@ -1,7 +1,8 @@
 """Order: which accesses happen before which, for every memory, scope, proxy and thread; no instruction is named.
 
-clocks      what each thread knows of every other, and of asynchronous operations
+knowledge   what threads hand on; clocks: what each thread knows of every other, and of asynchronous operations
 channels    barriers and phases of m-barriers, which hand a clock on; locations: so does any location of memory
+releases    what strong writes publish; fence_sc: and the order that fences of kind sc have by it
 actors      warps with some of their lanes
 places      the last accesses of each place in shared and in global memory; records: and their statements
 observed    what strong reads have seen

@@ -12,7 +12,9 @@ from tilewright.isa import phase_state
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.remote import split
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.clocks import Clocks, Known, Ledger, Times, gather_at
+from tilewright.sim.order.clocks import Clocks
+from tilewright.sim.order.knowledge import Known, Ledger, Times, gather_at
+from tilewright.sim.order.releases import Pattern
 
 if TYPE_CHECKING:
     from tilewright.isa import Lanes
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Fences", "Pattern", "Phases", "Signals", "arrivals_of", "signals_of", "together", "visits_of"]
+__all__ = ["Fences", "Phases", "Signals", "arrivals_of", "signals_of", "together", "visits_of"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -233,16 +235,6 @@ class Phases:
                 state.phase[home], state.unseen[home], state.waited[home] = 0, False, 0
                 for ledger in (state.running, state.over, *(state.remote or ())):
                     ledger.clear(home)
-
-
-@dataclass(eq=False, slots=True)
-class Pattern:
-    """A release pattern, perhaps observed and not acquired. lanes: (32,) of the warp; known: a row of knowledge."""
-
-    lanes: Bools
-    scope: str
-    cta: int
-    known: Known
 
 
 @dataclass(eq=False, slots=True)

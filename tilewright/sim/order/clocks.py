@@ -3,139 +3,40 @@
 Time is the number of a record: each statement that touches memory makes one, and a thread's accesses come in their
 order. To know a thread up to a time is to come after all that it did until then. Knowledge is kept per warp, as what
 all of its lanes know; a lane that knows more has a row of its own until it meets its warp again. While all CTAs of a
-wave do the same, one row of clocks stands for all of them. For each operation there are flags:
-
-    SEEN      it is complete, as a thread has seen or learnt from another one
-    OFFERED   a fence before a meeting has put it in order for others
-    HEARD     other threads have offered it, which any meeting hands on, also a relaxed one
-    ORDERED   a fence after a meeting has put it before all that comes now
-    FENCED    a proxy fence in the CTA has come after it; that all knowers of the CTA share
+wave do the same, one row of clocks stands for all of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.order.actors import Actors
+from tilewright.sim.order.fence_sc import Passed
+from tilewright.sim.order.knowledge import HEARD, OFFERED, ORDERED, SEEN, Far, Known, Ledger, joined, told, widened
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.knowledge import Flags, Times
 
-__all__ = [
-    "FENCED",
-    "HEARD",
-    "ORDERED",
-    "SEEN",
-    "Clocks",
-    "Far",
-    "Flags",
-    "Known",
-    "Ledger",
-    "Times",
-    "gather_at",
-    "joined",
-    "told",
-]
+__all__ = ["Clocks"]
 
-SEEN, OFFERED, HEARD, ORDERED, FENCED = 1, 2, 4, 8, 16
 NUMBERS = 256  # of operations' parts, to begin with
 FOREVER = 1 << 30  # the time up to which threads are known that do not exist
-
-Times: TypeAlias = "NDArray[np.int32]"
-Flags: TypeAlias = "NDArray[np.uint8]"
-Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,)
-
-
-def told(flags: Flags) -> Flags:
-    """The flags that others get by meeting a thread with these flags: what is complete, and what of it is ordered."""
-    return np.asarray(flags & SEEN | (flags | flags << 1) & HEARD, np.uint8)
-
-
-def joined(a: Far, b: Far) -> Far:
-    """The flags that hold if both sets of flags do."""
-    return {**a, **{cta: np.maximum(times, a[cta]) if cta in a else times for cta, times in b.items()}}
-
-
-@dataclass(eq=False)
-class Known:
-    """Knowledge on its way from thread to thread, n rows of it. threads: (n, threads of the cluster). parts: (n,
-    numbers), flags.
-
-    cluster: whose threads the columns are. far: of each row, what is known of other clusters; empty for nothing.
-    """
-
-    threads: Times
-    parts: Flags
-    cluster: Ints
-    far: list[Far] = field(default_factory=list)
-
-    def __getitem__(self, which: Ints | Bools) -> Known:
-        chosen = np.arange(len(self.threads))[which].tolist() if self.far else []
-        return Known(self.threads[which], self.parts[which], self.cluster[which], [self.far[k] for k in chosen])
-
-    def of_execution(self) -> Known:
-        """The part of this knowledge that a relaxed meeting hands on."""
-        return Known(np.zeros_like(self.threads), np.asarray(self.parts & HEARD, np.uint8), self.cluster)
-
-
-def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values: NDArray[np.integer]) -> None:
-    """``combine.at(table, rows, values)`` for whole rows, of which some may come several times."""
-    if len(rows):
-        order = np.argsort(rows, kind="stable")
-        (first,) = np.nonzero(np.diff(rows[order], prepend=-1))
-        once = rows[order[first]]
-        table[once] = combine(table[once], combine.reduceat(values[order], first, axis=0))
-
-
-class Ledger:
-    """Published knowledge that may still be acquired, a row for each CTA of the wave."""
-
-    def __init__(self, clocks: Clocks) -> None:
-        rows = clocks.wave.ctas
-        self.clocks = clocks
-        self.threads: Times = np.zeros((rows, clocks.width), np.int32)
-        self.parts: Flags = np.zeros((rows, clocks.parts.shape[-1]), np.uint8)
-        self.far: dict[int, Far] = {}
-        clocks.ledgers.append(self)
-
-    def add(self, rows: Ints, known: Known) -> None:
-        """Publish more knowledge, each row of it at the CTA that ``rows`` says."""
-        gather_at(np.maximum, self.threads, rows, known.threads)
-        gather_at(np.bitwise_or, self.parts, rows, known.parts)
-        for row, far in zip(rows.tolist(), known.far, strict=bool(known.far)):
-            self.far[row] = joined(self.far.get(row, {}), far)
-
-    def of(self, rows: Ints) -> Known:
-        """What is published in rows."""
-        far = [self.far.get(row, {}) for row in rows.tolist()] if self.far else []
-        return Known(self.threads[rows], self.parts[rows], self.clocks.cluster_of(rows), far)
-
-    def move_to(self, other: Ledger, rows: Ints) -> None:
-        """Move what was published in one ledger to another."""
-        other.add(rows, self.of(rows))
-        self.clear(rows)
-
-    def clear(self, rows: Ints) -> None:
-        """Forget all that was published."""
-        self.threads[rows], self.parts[rows] = 0, 0
-        for row in rows.tolist() if self.far else ():
-            self.far.pop(row, None)
 
 
 class Clocks:
     """known: (rows, knowers, threads of the cluster), a time; the first knowers are the warps. In clusters a second
     block of columns begins at ``loose``: the times up to which *reads* certainly come first in practice, though no
-    scope says so. Where fences of shared memory alone are used, a block begins at ``narrow``: the times up to which
-    accesses of shared memory come first. parts: (rows, knowers, numbers), flags; number 0 belongs to no part and is
-    known. knower: for each thread its knower.
+    scope says so. Where fences of kind sc are used, ``passed`` has blocks. Where fences of shared memory alone are
+    used, a block begins at ``narrow``: the times up to which accesses of shared memory come first. parts: (rows,
+    knowers, numbers), flags; number 0 belongs to no part and is known. knower: for each thread its knower. far: what is
+    known of CTAs of other clusters, see `Far`.
 
     now: the time. floor: all CTAs' threads know all others of their CTA up to then. version changes with what is known.
     """
@@ -146,11 +47,16 @@ class Clocks:
         self.threads = 32 * run.warps
         self.size: int = run.cluster_ctas * self.threads
         self.loose: int = self.size if run.cluster_ctas > 1 else 0
-        self.narrow: int = self.size + self.loose if run.program.fences_shared else 0
-        self.width: int = (self.narrow or self.loose) + self.size
+        first = self.size + self.loose
+        self.passed = Passed(self, first, run.program.sc_scopes)
+        first = self.passed.columns.stop
+        self.narrow: int = first if run.program.fences_shared else 0
+        self.width: int = first + (self.size if self.narrow else 0)
+        self.goes_far = (0, *(column for reach, column in self.passed.first.items() if reach != "cta"))
         rows = 1 if run.cluster_ctas == 1 and not has_parts else wave.ctas
         self.known: Times = np.zeros((rows, run.warps, self.width), np.int32)
         self.known[..., np.tile(~run.exists.reshape(-1), self.width // self.threads)] = FOREVER
+        self.known[..., list(self.passed.columns)] = 0
         self.parts: Flags = np.zeros((rows, run.warps, NUMBERS if has_parts else 1), np.uint8)
         self.parts[..., 0] = SEEN | OFFERED | HEARD | ORDERED
         self.knower: Ints = np.arange(self.threads) >> 5
@@ -253,6 +159,7 @@ class Clocks:
                 far[k] = joined(far[k], self.far.get((int(who.rows[k]), knower), {}))
         own = self.first_column(who.rows) + 32 * who.warps
         threads[which, own[which] + lane] = np.maximum(threads[which, own[which] + lane], self.now)
+        self.passed.publish(threads, which, own[which] + lane, who.rows[which], 32 * who.warps[which] + lane)
         return Known(threads, parts, self.cluster_of(who.rows), far if self.far else [])
 
     def about_shared(self, known: Known) -> Known:
@@ -294,17 +201,40 @@ class Clocks:
                 self._join_far(int(rows[k]), int(knowers[k]), known, k)
 
     def _join_far(self, row: int, knower: int, known: Known, k: int) -> None:
-        size = self.wave.run.cluster_ctas
-        mine, theirs = (row + self.wave.first) // size, int(known.cluster[k])
+        size, n = self.wave.run.cluster_ctas, self.threads
+        mine = (row + self.wave.first) // size
         far = dict(known.far[k]) if known.far else {}
-        if theirs != mine:
-            parts = known.threads[k, : size * self.threads].reshape(size, self.threads)
-            far = joined(far, {theirs * size + rank: times for rank, times in enumerate(parts)})
+        if int(known.cluster[k]) != mine:
+            far = joined(far, self.near_as_far(known, k))
         for cta in [cta for cta in far if cta // size == mine]:  # knowledge that returns to its own cluster
-            columns = slice(cta % size * self.threads, (cta % size + 1) * self.threads)
-            self.known[row, knower, columns] = np.maximum(self.known[row, knower, columns], far.pop(cta))
+            times = far.pop(cta)
+            for i, block in enumerate(self.goes_far):
+                columns = slice(block + cta % size * n, block + (cta % size + 1) * n)
+                self.known[row, knower, columns] = np.maximum(
+                    self.known[row, knower, columns], times[i * n : i * n + n]
+                )
         if far:
             self.far[row, knower] = joined(self.far.get((row, knower), {}), far)
+
+    def near_as_far(self, known: Known, k: int) -> Far:
+        """What a row of knowledge holds of its own cluster, for others."""
+        size = self.wave.run.cluster_ctas
+        blocks = [known.threads[k, first : first + self.size].reshape(size, self.threads) for first in self.goes_far]
+        return {int(known.cluster[k]) * size + rank: times for rank, times in enumerate(np.concatenate(blocks, axis=1))}
+
+    def knowers_of(self, who: Actors) -> tuple[Ints, Ints]:
+        """Rows and knowers that these lanes are: warps of which all lanes are there, and lanes that know more. A lane
+        that acts alone is one of those from now on.
+        """
+        whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
+        for k in np.flatnonzero(~whole & (who.lanes.sum(1) == 1)).tolist():
+            self._alone(int(who.warps[k]) * 32 + int(who.lanes[k].argmax()))
+        rows, knowers = [who.rows[whole]], [who.warps[whole]]
+        for thread, knower in self.alone.items():
+            here = (who.warps == thread >> 5) & who.lanes[:, thread & 31]
+            rows.append(who.rows[here])
+            knowers.append(np.full(int(here.sum()), knower))
+        return np.concatenate(rows), np.concatenate(knowers)
 
     def _alone(self, thread: int) -> int:
         """The knower that a thread is from now on, as it knows more than its warp does."""
@@ -356,7 +286,9 @@ class Clocks:
         """Some knowers of each row, all that there are of some threads, know the same from now on."""
         mine = self.known[rows][:, knowers].max(1)
         own = self.first_column(rows)[:, None] + np.arange(threads.start, threads.stop)[exists]
-        mine[np.arange(len(rows))[:, None], own] = self.now
+        each = np.arange(len(rows))[:, None]
+        mine[each, own] = self.now
+        self.passed.publish(mine, each, own, rows[:, None], np.arange(threads.start, threads.stop)[exists])
         flags = self.parts[rows][:, knowers]
         flags |= np.bitwise_or.reduce(told(flags), axis=1)[:, None]
         who = np.arange(self.known.shape[1])[knowers]
@@ -389,10 +321,6 @@ class Clocks:
 
     def widen(self, numbers: int) -> None:
         """Make room for more numbers of parts."""
-        self.parts = _widened(self.parts, numbers)
+        self.parts = widened(self.parts, numbers)
         for ledger in self.ledgers:
-            ledger.parts = _widened(ledger.parts, numbers)
-
-
-def _widened(flags: Flags, width: int) -> Flags:
-    return np.pad(flags, [(0, 0)] * (flags.ndim - 1) + [(0, width - flags.shape[-1])])
+            ledger.parts = widened(ledger.parts, numbers)

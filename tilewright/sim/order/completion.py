@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.tmem import cell_number, cells_text
-from tilewright.sim.order.clocks import HEARD, SEEN
+from tilewright.sim.order.knowledge import HEARD, SEEN
 from tilewright.sim.order.missing import missing_step
 from tilewright.sim.order.operations import Loading, Operations, along
 from tilewright.sim.order.operations import Part as Issued

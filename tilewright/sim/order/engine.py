@@ -16,10 +16,11 @@ from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Pattern, Signals, arrivals_of, signals_of, together, visits_of
-from tilewright.sim.order.clocks import HEARD, SEEN, Known
+from tilewright.sim.order.channels import Signals, arrivals_of, signals_of, together, visits_of
 from tilewright.sim.order.completion import check_freed, check_issue
+from tilewright.sim.order.constants import check_constants
 from tilewright.sim.order.in_flight import check_abroad, check_in_flight, check_shared
+from tilewright.sim.order.knowledge import HEARD, SEEN, Known
 from tilewright.sim.order.locations import Locations
 from tilewright.sim.order.missing import missing_commit
 from tilewright.sim.order.on_behalf import awaited, places_of
@@ -27,6 +28,7 @@ from tilewright.sim.order.operations import Stretch
 from tilewright.sim.order.places import Access, Places
 from tilewright.sim.order.protocol import CLUSTER
 from tilewright.sim.order.races import Clash, clash_of, clash_with_reads, lost_store
+from tilewright.sim.order.releases import Pattern, Release
 from tilewright.sim.order.reports import report, warning
 from tilewright.sim.order.wave import WaveOrder
 
@@ -250,7 +252,7 @@ class Order(Check):
                 order.maps.fenced(batch, who, fence, where)
         self.locations.awake |= bool(sem)
         if sem in ACQUIRES:
-            self.locations.fenced(order.clocks, who, str(fence.scope), of_shared=fence.is_of_shared)
+            self.locations.fenced(order.clocks, who, sem, str(fence.scope), of_shared=fence.is_of_shared)
         if order.stores is not None:
             order.stores.fenced(who, fence)
         if order.abroad is not None:
@@ -320,7 +322,7 @@ class Order(Check):
         for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
             cta = row + wave.first
             seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])])
-            self.locations.observed((cta, warp), seen)
+            self.locations.observed((cta, warp), who.lanes[k], Release([seen], []))
 
     # Asynchronous operations
 
@@ -381,6 +383,7 @@ class Order(Check):
     def ended(self, wave: Wave) -> None:
         order = self.orders.pop(wave)
         order.phases.closed()
+        check_constants(self.program, self.globals.values(), wave)
         self.doubtful |= order.phases.overtaken
         order.protocol.closed()
 

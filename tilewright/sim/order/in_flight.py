@@ -10,7 +10,7 @@ from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.masks import Mask, spread
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.clocks import SEEN
+from tilewright.sim.order.knowledge import SEEN
 from tilewright.sim.order.missing import missing_step
 from tilewright.sim.order.operations import Operations, Stretch, along, keeps_order, stretches_of
 from tilewright.sim.order.operations import Part as Issued

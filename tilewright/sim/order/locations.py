@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.order.actors import Actors
-from tilewright.sim.order.channels import Fences, Pattern
-from tilewright.sim.order.clocks import Clocks, Far, Known, joined
+from tilewright.sim.order.channels import Fences
+from tilewright.sim.order.clocks import Clocks
+from tilewright.sim.order.fence_sc import Look, Observed
+from tilewright.sim.order.releases import Pattern, Release, holds, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,30 +25,35 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.order.places import Access
 
-__all__ = ["Locations", "holds"]
+__all__ = ["Locations"]
 
 Where: TypeAlias = "tuple[object, int]"  # a memory (a buffer's name, or the row of a CTA), and the address in it
 
 
-def holds(scope: str, cta: Ints | int, other: Ints | int, cluster_ctas: int) -> Bools:
-    """Does a scope of a thread of one CTA hold the threads of another? Of numbers, or of arrays of them."""
-    reach = {"cta": 1, "cluster": cluster_ctas}.get(scope, 1 << 40)
-    return np.asarray(np.floor_divide(cta, reach) == np.floor_divide(other, reach))
-
-
 @dataclass(eq=False, slots=True)
 class _Location:
-    """The last write to a location. scope, cta, width: of that write; released: what may be acquired from it."""
+    """What the last write is part of. scope, cta, width: of that write; release: what may be acquired from it. readers:
+    threads of CTAs that have observed what comes before the write by way of a fence.sc.
+    """
 
     scope: str
     cta: int
     width: int
-    released: list[Pattern] = field(default_factory=list)
+    release: Release | None
+    readers: set[tuple[int, int]] = field(default_factory=set)
+
+
+@dataclass(eq=False, slots=True)
+class _Seen:
+    """What lanes of a warp have observed, and not yet acquired."""
+
+    lanes: Bools
+    release: Release
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Strong:
-    """A strong access of a thread. reads: does it that besides writing, as an atomic does?"""
+    """A strong access of a thread. reads: does it that besides writing, as an atomic does? time: of its record."""
 
     where: Where
     cta: int
@@ -57,6 +63,7 @@ class Strong:
     sem: str
     scope: str
     reads: bool
+    time: int
 
 
 class Locations:
@@ -66,7 +73,8 @@ class Locations:
         self.awake = False
         self._at: dict[Where, _Location] = {}
         self.memories: set[str] = set()  # where anything was released
-        self.pending: dict[tuple[int, int], list[Pattern]] = {}  # CTA and warp: observed, and not yet acquired
+        self.pending: dict[tuple[int, int], list[_Seen]] = {}  # CTA and warp
+        self.looks = Observed()
         self.releases: dict[tuple[int, int, Where], Pattern] = {}  # the last by a thread on a location
 
     def touched(self, access: Access, fences: Fences) -> None:
@@ -91,16 +99,17 @@ class Locations:
         site, clocks = access.site, access.clocks
         accesses = []
         for (row, thread), where in threads:
-            own = np.arange(32) == thread & 31
+            own, cta = np.arange(32) == thread & 31, row + access.batch.wave.first
             released = list(fences.of(row, thread >> 5, own)) if site.write else []
-            if released or site.sem in ("release", "acq_rel") or self.has(where):
-                cta = row + access.batch.wave.first
-                strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic)
-                accesses.append((strong, released))
-        for strong, _ in accesses if site.shows else ():
+            passed = clocks.passed.before(row, thread) if site.write else ()
+            before = [Pattern(own, reach, cta, known) for reach, known in passed]
+            if released or before or site.sem in ("release", "acq_rel") or self.has(where):
+                strong = Strong(where, cta, row, thread, site.element, site.sem, site.scope, site.atomic, access.time)
+                accesses.append((strong, released, before))
+        for strong, *_ in accesses if site.shows else ():
             self.read(clocks, strong)
-        for strong, released in accesses if site.write else ():
-            self.written(clocks, strong, released)
+        for strong, released, before in accesses if site.write else ():
+            self.written(clocks, strong, released, before)
 
     def overwritten(self, where: Where) -> None:
         """Record a weak write, of which a read observes nothing."""
@@ -114,89 +123,76 @@ class Locations:
         """Record a strong read: what it observes is acquired, now or by a later fence."""
         found = self._at.get(access.where)
         size = clocks.wave.run.cluster_ctas
-        if found is None or not self._morally_strong(found, access, size):
+        if found is None or found.release is None or not self._morally_strong(found, access, size):
             return
-        for pattern in found.released:
-            seen = Pattern(np.arange(32) == access.thread & 31, pattern.scope, pattern.cta, pattern.known)
-            if not (access.sem in ("acquire", "acq_rel") and self._acquire(clocks, access, seen, size)):
-                self.observed((access.cta, access.thread >> 5), seen)
+        who = Actors.threads(np.array([access.row]), np.array([access.thread]))
+        acquires = access.sem in ("acquire", "acq_rel")
+        if not (acquires and take(clocks, who, access.scope, [found.release])):
+            self.observed((access.cta, access.thread >> 5), who.lanes[0], found.release)
+        if found.release.has_passed:
+            found.readers.add((access.cta, access.thread))
+            self.looks.saw(Look(access.cta, access.thread, access.time, found.release))
 
-    def observed(self, key: tuple[int, int], seen: Pattern) -> None:
-        """The knowledge that lanes of a warp may acquire by a later fence."""
-        for pattern in (kept := self.pending.setdefault(key, [])):
-            if pattern.known is seen.known and pattern.scope == seen.scope:
-                pattern.lanes = pattern.lanes | seen.lanes
+    def observed(self, key: tuple[int, int], lanes: Bools, release: Release) -> None:
+        """What lanes of a warp may acquire by a later fence."""
+        kept = self.pending.setdefault(key, [])
+        for seen in kept:
+            if seen.release is release:
+                seen.lanes = seen.lanes | lanes
                 return
-        kept.append(seen)
-
-    @staticmethod
-    def _acquire(clocks: Clocks, access: Strong, seen: Pattern, size: int) -> bool:
-        """Let a thread acquire a pattern if the scopes of both ends hold each other."""
-        fits = bool(holds(seen.scope, seen.cta, access.cta, size) & holds(access.scope, access.cta, seen.cta, size))
-        if fits:
-            who = Actors(np.array([access.row]), np.array([access.thread >> 5]), seen.lanes[None])
-            clocks.learn(who, seen.known)
-        return fits
+            if seen.release.root is release.root:
+                seen.lanes = seen.lanes & ~lanes  # who comes later to a location has observed more
+        kept[:] = [*(seen for seen in kept if seen.lanes.any()), _Seen(lanes, release)]
 
     @staticmethod
     def _morally_strong(found: _Location, access: Strong, size: int) -> bool:
         near = holds(found.scope, found.cta, access.cta, size) & holds(access.scope, access.cta, found.cta, size)
         return bool(near) and found.width == access.width
 
-    def written(self, clocks: Clocks, access: Strong, released: list[Pattern]) -> None:
-        """Record a strong write: it publishes what the thread releases, an atomic also what the old value published."""
+    def written(self, clocks: Clocks, access: Strong, released: list[Pattern], passed: list[Pattern]) -> None:
+        """A strong write: it publishes what the thread releases, an atomic also what it has found there."""
         found = self._at.get(access.where)
         key = (access.cta, access.thread, access.where)
         if access.sem in ("release", "acq_rel"):
             who = Actors.threads(np.array([access.row]), np.array([access.thread]))
             self.releases[key] = Pattern(who.lanes[0], access.scope, access.cta, clocks.published(who))
         released = [*released, *filter(None, [self.releases.get(key)])]
-        if found is not None and access.reads and self._morally_strong(found, access, clocks.wave.run.cluster_ctas):
-            released = [*found.released, *released]
-        if released or found is not None:
-            self._at[access.where] = _Location(access.scope, access.cta, access.width, _merged(released))
+        release = self._kept(found, access, clocks.wave.run.cluster_ctas)
+        if release is not None:
+            release = release.followed_by(released, passed)
+        elif released or passed:
+            release = Release(released, passed)
+        if release is not None or found is not None:
+            self._at[access.where] = _Location(access.scope, access.cta, access.width, release)
 
-    def fenced(self, clocks: Clocks, who: Actors, scope: str, *, of_shared: bool) -> None:
-        """Lanes have passed a fence that acquires: what they have observed comes before them now.
+    def _kept(self, found: _Location | None, access: Strong, size: int) -> Release | None:
+        """What was published there before a write and is so still: an atomic hands all on. Who stores over what it has
+        observed does so later for all (coherence): what came before that by way of fences, comes before the store.
+        """
+        if found is None or found.release is None or not self._morally_strong(found, access, size):
+            return None
+        if access.reads:
+            return found.release
+        has_seen = (access.cta, access.thread) in found.readers
+        return Release([], list(found.release.each(passed=True))) if has_seen else None
+
+    def fenced(self, clocks: Clocks, who: Actors, sem: str, scope: str, *, of_shared: bool) -> None:
+        """Lanes have passed a fence that acquires: what they have observed comes before them now; after one of kind sc
+        also what others have observed that come before them.
 
         of_shared: as to shared memory alone.
         """
-        size = clocks.wave.run.cluster_ctas
         for k, (row, warp) in enumerate(zip(who.rows.tolist(), who.warps.tolist(), strict=True)):
-            cta = row + clocks.wave.first
-            waiting = self.pending.get((cta, warp), [])
-            for pattern in waiting:
-                lanes = pattern.lanes & who.lanes[k]
-                mutual = holds(pattern.scope, pattern.cta, cta, size) and holds(scope, cta, pattern.cta, size)
-                if lanes.any() and mutual:
-                    known = clocks.about_shared(pattern.known) if of_shared else pattern.known
-                    clocks.learn(Actors(who.rows[k : k + 1], who.warps[k : k + 1], lanes[None]), known)
-                    pattern.lanes = pattern.lanes if of_shared else pattern.lanes & ~lanes  # these have acquired it
-            waiting[:] = [pattern for pattern in waiting if pattern.lanes.any()]
-
-
-def _merged(patterns: list[Pattern]) -> list[Pattern]:
-    """Patterns that threads of one CTA have released with one scope, as one."""
-    found: dict[tuple[int, str], Pattern] = {}
-    for pattern in patterns:
-        other = found.get((pattern.cta, pattern.scope))
-        if other is not None and other.known is not pattern.known:
-            known = Known(
-                np.maximum(other.known.threads, pattern.known.threads),
-                other.known.parts | pattern.known.parts,
-                pattern.known.cluster,
-                _far_of(other.known, pattern.known),
-            )
-            pattern = Pattern(other.lanes | pattern.lanes, pattern.scope, pattern.cta, known)
-        found[pattern.cta, pattern.scope] = pattern
-    return list(found.values())
-
-
-def _far_of(a: Known, b: Known) -> list[Far]:
-    """The knowledge of other clusters in two rows, joined."""
-    if not (a.far and b.far):
-        return a.far or b.far
-    return [joined(a.far[0], b.far[0])]
+            waiting = self.pending.get((row + clocks.wave.first, warp), [])
+            for seen in waiting:
+                lanes = seen.lanes & who.lanes[k]
+                now = Actors(who.rows[k : k + 1], who.warps[k : k + 1], lanes[None])
+                if lanes.any() and take(clocks, now, scope, [seen.release], of_shared=of_shared):
+                    seen.lanes = seen.lanes if of_shared else seen.lanes & ~lanes  # they know it for good
+            waiting[:] = [seen for seen in waiting if seen.lanes.any()]
+        if sem == "sc":
+            self.looks.fenced(clocks, who, scope)
+            clocks.passed.fenced(who, scope)
 
 
 def _threads(access: Access) -> Iterator[tuple[tuple[int, int], Where]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
-from tilewright.sim.order.clocks import HEARD, SEEN
+from tilewright.sim.order.knowledge import HEARD, SEEN
 
 if TYPE_CHECKING:
     from tilewright.errors import Span

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.order.locations import holds
+from tilewright.sim.order.releases import holds
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site

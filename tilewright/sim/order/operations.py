@@ -21,7 +21,8 @@ import numpy as np
 from tilewright.sim.machine.tmem import table_of_cells
 from tilewright.sim.order.actors import Actors
 from tilewright.sim.order.channels import arrivals_of
-from tilewright.sim.order.clocks import OFFERED, ORDERED, SEEN, Clocks, Known, Times, told
+from tilewright.sim.order.clocks import Clocks
+from tilewright.sim.order.knowledge import OFFERED, ORDERED, SEEN, Known, Times, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.pending import Waiting
     from tilewright.sim.machine.units import Touched
-    from tilewright.sim.order.clocks import Flags
+    from tilewright.sim.order.knowledge import Flags
 
 __all__ = ["Commit", "Loading", "Operations", "Part", "Stretch", "actors_of", "along", "keeps_order", "stretches_of"]
 
@@ -133,11 +134,12 @@ class Operations:
     """The parts of a wave, and the places that they touch.
 
     writers, readers: (CTAs, columns, lanes), the part that wrote a cell last, and the one that has read it since in
-    each warpgroup. holders: for each warp that copies, (CTAs, units), the part that reads a unit of shared memory last;
-    filling: the part that writes it; one row of these stands for all CTAs while those do the same. spans: of operations
-    on shared memory, their first and last byte. abroad: those on global memory. unseen: those that some thread has not
-    waited for, and which threads, (n, lanes). committed: what commits, or signals of their own, will publish; issued:
-    what their threads came after.
+    each warpgroup.
+    holders: for each warp that copies, (CTAs, units), the part that reads a unit of shared memory last; filling: the
+    part that writes it; one row of these stands for all CTAs while those do the same.
+    spans: of operations on shared memory, their first and last byte. abroad: those on global memory.
+    unseen: those that some thread has not waited for, and which threads, (n, lanes).
+    committed: what commits, or signals of their own, will publish; issued: what their threads came after.
     """
 
     def __init__(self, clocks: Clocks) -> None:

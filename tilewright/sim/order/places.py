@@ -21,7 +21,8 @@ from tilewright.sim.machine.floats import likeness
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.memory import UNITS, WIDEST, Block
 from tilewright.sim.machine.sites import harmless
-from tilewright.sim.order.clocks import Clocks, Times
+from tilewright.sim.order.clocks import Clocks
+from tilewright.sim.order.knowledge import Times
 from tilewright.sim.order.records import Candidates, Log, Record
 
 if TYPE_CHECKING:
@@ -135,12 +136,12 @@ class Access:
 
     def wrote_alike(self) -> str:
         """Do lanes that write one place at once write equal values (`EQUAL`), nearly so (`ROUNDED`), or not ("")?"""
-        if self.site.pending is None:
+        if (pending := self.site.to_write) is None:
             return ""
         row = 0 if self.places.is_global else self.batch.rows(1 << 40)
         active = spread(self.mask.full, self.batch.shape)
         place = np.broadcast_to(self.where.full() + row, self.batch.shape)[active]
-        given = np.broadcast_to(self.site.pending, self.batch.shape)[active]
+        given = np.broadcast_to(pending, self.batch.shape)[active]
         bits = np.ascontiguousarray(given)[:, None].view(np.uint8)
         order = np.argsort(place, kind="stable")
         meets = np.diff(place[order]) == 0
@@ -148,10 +149,10 @@ class Access:
 
     def finds_equal(self, racing: Bools) -> bool:
         """Does memory already hold the values that the racing lanes are about to write?"""
-        if self.site.pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
+        if (pending := self.site.to_write) is None or self.site.place is None or self.at.hi >= self.places.pitch:
             return False
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
-        same = np.broadcast_to(old == self.site.pending, self.batch.shape)
+        same = np.broadcast_to(old == pending, self.batch.shape)
         return bool(same[np.broadcast_to(racing, self.batch.shape)].all())
 
 
@@ -289,10 +290,9 @@ class Places:
             own = access.tags()[..., None].astype(self.tag)
             late = late & ((tags ^ own) & ((1 << self.shift) - 1) != 0)
         late = late & access.mask.full[..., None]
-        where = np.nonzero(late)
-        if not len(where[0]):
+        cta, warp, lane, unit = where = np.nonzero(late)
+        if not len(cta):
             return None
-        cta, warp, lane, unit = where
         return Candidates(cta, warp, lane, unit, np.broadcast_to(tags, late.shape)[where].astype(np.int64))
 
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:

@@ -20,7 +20,7 @@ from tilewright.isa import Fence, ProxyFence
 from tilewright.sim.machine.coordinates import element_text
 from tilewright.sim.machine.masks import spread
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.clocks import FENCED, SEEN
+from tilewright.sim.order.knowledge import FENCED, SEEN
 from tilewright.sim.order.missing import fence_name
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.actors import Actors
     from tilewright.sim.order.channels import Signals
-    from tilewright.sim.order.clocks import Clocks, Times
+    from tilewright.sim.order.clocks import Clocks
+    from tilewright.sim.order.knowledge import Times
     from tilewright.sim.order.operations import Operations
 
 __all__ = ["GlobalStores", "Stores", "overwrites"]

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.order.actors import Actors
-    from tilewright.sim.order.clocks import Clocks, Times
+    from tilewright.sim.order.clocks import Clocks
+    from tilewright.sim.order.knowledge import Times
     from tilewright.sim.order.proxies import GlobalStores
 
 __all__ = ["TensorMaps"]

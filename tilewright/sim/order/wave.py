@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.order.channels import Fences, Phases
-from tilewright.sim.order.clocks import Clocks, Ledger
+from tilewright.sim.order.clocks import Clocks
+from tilewright.sim.order.knowledge import Ledger
 from tilewright.sim.order.operations import Operations
 from tilewright.sim.order.places import Places
 from tilewright.sim.order.protocol import Protocol

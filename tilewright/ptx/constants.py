@@ -1,0 +1,204 @@
+"""Constant expressions, which are C's, on integers of 64 bits with or without a sign, and on floats.
+
+Source: PTX ISA, "Constant Expressions"; where that leaves a choice (the types of ``|`` and ``~``, shifts by more than
+63), what ptxas 13.5 makes of it.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.ptx.lexer import NUMBER
+
+__all__ = ["Unreadable", "evaluated", "float_bits", "is_arithmetic", "whole_number"]
+
+Value = int | float
+
+
+class Unreadable(Exception):
+    """offset: where in the text it ceases to be an operand. what: what was expected there."""
+
+    def __init__(self, offset: int, what: str) -> None:
+        super().__init__(what)
+        self.offset = offset
+        self.what = what
+
+
+class _Unsigned(int):
+    """A number of the type .u64."""
+
+
+def _typed(value: int, *, unsigned: bool) -> int:
+    """The low 64 bits, as a number with or without a sign."""
+    bits = value & (1 << 64) - 1
+    return _Unsigned(bits) if unsigned else (bits ^ 1 << 63) - (1 << 63)
+
+
+def _same(a: Value, b: Value) -> tuple[Value, Value]:
+    """Both in one type: float where one is a float, .u64 where one is."""
+    if isinstance(a, float) or isinstance(b, float):
+        return float(a), float(b)
+    unsigned = isinstance(a, _Unsigned) or isinstance(b, _Unsigned)
+    return _typed(a, unsigned=unsigned), _typed(b, unsigned=unsigned)
+
+
+def _arithmetic(op: Callable[[Any, Any], Value]) -> Callable[[Value, Value], Value]:
+    def apply(a: Value, b: Value) -> Value:
+        a, b = _same(a, b)
+        found = op(a, b)
+        return found if isinstance(found, float) else _typed(found, unsigned=isinstance(a, _Unsigned))
+
+    return apply
+
+
+def _comparison(op: Callable[[Any, Any], bool]) -> Callable[[Value, Value], Value]:
+    return lambda a, b: int(op(*_same(a, b)))
+
+
+def _shift(op: Callable[[int, int], int]) -> Callable[[Any, Any], Value]:
+    return lambda a, b: _typed(op(a, b & 63), unsigned=isinstance(a, _Unsigned))
+
+
+def _quotient(a: Value, b: Value) -> Value:
+    if not b:
+        raise Unreadable(0, "a divisor other than 0")
+    if isinstance(a, float):
+        return a / b
+    return int(abs(a) // abs(b)) * (-1 if (a < 0) != (b < 0) else 1)
+
+
+def _remainder(a: Any, b: Any) -> Value:
+    a, b = _typed(a, unsigned=True), _typed(b, unsigned=True)
+    if not b:
+        raise Unreadable(0, "a divisor other than 0")
+    return _typed(a % b, unsigned=True)
+
+
+_LEVELS: tuple[Mapping[str, Callable[[Any, Any], Value]], ...] = (  # what binds least first
+    {"||": lambda a, b: int(bool(a or b))},
+    {"&&": lambda a, b: int(bool(a and b))},
+    {"|": _arithmetic(operator.or_)},
+    {"^": _arithmetic(operator.xor)},
+    {"&": _arithmetic(operator.and_)},
+    {"==": _comparison(operator.eq), "!=": _comparison(operator.ne)},
+    {"<=": _comparison(operator.le), ">=": _comparison(operator.ge), "<": _comparison(operator.lt),
+     ">": _comparison(operator.gt)},
+    {"<<": _shift(operator.lshift), ">>": _shift(operator.rshift)},
+    {"+": _arithmetic(operator.add), "-": _arithmetic(operator.sub)},
+    {"*": _arithmetic(operator.mul), "/": _arithmetic(_quotient), "%": _remainder},
+)  # fmt: skip
+_UNARY: Mapping[str, Callable[[Any], Value]] = {
+    "-": lambda a: -a if isinstance(a, float) else _typed(-a, unsigned=isinstance(a, _Unsigned)),
+    "+": lambda a: a,
+    "~": lambda a: _typed(~a, unsigned=True),
+    "!": lambda a: int(not a),
+    "(.s64)": lambda a: _typed(a, unsigned=False),
+    "(.u64)": lambda a: _typed(a, unsigned=True),
+}
+_TOKEN = re.compile(rf"\s*({NUMBER}(?!\w)|WARP_SZ\b|\(\s*\.[su]64\s*\)|<<|>>|<=|>=|==|!=|&&|\|\||[()+*/%<>&|^~!?:-])")
+
+
+def is_arithmetic(text: str) -> bool:
+    """Is it a constant expression, by its tokens?"""
+    return _tokens(text) is not None and re.search(r"\d|WARP_SZ", text) is not None
+
+
+def _tokens(text: str) -> list[str] | None:
+    text, found, position = text.rstrip(), list[str](), 0
+    while position < len(text):
+        token = _TOKEN.match(text, position)
+        if token is None:
+            return None
+        found.append(re.sub(r"\s", "", token[1]))
+        position = token.end()
+    return found
+
+
+def whole_number(text: str) -> int:
+    """An integer as PTX writes it: decimal, octal, hexadecimal or binary. Raises Unreadable."""
+    text = text.rstrip("U")
+    octal = len(text) > 1 and text[0] == "0" and text.isdigit()
+    try:
+        return int(text, 8 if octal else 0)
+    except ValueError:
+        raise Unreadable(0, "a whole number") from None
+
+
+def float_bits(text: str) -> tuple[int, int] | None:
+    """The bits of a float without a sign, and how many they are; None for an integer."""
+    kind = text[1:2].lower() if text[0] == "0" else ""
+    if kind in ("f", "d") and len(text) in (10, 18):
+        return int(text[2:], 16), 32 if kind == "f" else 64
+    if re.search(r"[.eE]", text) and kind not in ("x", "b"):
+        return int.from_bytes(struct.pack(">d", float(text)), "big"), 64
+    return None
+
+
+def _literal(text: str) -> Value:
+    bits = float_bits(text)
+    if bits is not None:
+        found: float = struct.unpack(">f" if bits[1] == 32 else ">d", bits[0].to_bytes(bits[1] // 8, "big"))[0]
+        return found
+    value = whole_number(text)
+    return _typed(value, unsigned=text.endswith("U") or value >> 63 != 0)
+
+
+def evaluated(text: str) -> Value:
+    """The value of a constant expression. Raises Unreadable."""
+    return _Expression(text).value()
+
+
+class _Expression:
+    """Goes through the tokens of a constant expression."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = _tokens(text) or []
+
+    def value(self) -> Value:
+        try:
+            found = self._chosen()
+        except TypeError:  # bits of a float
+            raise Unreadable(0, "whole numbers between such operators") from None
+        if self.tokens:
+            raise Unreadable(len(self.text), "the end of a constant expression")
+        return found
+
+    def _chosen(self) -> Value:
+        cond = self._level(0)
+        if not self._take("?"):
+            return cond
+        then = self._chosen()
+        if not self._take(":"):
+            raise Unreadable(len(self.text), "`:` of a constant expression")
+        orelse = self._chosen()
+        return then if cond else orelse
+
+    def _take(self, *tokens: str) -> str:
+        return self.tokens.pop(0) if self.tokens and self.tokens[0] in tokens else ""
+
+    def _level(self, level: int) -> Value:
+        if level == len(_LEVELS):
+            return self._single()
+        found = self._level(level + 1)
+        while op := self._take(*_LEVELS[level]):
+            found = _LEVELS[level][op](found, self._level(level + 1))
+        return found
+
+    def _single(self) -> Value:
+        if op := self._take(*_UNARY):
+            return _UNARY[op](self._single())
+        if self._take("("):
+            found = self._chosen()
+            if not self._take(")"):
+                raise Unreadable(len(self.text), "`)` of a constant expression")
+            return found
+        if self._take("WARP_SZ"):
+            return 32
+        if not self.tokens or not re.match(r"[\d.]", self.tokens[0]):
+            raise Unreadable(0, "a number")
+        return _literal(self.tokens.pop(0))

@@ -1,0 +1,93 @@
+"""What is read through the cache of constants, `ld.global.nc`, is not written while the kernel runs, ordered or not.
+
+That cache sees no writes; compilers read through it what `const T* __restrict__` and `__ldg` name. Where a thread reads
+a place before it writes there itself, and nobody else does, practice lives with it: a warning.
+
+Source: PTX ISA, "Data Movement and Conversion Instructions: ld.global.nc".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.sim.machine.coordinates import coordinate_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.places import Places
+    from tilewright.sim.order.records import Record
+
+__all__ = ["check_constants"]
+
+THREADS = 1 << 10  # of a CTA, at most
+
+
+def check_constants(program: Subject, buffers: Iterable[Places], wave: Wave) -> None:
+    """Raises SimulationError where bytes of a buffer were read as constants, and written."""
+    for places in buffers if any(site.constant for site in program.sites) else ():
+        _check_buffer(program, places, wave)
+
+
+def _check_buffer(program: Subject, places: Places, wave: Wave) -> None:
+    records = places.log.newest_first()[::-1]
+    reads = [record for record in records if record.site.constant]
+    writes = [record for record in records if record.site.write]
+    if not (reads and writes):
+        return
+    each = [_touched(places, record) for record in writes]
+    place, writer = (np.concatenate([arrays[k] for arrays in each]) for k in range(2))
+    which = np.repeat(np.arange(len(writes)), [len(arrays[0]) for arrays in each])
+    order = np.lexsort((which, writer, place))
+    place, writer, which = place[order], writer[order], which[order]
+    times = np.array([record.time for record in writes])
+    for read in reads:
+        own, reader = _touched(places, read)
+        first, last = np.searchsorted(place, own), np.searchsorted(place, own, "right") - 1
+        (hits,) = np.nonzero(first <= last)
+        first, last, own, reader = first[hits], last[hits], own[hits], reader[hits]
+        alone = (writer[first] == reader) & (writer[last] == reader) & (times[which[first]] > read.time)
+        if len(hits):
+            k = int(np.argmin(alone))
+            found = writer[first[k]], reader[k], int(own[k]) * places.grain
+            _tell(program, wave, read, writes[which[first[k]]], found, is_error=not alone[k])
+
+
+def _touched(places: Places, record: Record) -> tuple[Ints, Ints]:
+    """The places that a record touched, and by which thread of the grid."""
+    ctas, threads, address = record.threads()
+    grains = max(record.site.width // places.grain, 1)
+    found = (address // places.grain)[:, None] + np.arange(grains)
+    return found.reshape(-1), np.repeat(ctas * THREADS + threads, grains)
+
+
+def _tell(
+    program: Subject, wave: Wave, read: Record, write: Record, found: tuple[int, int, int], *, is_error: bool
+) -> None:
+    writer, reader, address = found
+    place = coordinate_text(program, read.site, address)
+    what = f"{read.site.op} reads {place} as a constant (ld.global.nc), and the kernel writes it"
+    where = f" at {write.site.at}" if write.site.at else ""
+    if is_error:
+        raise SimulationError(
+            what,
+            given=f"{read.site.at}: {_who(wave, reader)}\nwritten{where}: {_who(wave, writer)}",
+            allowed="reads through the cache of constants of what nobody writes while the kernel runs",
+            hint="no __ldg, and no __restrict__ or const for an array that is written too",
+            at=read.site.at,
+        )
+    text = f"{read.site.at}: {what}{where}, the same thread later; another GPU may give it another value"
+    if text not in wave.run.warnings:
+        wave.run.warnings.append(text)
+
+
+def _who(wave: Wave, thread: int) -> str:
+    cta, own = divmod(int(thread), THREADS)
+    name = wave.cta_name(cta - wave.first) if wave.first <= cta < wave.first + wave.ctas else f"number {cta}"
+    return f"CTA {name}, warp {own // 32}, lane {own % 32}"
