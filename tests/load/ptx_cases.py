@@ -175,13 +175,6 @@ PROGRAMS = (
             "mov.u32 r1, 100; mov.u32 r2, -3; cvt.pack.sat.u4.s32.b32 r3, r1, r2, 0x12;"
             "cvt.pack.sat.s2.s32.b32 r4, r2, 1, 1;"
             "st.v2.u32 [ao], {r3, r4};", (0,), (0x12F0, 0x19)),
-    Program("local memory may have a size that only the run knows, and is given back",
-            ".reg .b64 top; stacksave.u64 top; ld.u32 r0, [ai]; cvt.u64.u32 d0, r0; alloca.u64 d1, d0;"
-            "alloca.u64 d2, 4, 16;"
-            "st.local.u32 [d1+4], 7; cvta.local.u64 d3, d2; st.u32 [d3], 8; ld.local.u32 r1, [d1+4];"
-            "ld.local.u32 r2, [d2]; stackrestore.u64 top; alloca.u64 d4, 8; sub.u64 d5, d4, d1; cvt.u32.u64 r3, d5;"
-            "and.b64 d6, d2, 15; cvt.u32.u64 r4, d6; st.v4.u32 [ao], {r1, r2, r3, r4};", (24,), (7, 8, 16, 0),
-            version="7.4"),
     Program("special registers that no value shows are numbers",
             "mov.u32 r0, %pm0; mov.u64 d0, %pm1_64; mov.b32 r1, %envreg0; mov.b32 r1, %reserved_smem_offset_1;"
             "mov.u32 r2, %lanemask_le; st.u32 [ao], r2;", (0,), (1,)),

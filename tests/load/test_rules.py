@@ -110,6 +110,12 @@ def test_a_thread_that_overwrites_what_it_alone_has_read_as_a_constant_is_warned
     assert (values == 2 * np.arange(32)).all()
 
 
+def test_an_m_barrier_that_ends_unordered_with_its_arrivals_is_a_warning(rules: LoadedModule) -> None:
+    run = rules["ended_by_another"].simulate(zeros(1), block=32)
+
+    assert ["an m-barrier" in text and "unordered" in text for text in run.warnings] == [True]
+
+
 def test_volatile_accesses_that_rely_on_lockstep_race(rules: LoadedModule) -> None:
     with pytest.raises(SimulationError, match="race") as raised:
         rules["lockstep"].simulate(zeros(1), block=32)

@@ -108,6 +108,24 @@ def test_an_error_names_the_line_the_column_and_what_was_expected(
     assert expected in str(raised.value.allowed)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (".global .u32 g[] = {1, {2};", "whose braces close"),
+        (".global .u32 g[] = 1}, {2;", "whose braces close"),
+        (".entry k() .maxntid ( { ret; }", "a whole number"),
+        (".entry k() .reqntid 09 { ret; }", "a whole number"),
+        (".func .attribute(.unified(1, 2) f() { ret; }", "`)`"),
+    ],
+)
+def test_a_wrong_declaration_is_an_error_with_its_place(text: str, expected: str) -> None:
+    with pytest.raises(KernelError, match="PTX expects") as raised:
+        parse(f".version 8.0\n.target sm_90\n.address_size 64\n{text}\n")
+
+    assert expected in str(raised.value.allowed)
+    assert raised.value.at is not None
+
+
 def test_textures_and_other_addresses_are_refused_with_their_line() -> None:
     with pytest.raises(KernelError, match="no textures") as raised:
         parse(".version 8.0\n.target sm_90\n.global .texref t;\n")

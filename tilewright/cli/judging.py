@@ -78,4 +78,4 @@ def check(
     """
     from tilewright.cli.verdicts import Asked, judged
 
-    raise typer.Exit(judged(Asked(**ctx.params), ctx).exit_code)
+    raise typer.Exit(judged(Asked.of(ctx.params), ctx).exit_code)

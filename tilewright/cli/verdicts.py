@@ -66,10 +66,17 @@ class Asked:
     size: list[str]
     write: Path | None
 
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Asked:
+        """The options as the command line has them: some versions of Typer hand paths over as strings."""
+        write = params["write"]
+        paths = {"file": Path(params["file"]), "include": [*map(Path, params["include"])]}
+        return cls(**{**params, **paths, "write": Path(write) if write else None})
+
     @property
     def is_python(self) -> bool:
         """Is it a file that runs as its author's code?"""
-        return Path(self.file).suffix.partition(":")[0] == ".py"
+        return self.file.suffix.partition(":")[0] == ".py"
 
 
 def judged(asked: Asked, context: Context) -> Report:

@@ -50,10 +50,10 @@ class Buffer(_Remembered, Tiled):
     """Storage that a kernel names. Frozen: a view is another `Buffer` whose ``data`` points into this one.
 
     shape: logical extents, ints or expressions. layout: where the element at a logical coordinate lives; None in the
-    lowered stage, where storage is flat and the one index is the element offset. space: one of `SPACES`.
-    data: what it views: None for storage of its own, a pointer parameter (`Var` of dtype handle) for global memory, or
-    an `AddressOf`/pointer expression. elem_offset: elements from ``data`` to logical zero. align: bytes, 0 for the
-    natural alignment. allocated_addr: the tensor-memory address, for space ``tmem``. constant: nobody writes meanwhile.
+    lowered stage, where storage is flat and the one index is the element offset. space: one of `SPACES`. data: None for
+    storage of its own; else a pointer to what it views. elem_offset: elements from ``data`` to logical zero. align:
+    bytes, 0 for the natural alignment. allocated_addr: the tensor-memory address, for space ``tmem``. constant: nobody
+    writes meanwhile.
     """
 
     name: str
@@ -187,8 +187,7 @@ class Buffer(_Remembered, Tiled):
 
     def vstore(self, indices: Sequence[Value], value: Value) -> None:
         """Store a vector to the elements from ``indices`` on, by one access."""
-        store = writer.get()
-        if store is None:
+        if (store := writer.get()) is None:
             raise KernelError(f"{self.name}.vstore belongs in a kernel", allowed="inside a function with @T.prim_func")
         kind = value.dtype if isinstance(value, Expr) and value.dtype.lanes > 1 else self.dtype
         store(self._vector(indices, kind), value)

@@ -116,7 +116,7 @@ instruction(
             },
             _sparse,
             passes=("shape", "types", "selector", "saturate"),
-            registers={name: partial(_registers, name) for name in "dabc"},
+            registers={**{name: partial(_registers, name) for name in "dabc"}, "e": 1},
         )
         for shape, types, first, selectors in PRODUCTS
     ),

@@ -187,7 +187,7 @@ class LoadedKernel:
 
     def call_parameters(self, names: Sequence[str]) -> None:
         """Other names for its parameters, in their order."""
-        self.written = tuple(replace(each, name=name) for each, name in zip(self.written, names, strict=True))
+        self.written = tuple(replace(each, name=name) for each, name in zip(self.written, names, strict=False))
 
     @property
     def has_names(self) -> bool:

@@ -19,6 +19,9 @@ TYPES = (
     *(f"{kind}{bits}" for kind in "bsu" for bits in (8, 16, 32, 64)), "b128", "f16", "f32", "f64", "bf16", "f16x2",
     "bf16x2", "tf32", "pred",
 )  # fmt: skip
+NUMBERED = (
+    "maxntid", "reqntid", "minnctapersm", "maxnctapersm", "maxnreg", "reqnctapercluster", "maxclusterrank",
+)  # fmt: skip
 OPAQUE = ("texref", "samplerref", "surfref")
 
 _TYPE = r"\.(?:" + "|".join(TYPES) + ")"
@@ -117,6 +120,8 @@ def _initial(scan: Scanner) -> str:
     start = depth = 0
     start = scan.text.skipped(scan.position)
     for found in re.compile(r"[{},;]").finditer(scan.text.clean, start, scan.end):
+        if depth < 0 or (found[0] == ";" and depth):
+            raise scan.text.expected("an initial value whose braces close", found.start())
         if found[0] == ";" or (found[0] == "," and not depth):
             scan.position = found.start()
             return scan.text.clean[start : found.start()].strip()
@@ -127,8 +132,8 @@ def _initial(scan: Scanner) -> str:
 def _count(initial: str) -> int:
     """The values in the outermost braces, which are as many as an array of open extent has."""
     inner = re.sub(r"\([^()]*\)", "", initial.strip()[1:-1])
-    while "{" in inner:
-        inner = re.sub(r"\{[^{}]*\}", "0", inner)
+    while (fewer := re.sub(r"\{[^{}]*\}", "0", inner)) != inner:
+        inner = fewer
     return len([value for value in inner.split(",") if value.strip()])
 
 
@@ -159,10 +164,19 @@ def header(scan: Scanner, kind: str, linkage: str, line: int) -> Function:
     while (word := scan.peek()).startswith("."):
         at = scan.text.line(scan.text.skipped(scan.position))
         scan.next()
-        directives.append(Directive(f"{word} {_tail(scan)}".strip(), at))
+        rest = ", ".join(map(str, _numbers(scan))) if word[1:] in NUMBERED else _tail(scan)
+        directives.append(Directive(f"{word} {rest}".strip(), at))
         if word == ".pragma":
             scan.accept(";")
     return Function(name, kind == "entry", given, returns, tuple(directives), linkage, None, line)
+
+
+def _numbers(scan: Scanner) -> list[int]:
+    """One whole number or several."""
+    found = [scan.integer()]
+    while scan.accept(","):
+        found.append(scan.integer())
+    return found
 
 
 def _tail(scan: Scanner) -> str:

@@ -132,7 +132,7 @@ class Scanner:
     def integer(self, what: str = "a whole number") -> int:
         """A number with its sign."""
         sign = -1 if self.accept("-") else 1
-        token = self.of(r"0[xX][\da-fA-F]+U?|0[bB][01]+U?|\d+U?", what).rstrip("U")
+        token = self.of(r"0[xX][\da-fA-F]+U?|0[bB][01]+U?|0[0-7]*U?|[1-9]\d*U?", what).rstrip("U")
         octal = len(token) > 1 and token[0] == "0" and token.isdigit()
         return sign * int(token, 8 if octal else 0)
 

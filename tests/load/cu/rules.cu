@@ -154,3 +154,15 @@ __global__ void cached(const int* __restrict__ in, int* out, int* next, int step
     __syncthreads();
     if (step) next[t] = in[(t + step) % 32];
 }
+
+// One lane ends an m-barrier at which another lane of its warp has arrived, as pipelines of libcu++ do.
+__global__ void ended_by_another(int* out) {
+    __shared__ unsigned long long place;
+    unsigned bar = __cvta_generic_to_shared(&place);
+    unsigned long long state;
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(bar) : "memory");
+    __syncwarp();
+    if (threadIdx.x == 1) asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(state) : "r"(bar) : "memory");
+    if (__any_sync(~0u, 1) && threadIdx.x == 0) asm volatile("mbarrier.inval.shared.b64 [%0];" :: "r"(bar) : "memory");
+    *out = 1;
+}

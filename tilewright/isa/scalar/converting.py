@@ -264,7 +264,7 @@ scalar(
     ("cvt{rnd}{type}{atype}", {"type": words("bf16"), "atype": words("f64", "f16"), "rnd": RND}, _of_floats, "sm_90"),
     ("cvt{rnd}{type}{atype}", {"type": words("f16"), "atype": words("bf16"), "rnd": RND}, _of_floats, "sm_90"),
     *(
-        ("cvt{type}{atype}", {"type": words(to), "atype": words(of), "rnd": {"rn": ""}}, _of_floats, "sm_90")
+        ("cvt{type}{atype}", {"type": words(to), "atype": words(of), "rnd": {None: ""}}, _of_floats, "sm_90")
         for to, of in (("bf16", "f16"), ("f16", "bf16"))
     ),
     (

@@ -165,6 +165,7 @@ def _instruction(
             scope="sys" if is_signal else bound.form.word(access.scope, bound.mods),  # they never race
             element=bound.form.count(access.element_bytes, bound.mods),
             is_signal=is_signal,
+            ends=any(signal.kind == "inval" for signal in bound.form.signals),
             goes_on=bound.form.issue is not None and not is_signal,
             sized=access.sized,
             observes=bound.form.result != VOID,

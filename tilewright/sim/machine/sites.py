@@ -55,6 +55,7 @@ class Site:
     scope: str = ""
     element: int = 0  # bytes of each operation that a vector consists of
     is_signal: bool = False  # of an m-barrier
+    ends: bool = False  # that m-barrier
     goes_on: bool = False  # does an asynchronous operation touch the bytes later?
     sized: bool = False  # some lanes may touch fewer bytes, or none
     observes: bool = True  # does the kernel see what it reads?

@@ -58,7 +58,12 @@ class Clash:
     @property
     def is_benign(self) -> bool:
         """Is a warning enough?"""
-        return self.equal_values or self.loose or self.checked
+        return self.equal_values or self.loose or self.checked or self.ends
+
+    @property
+    def ends(self) -> bool:
+        """Does it end an m-barrier that others have arrived at? An elected thread does so in libcu++'s pipelines."""
+        return self.site.ends and self.other is not None and self.other.site.is_signal
 
     @property
     def site(self) -> Site:

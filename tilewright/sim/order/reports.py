@@ -51,6 +51,11 @@ def warning(program: Subject, clash: Clash) -> str:
             "scope='cluster' belongs to the arrival and to the wait"
         )
     other = clash.other
+    if clash.ends:
+        return (
+            f"{clash.site.at}: an m-barrier, {place}, is ended by {_who(clash, clash.cta, clash.thread)}, and "
+            f"{_other(clash)} has used it, unordered; nobody may use it any more by then"
+        )
     if clash.checked:
         return (
             f"{clash.site.at}: {place} is read plainly and changed by a compare-and-swap, unordered, by "
