@@ -24,6 +24,7 @@ CPU = {
     "gemm_simulated": "A simulated matrix product",
     "triton_interpreter": "Simulating, beside Triton's interpreter and Numba",
     "triton_checked": "Triton's kernels under every check",
+    "loaded": "Kernels from their CUDA text, beside the same in our language",
 }
 """The results of `make bench` and the title of each one's table, in the order in which they are shown."""
 

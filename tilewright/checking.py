@@ -110,7 +110,7 @@ def ran(
 def _known_of(kernel: Any) -> tuple[str, Sequence[str]]:
     """The name of a kernel, and those of its buffers."""
     if isinstance(kernel, LoadedKernel):
-        return kernel.name, kernel.parameters
+        return kernel.name, (*kernel.parameters, *kernel.variables)
     authored = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
     name = authored.name if isinstance(authored, Kernel) else str(getattr(kernel, "__name__", kernel))
     return name, _buffers(authored)
@@ -157,6 +157,8 @@ def _arguments(
 
 
 def _described(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_described, value))})"
     return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)
 
 

@@ -65,6 +65,18 @@ def test_programs_get_the_verdict_as_json(file: Path, monkeypatch: pytest.Monkey
     assert (finding.kind, finding.line, finding.buffer) == ("bounds", 4, "b")
 
 
+def test_a_variable_of_the_kernel_is_the_buffer_of_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "k.cu").write_text(
+        "__global__ void k(float* a) {\n    __shared__ float tile[32];\n    tile[threadIdx.x] = a[threadIdx.x];\n"
+        "    a[threadIdx.x] = tile[31 - threadIdx.x];\n}\n"
+    )
+
+    _, out, _ = run(monkeypatch, tmp_path / "k.cu", "--block", "32", "--arg", "f32[32]", "--json")
+
+    (finding,) = report_from(json.loads(out)).verdicts[0].findings
+    assert (finding.kind, finding.line, finding.buffer) == ("races", 4, "tile")
+
+
 def test_what_cannot_be_run_is_part_of_the_json(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = run(monkeypatch, file, "--block", "32", "-D", "LIMIT=n", "--json")
 
@@ -204,6 +216,12 @@ def test_arguments_are_read_as_they_are_written(text: str, name: str | None, val
     assert found == name
     assert np.array_equal(made, value)  # type: ignore[arg-type]
     assert np.asarray(made).dtype == np.asarray(value).dtype
+
+
+def test_a_structure_is_its_fields_in_braces() -> None:
+    name, (n, (x, y), array, nothing) = made_argument("g={7, {1, 2}, w:i32[2,2]=ramp, null}", np.random.default_rng(0))
+
+    assert (name, n, x, y, array.tolist(), nothing) == ("g", 7, 1, 2, [[0, 1], [2, 3]], None)
 
 
 @pytest.mark.parametrize("text", ["x:f33[2]", "x:f32[2]=many", "x=word", "x=absent.npy"])

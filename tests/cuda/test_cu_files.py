@@ -133,6 +133,12 @@ def test_what_is_missing_of_a_header_names_the_header() -> None:
     assert str(raised.value.hint).startswith("include=[FOLDER], or -I FOLDER, with mine.h")
 
 
+def test_headers_of_thrust_are_the_hosts() -> None:
+    text = "#include <thrust/sort.h>\n__global__ void k(int* p) { *p = 1; }\nint main() { thrust::sort(0, 0); }\n"
+
+    assert ".entry _Z1kPi(" in compile_cu(text, "k.cu", "sm_90a", defines={}, include=(), names=()).ptx
+
+
 def test_c_and_cpp_headers_have_what_kernels_use_of_them() -> None:
     text = """#include <algorithm>
 #include <cmath>

@@ -82,7 +82,7 @@ PROGRAMS = [
     Case("reduce", "reduce", lambda: [f32(1000), zeros(1), 1000], 4, 256, 1, lambda a: [a[0].sum()],
          ("race", "part[threadIdx.x] +=")),
     Case("transpose", "transpose", lambda: [f32(40, 70), zeros((70, 40)), 70, 40], (3, 2), (32, 8), 1,
-         lambda a: a[0].T, ("race: load reads shared memory", "tile[threadIdx.x][threadIdx.y")),
+         lambda a: a[0].T, ("race: load reads tile", "tile[threadIdx.x][threadIdx.y")),
     Case("scan", "scan", lambda: [i32(64), zeros(64, np.int32), 64], 1, 64, 1, lambda a: np.cumsum(a[0]),
          ("race", "temp[pout"), shared_bytes=512),
     Case("histogram", "histogram", lambda: [DATA, zeros(64, np.uint32), 1000], 2, 128, 1,
@@ -125,5 +125,5 @@ PROGRAMS = [
          ("outside of", "y[i] ="), headers=True),
     Case("cluster", "exchanged", lambda: [i32(64), zeros(64, np.int32)], 2, 32, 1,
          lambda a: a[0].reshape(2, 32)[::-1, ::-1].reshape(-1),
-         ("race: volatile load reads shared memory", "ld.shared::cluster")),
+         ("race: volatile load reads mine", "ld.shared::cluster")),
 ]  # fmt: skip

@@ -118,6 +118,86 @@ def test_structures_come_as_bytes_records_or_ctypes(value: object) -> None:
     assert out[0] == 6
 
 
+GRAPH = """struct Size { int x, y; };
+typedef struct Graph { double scale; Size size; float weights[2]; int* next; const float* values; } Graph;
+template <class V> struct Any { V* data; int n; };
+__global__ void walk(Graph g, float* out) {
+    int v = threadIdx.x;
+    if (v < g.size.x * g.size.y) out[v] = g.scale * g.weights[v % 2] * g.values[g.next[v]];
+}
+__global__ void fill(Any<float> any) { if (threadIdx.x < any.n) any.data[threadIdx.x] = 1; }
+__global__ void copy(float** to, float** from) { to[blockIdx.x][threadIdx.x] = from[blockIdx.x][threadIdx.x]; }
+"""
+
+
+def test_a_structure_is_given_by_its_fields_with_arrays_for_pointers() -> None:
+    kernel, out = tw.load_cu(GRAPH)["walk"], np.zeros(8, np.float32)
+    following, values = np.arange(8, dtype=np.int32)[::-1].copy(), np.arange(8, dtype=np.float32)
+    fields = {"scale": 2.0, "size": (2, 4), "weights": [1.0, 10.0], "next": following, "values": values}
+
+    for given in (fields, tuple(fields.values())):
+        out[:] = 0
+        kernel.simulate(given, out, block=8)
+        assert out.tolist() == [14, 120, 10, 80, 6, 40, 2, 0]
+    with pytest.raises(SimulationError, match=r"load reads outside of g\.values"):
+        kernel.simulate(fields | {"values": values[:5].copy()}, out, block=8)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"size": 8}, r"g.size is no value of its field.*\(x, y\)"),
+        ({"next": 3}, "g.next is no value of its field.*an array or None"),
+        ({"weights": [1.0]}, "g.weights has 2 elements"),
+        ({"more": 1}, "g has other fields.*scale, size"),
+    ],
+)
+def test_what_is_no_field_is_told_by_its_name(change: dict[str, object], words: str) -> None:
+    fields = {"scale": 2.0, "size": (2, 4), "weights": [1.0, 10.0], "next": None, "values": None}
+
+    with pytest.raises(ArgumentError, match=f"(?s){words}"):
+        tw.load_cu(GRAPH)["walk"].simulate(fields | change, np.zeros(8, np.float32), block=8)
+
+
+def test_numbers_of_a_structure_that_nobody_declares_plainly_are_numpys() -> None:
+    kernel, data = tw.load_cu(GRAPH)["fill"], np.zeros(4, np.float32)
+
+    kernel.simulate((data, np.int32(3)), block=4)
+
+    assert data.tolist() == [1, 1, 1, 0]
+    with pytest.raises(ArgumentError, match=r"(?s)any.1 is no value.*np.int32\(7\)"):
+        kernel.simulate((data, 3), block=4)
+
+
+def test_a_table_of_pointers_is_its_arrays() -> None:
+    to, source = [np.zeros(4, np.float32) for _ in range(2)], [np.full(4, k, np.float32) for k in (5, 6)]
+
+    tw.load_cu(GRAPH)["copy"].simulate(to, source, grid=2, block=4)
+
+    assert [array.tolist() for array in to] == [[5] * 4, [6] * 4]
+
+
+LARGE = "__global__ void k(float* o) { __shared__ float s[N]; s[threadIdx.x] = *o; __syncthreads(); *o = s[0]; }\n"
+
+
+@pytest.mark.parametrize(
+    ("floats", "launch", "error", "words"),
+    [
+        (12289, {}, KernelError, "k has too much static shared memory"),
+        (1024, {"shared_bytes": 228 << 10}, KernelError, "k has too much shared memory"),
+        (1024, {"grid": (1, 1 << 16)}, ArgumentError, "grid is larger than a launch takes"),
+        (1024, {"block": (1, 1, 65)}, ArgumentError, "block is larger than a launch takes"),
+    ],
+)
+def test_what_no_gpu_launches_is_refused(
+    floats: int, launch: dict[str, object], error: type[Exception], words: str
+) -> None:
+    kernel = tw.load_cu(LARGE, defines={"N": floats})["k"]
+
+    with pytest.raises(error, match=words):
+        kernel.simulate(np.zeros(1, np.float32), **{"block": 1, **launch})  # type: ignore[arg-type]
+
+
 def test_instances_of_templates_are_named_as_they_are_launched() -> None:
     module = tw.load_cu("template <int K> __global__ void k(int* out) { *out = K; }\n", kernels=["k<3>", "k<4>"])
     out = np.zeros(1, np.int32)

@@ -157,6 +157,16 @@ def test_groups_of_a_warp_with_masks_of_their_own_talk_among_themselves(rules: L
     assert votes.tolist() == [bits & 0xFFFF] * 16 + [bits & 0xFFFF0000] * 16
 
 
+def test_an_atomic_whose_result_nothing_reads_shows_its_thread_nothing(rules: LoadedModule) -> None:
+    with pytest.raises(SimulationError, match=r"race: .*data"):
+        rules["counts_and_reads"].simulate(zeros(1), zeros(2), zeros(2), grid=2, block=1)
+
+
+def test_atomics_race_with_a_plain_store_among_them(rules: LoadedModule) -> None:
+    with pytest.raises(SimulationError, match="race: atomic add writes bins, byte 0"):
+        rules["bins_without_barrier"].simulate(np.arange(64, dtype=np.int32), zeros(4), block=64)
+
+
 def test_masks_of_lanes_that_stay_out_do_not_count(rules: LoadedModule) -> None:
     sums = zeros(32)
 
@@ -196,3 +206,16 @@ def test_an_alias_of_a_namespace_is_kept_where_host_code_is_left_out() -> None:
     load_cu(text)["k"].simulate(out, block=1)
 
     assert out[0] == 7
+
+
+def test_what_nvcc_includes_by_itself_is_there_and_aligned_types_stay_whole() -> None:
+    text = (
+        "struct alignas(8) Pair { float m, d; };\ntypedef struct __attribute__((aligned(4))) { int q; } Single;\n"
+        "__global__ void k(Pair* out, Single* in) { uint n = in->q; *out = {-INFINITY, std::abs(-2.0f) * n}; }\n"
+        "int main() { std::vector<int> v(1); k<<<1, 1>>>(nullptr, nullptr); }\n"
+    )
+    out = zeros(2, np.float32)
+
+    load_cu(text)["k"].simulate(out, np.full(1, 3, np.int32), block=1)
+
+    assert out.tolist() == [-np.inf, 6.0]

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tilewright.isa import call
 from tilewright.sim import Program, Run, parse_checks
 from tilewright.sim.machine import printed
 from tilewright.sim.run import progress
+from tilewright.sim.run.limits import Watch
 
 
 def ran(k: Lowered, limits: Limits, check: str = "none", **arrays: Any) -> Run:
@@ -131,6 +133,18 @@ def test_steps_that_a_broken_loop_did_not_take_do_not_count() -> None:
             k.leave(loop=True)
 
     ran(k, Limits(steps=2000 * 3 + 1), a=np.zeros(32, np.int32))
+
+
+def test_a_loop_that_ends_leaves_the_one_around_it_under_way() -> None:
+    watch = Watch(SimpleNamespace(steps=0), Limits())
+    outer, inner = watch.endless(), watch.endless()
+    next(iter(outer))
+    around = watch.loops[0]
+    next(iter(inner))
+
+    del inner
+
+    assert [loop is around for loop in watch.loops] == [True]
 
 
 def test_none_is_no_limit() -> None:

@@ -44,7 +44,8 @@ TYPES = {
 }  # fmt: skip
 FILLS = ("zeros", "ones", "ramp", "random")
 _ARGUMENT = re.compile(r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>[\d,x\s]+)\]\s*(?:=\s*(?P<how>.+))?")
-ALLOWED = "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy or NAME=7"
+_STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.+)\}", re.DOTALL)
+ALLOWED = "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy, NAME=7, null, or NAME={FIELD, FIELD}"
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,12 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
     >>> made_argument("x:f32[2,3]=ramp", np.random.default_rng(0))[1].tolist()
     [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
     """
+    structure = _STRUCTURE.fullmatch(text.strip())
+    if structure is not None:
+        fields = re.split(r",(?![^\[{]*[\]}])", structure["fields"])
+        return structure["name"], tuple(made_argument(field, random)[1] for field in fields)
+    if text.strip() == "null":
+        return None, None
     array = _ARGUMENT.fullmatch(text.strip())
     if array is not None:
         shape = tuple(int(part) for part in re.split(r"[,x]", array["extents"]))

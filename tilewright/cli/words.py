@@ -14,7 +14,7 @@ __all__ = ["as_command", "as_options", "report_with_options"]
 
 E = TypeVar("E", bound=TilewrightError)
 
-_ARRAY = r"\b(\w+)\.astype\('{}'\)"
+_ARRAY = r"\b(\w+)\.(?:astype|view)\('{}'\)"
 OPTIONS: Words = (
     (r"\b(block|grid|cluster)=\((\d+), (\d+)\)", "--{0} {1},{2}"),
     (r"\b(block|grid|cluster)=(\d+)", "--{0} {1}"),

@@ -10,7 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Chunk", "Parameter", "blanked", "chunks", "instances", "kernels", "parameters", "variables"]
+__all__ = [
+    "NUMBERS", "Chunk", "Field", "Parameter", "blanked", "chunks", "instances", "kernels", "parameters", "variables",
+    "without_comments",
+]  # fmt: skip
 
 _SKIP = re.compile(
     r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?\*/|R"(?P<tag>[^()\s\\]*)\(.*?\)(?P=tag)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
@@ -26,6 +29,10 @@ _KEPT = re.compile(
 )
 _SCOPE = re.compile(r"^\s*(?:inline\s+)?(?:namespace\b[^;={}()]*|extern\s*\"C(?:\+\+)?\"\s*)$")
 _TYPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:typedef\s+)?(?:struct|class|union|enum)\b[^()]*$", re.DOTALL)
+_BESIDES = re.compile(
+    r"^[ \t]*#[^\n]*|\b(?:alignas|__align__|__attribute__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)",
+    re.MULTILINE,
+)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _ARGUMENTS = r"<[^;<>(){}]*(?:<[^;<>(){}]*>[^;<>(){}]*)*>"
 _LAUNCH = re.compile(rf"\b((?:\w+::)*\w+\s*{_ARGUMENTS})\s*<<<")
@@ -33,7 +40,7 @@ _INSTANCE = re.compile(rf"\btemplate\b(?!\s*<)[^;{{}}]*?\b((?:\w+::)*(\w+)\s*{_A
 _NOT_NAMES = ("__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__attribute__", "__align__", "__block_size__")
 
 
-_NUMBERS = {
+NUMBERS = {
     "float": "float32", "double": "float64", "char": "int8", "signed char": "int8", "unsigned char": "uint8",
     "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned int": "uint32", "unsigned": "uint32",
     "long long": "int64", "unsigned long long": "uint64", "long": "int64", "unsigned long": "uint64", "bool": "bool",
@@ -42,12 +49,27 @@ _NUMBERS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a structure. kind: a dtype, ``*`` for a pointer, "" for a structure of fields ``inner`` and where that
+    is not known. count: of an array; 0 for one alone.
+    """
+
+    name: str
+    kind: str
+    count: int = 0
+    inner: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter as its author wrote it. element: the dtype that it points to, "" where that is not known."""
+    """A parameter as its author wrote it. element: the dtype that it points to, "" where that is not known. fields:
+    those of a structure.
+    """
 
     name: str
     type: str
     element: str = ""
+    fields: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +82,7 @@ class Chunk:
     kernel: bool = False
 
 
-def _without_comments(text: str) -> str:
+def without_comments(text: str) -> str:
     """The text with blanks for comments and quotes for strings, every place where it was."""
     return _SKIP.sub(lambda found: re.sub(r"[^\n]", " " if found[0][0] == "/" else '"', found[0]), text)
 
@@ -69,7 +91,7 @@ def chunks(text: str) -> list[Chunk]:
     """The pieces of a file in order, those inside of namespaces by themselves; directives for the preprocessor in
     between belong to none.
     """
-    splitter = _Splitter(_without_comments(text))
+    splitter = _Splitter(without_comments(text))
     for mark in _MARK.finditer(splitter.clean):
         _MARKS[mark[0].lstrip()[:1]](splitter, mark)
     return splitter.found
@@ -136,8 +158,8 @@ class _Splitter:
             self._piece(mark.end())
 
     def _head(self, stop: int) -> str:
-        """What stands before a bracket, or a whole piece, without directives."""
-        return re.sub(r"^[ \t]*#[^\n]*", "", self.clean[self.start : stop], flags=re.MULTILINE)
+        """What stands before a bracket, or a whole piece, without directives and alignments."""
+        return _BESIDES.sub("", self.clean[self.start : stop])
 
     def _piece(self, stop: int) -> None:
         body = self.clean.find("{", self.start, stop)
@@ -164,7 +186,7 @@ def blanked(text: str, dropped: list[Chunk]) -> str:
 def kernels(text: str) -> list[str]:
     """The names of the ``__global__`` functions, as they are written."""
     found = []
-    for match in re.finditer(r"\b__global__\b([^;{]*)", _without_comments(text)):
+    for match in re.finditer(r"\b__global__\b([^;{]*)", without_comments(text)):
         names = re.findall(r"\b([A-Za-z_]\w*)\s*\(", match[1])
         named = [name for name in names if name not in _NOT_NAMES]
         found += named[:1]
@@ -192,12 +214,12 @@ def _parameter(text: str) -> Parameter | None:
     plain = re.sub(r"\b(?:__restrict__|__restrict)\b", " ", found[1])
     kind = re.sub(r"\s*([*&])\s*", r"\1", " ".join(plain.split())) + "*" * bool(found[3])
     pointee = re.sub(r"\b(?:const|volatile)\b", " ", kind)
-    return Parameter(found[2], kind, _NUMBERS.get(" ".join(pointee[:-1].split()), "") if pointee[-1] == "*" else "")
+    return Parameter(found[2], kind, NUMBERS.get(" ".join(pointee[:-1].split()), "") if pointee[-1] == "*" else "")
 
 
 def _declared(text: str) -> Iterator[tuple[str, list[str]]]:
     """The name of each ``__global__`` function, with the text of each of its parameters."""
-    clean = _without_comments(text)
+    clean = without_comments(text)
     for match in re.finditer(r"\b__global__\b[^;{]*?\b([A-Za-z_]\w*)\s*\(", clean):
         end = match.end()
         if match[1] in _NOT_NAMES:
@@ -234,16 +256,16 @@ def _parted(text: str) -> list[str]:
 
 def variables(text: str) -> dict[str, str]:
     """The dtypes of ``__constant__`` and ``__device__`` variables of plain numbers, by name."""
-    words = "|".join(sorted(map(re.escape, _NUMBERS), key=len, reverse=True))
+    words = "|".join(sorted(map(re.escape, NUMBERS), key=len, reverse=True))
     pattern = rf"\b__(?:constant|device|managed)__\s+(?:(?:static|const|volatile)\s+)*({words})\s+(\w+)\s*(?:[\[=;{{])"
-    return {match[2]: _NUMBERS[match[1]] for match in re.finditer(pattern, _without_comments(text))}
+    return {match[2]: NUMBERS[match[1]] for match in re.finditer(pattern, without_comments(text))}
 
 
 def instances(text: str) -> list[str]:
     """The instances of templates that the file itself launches, ``k<128>`` of ``k<128><<<...>>>``, or makes by
     ``template __global__ void k<128>(...)``.
     """
-    clean, own = _without_comments(text), kernels(text)
+    clean, own = without_comments(text), kernels(text)
     made = [match[1] for match in _INSTANCE.finditer(clean) if match[2] in own]
     found = [match[1] for match in _LAUNCH.finditer(clean)] + made
     return list(dict.fromkeys(re.sub(r"\s+", " ", each) for each in found))

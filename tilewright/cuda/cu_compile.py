@@ -20,7 +20,8 @@ from typing import Any
 from tilewright import process
 from tilewright.cuda import cu_worker
 from tilewright.cuda.cu_chunks import Chunk, blanked, chunks, instances
-from tilewright.cuda.cu_headers import INSTALL, headers, wheel_folders
+from tilewright.cuda.cu_headers import INSTALL, headers, includes, wheel_folders
+from tilewright.cuda.cu_stand_ins import IMPLICIT
 from tilewright.errors import Span, ToolError
 
 __all__ = ["MadePtx", "compile_cu"]
@@ -94,6 +95,11 @@ class _Source:
         return bool(wrong)
 
 
+def _of_the_host(sources: Sequence[_Source]) -> list[str]:
+    """The headers of Thrust that are included: algorithms that the host calls."""
+    return [each.name for source in sources for each in includes(source.text) if each.name.startswith("thrust/")]
+
+
 def _texts(sources: Sequence[_Source], others: Mapping[str, str]) -> dict[str, Any]:
     """The texts as a request has them: headers say where they are from, so that lines are found there."""
     made = [blanked(each.text, each.dropped) for each in sources]
@@ -108,7 +114,8 @@ def _without_host_code(
     """The result of NVRTC once host functions and other chunks that it refuses are blanked."""
     for each in sources:
         each.dropped = [chunk for chunk in each.pieces if not chunk.device]
-    request["options"] = [*request["options"], "--device-as-default-execution-space"]
+    others = {**others, **dict.fromkeys(_of_the_host(sources), "#pragma once\n")}
+    request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
     reported = ""
     for _ in range(ROUNDS):
         made = _asked(request | _texts(sources, others) | {"names": wanted})

@@ -5,7 +5,7 @@ NVRTC knows the language without any header, and refuses those of C.
 
 from __future__ import annotations
 
-__all__ = ["EMPTY", "OF_WHEELS", "STANDARD"]
+__all__ = ["EMPTY", "IMPLICIT", "OF_WHEELS", "STANDARD"]
 
 _INTEGERS = "".join(
     f"typedef {'unsigned ' * (not sign)}{kind} {'' if sign else 'u'}int{bits}_t;\n"
@@ -121,6 +121,14 @@ STANDARD = {
     "math_constants.h": f"#pragma once\n{_CONSTANTS}",
     "stdbool.h": "#pragma once\n",
 }
+IMPLICIT = "tilewright/implicit.h"
+"""What nvcc includes before any file."""
+STANDARD[IMPLICIT] = """#pragma once
+#include <cmath>
+#include <limits.h>
+#include <stdint.h>
+typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;
+"""
 _NOTHING = """
 chrono cuda.h cuda_runtime.h cuda_runtime_api.h deque device_functions.h device_launch_parameters.h exception
 fstream getopt.h helper_cuda.h helper_functions.h iomanip iostream list map math_functions.h memory mutex numeric

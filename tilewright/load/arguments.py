@@ -15,12 +15,14 @@ from tilewright.dtypes import HANDLE, DType, dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices, described
 from tilewright.ir import Buffer, Var
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields
+from tilewright.load.structures import is_structure, packed
 from tilewright.ptx.bits import number_dtype
 from tilewright.ptx.names import identifier, nbytes
 from tilewright.ptx.tree import Variable
 
 __all__ = ["Given", "given", "in_order"]
 
+ADDRESSES = ("u64", "b64", "s64")  # the types of parameters that may be pointers
 ALIGNMENT = 256  # bytes: of what cudaMalloc gives
 
 
@@ -28,7 +30,8 @@ ALIGNMENT = 256  # bytes: of what cudaMalloc gives
 class Given:
     """The arguments of one call. names: of the parameters, as reports say them. arrays, numbers, data: by parameter.
 
-    maps: of the parameters that are tensor maps; ``arrays`` has what they map.
+    maps: of the parameters that are tensor maps; ``arrays`` has what they map. pointers: of structures and of tables of
+    pointers: where each is, and the name of what it leads to, which is among ``arrays``.
     """
 
     names: Mapping[str, str]
@@ -37,6 +40,7 @@ class Given:
     numbers: Mapping[str, int | float]
     data: Mapping[str, bytes]
     maps: Mapping[str, MapFields]
+    pointers: Mapping[str, Sequence[tuple[int, str]]]
 
     def buffers(self) -> dict[str, Buffer]:
         """The buffers that parameters point to."""
@@ -88,9 +92,12 @@ def given(
     kind_of = {param.name: by_name[param.name].type or _kind(param) for param in params}
     ordered = in_order(kernel, params, written, args, named, settings)
     values = dict(zip(kind_of, ordered, strict=True))
-    arrays, kinds, numbers, data, maps = {}, {}, {}, {}, {}
+    arrays, pointers = dict[str, Any](), dict[str, list[tuple[int, str]]]()
+    kinds, numbers, data, maps = {}, {}, {}, {}
     for param in params:
         value, name = values[param.name], shown[param.name]
+        if is_structure(value) and (param.extents or param.type in ADDRESSES):
+            value, pointers[param.name] = _opened(value, param, by_name[param.name], arrays)
         if isinstance(value, host.TensorMap):
             if nbytes(param) != MAP_BYTES:
                 raise ArgumentError(
@@ -107,7 +114,19 @@ def given(
             _check_element(name, element, by_name[param.name].element)
         else:
             numbers[param.name] = _number(value, param, name, kind_of[param.name])
-    return Given(shown, arrays, kinds, numbers, data, maps)
+    for name in arrays.keys() - shown.keys():
+        shown[name], kinds[name] = name, dtype(host.array_info(arrays[name]).dtype)
+    return Given(shown, arrays, kinds, numbers, data, maps, pointers)
+
+
+def _opened(
+    value: Any, param: Variable, written: Parameter, arrays: dict[str, Any]
+) -> tuple[Any, list[tuple[int, str]]]:
+    """The bytes of a structure, or a table of pointers; what its pointers lead to goes among the arrays."""
+    found = packed(value, written.name, written.fields)
+    arrays |= {of: array for _, of, array in found.pointers}
+    made = found.data if param.extents else np.frombuffer(bytearray(found.data), np.uint64)
+    return made, [(at, of) for at, of, _ in found.pointers]
 
 
 def in_order(
@@ -163,8 +182,9 @@ def _check_element(name: str, kind: DType, wanted: str) -> None:
         return
     asked = dtype(wanted)
     if kind.bits != asked.bits or not (kind.is_integer and asked.is_integer):
+        change = "view" if kind.bits == asked.bits else "astype"
         raise ArgumentError(f"argument {name} points to {wanted}", given=f"an array of {kind}",
-                            allowed=f"an array of {wanted}", hint=f"{name}.astype({wanted!r})")  # fmt: skip
+                            allowed=f"an array of {wanted}", hint=f"{name}.{change}({wanted!r})")  # fmt: skip
 
 
 def _bytes(value: Any, size: int, name: str) -> bytes:

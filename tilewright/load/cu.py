@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tilewright.cuda.cu_chunks import parameters, variables
 from tilewright.cuda.cu_compile import compile_cu
+from tilewright.cuda.cu_structures import with_fields
 from tilewright.errors import ArgumentError, choices
 from tilewright.isa import ARCHS
 from tilewright.load.module import LoadedModule, public, text_of
@@ -42,7 +43,8 @@ def load_cu(
     file = str(path) if path else _remembered(text)
     made = compile_cu(text, file, target, defines=defines, include=folders, names=kernels)
     said = made.text
-    return LoadedModule(parse(made.ptx), made.names, parameters(said), variables(said), CUDA)
+    written = with_fields(parameters(said), said)
+    return LoadedModule(parse(made.ptx), made.names, written, variables(said), CUDA)
 
 
 def _remembered(text: str) -> str:

@@ -28,8 +28,8 @@ from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.words import PTX, Words, reworded, said
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.bits import number_dtype
-from tilewright.ptx.names import plain_name
-from tilewright.ptx.tree import Function, Module
+from tilewright.ptx.names import all_statements, plain_name
+from tilewright.ptx.tree import Function, Module, Variable
 from tilewright.public import Public, instances, keywords_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "
 public = Public(ArgumentError, {"Path": instances("a path", Path)})
 
 MOST_THREADS = 1024
+MOST_CTAS, MOST_ALONG = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)  # along x, y, z
 MOST_SHARED = 227 << 10
 BEYOND = re.compile(r"shared memory, bytes \d+ to (\d+)")  # as the check of bounds says it
 MADE_NAME = re.compile(r"_param_\d+$")
@@ -174,6 +175,12 @@ class LoadedKernel:
         return plain_name(self.entry.name)
 
     @property
+    def variables(self) -> list[str]:
+        """The names of the kernel's own variables in memory, and of the module's."""
+        own = [each.name for each in all_statements(self.entry.body or ()) if isinstance(each, Variable)]
+        return [plain_name(name) for name in (*own, *self.module.module.variable_of)]
+
+    @property
     def parameters(self) -> tuple[str, ...]:
         """The names of its parameters, as reports say them."""
         return tuple(each.name for each in self.written)
@@ -278,6 +285,10 @@ class LoadedKernel:
                 kind = number_dtype(lowered.in_bytes[name].type)
                 data = np.array(bound.numbers[name], kind.numpy).tobytes()
             found[where] = np.frombuffer(bytearray(data), np.uint8)
+        for param, pointers in bound.pointers.items():
+            table = found[param] if param in found else lent[bound.names[param]].view(np.uint8)
+            for at, of in pointers:
+                table[at : at + 8] = np.frombuffer(base(of).to_bytes(8, "little"), np.uint8)
         return found
 
     # The launch
@@ -298,6 +309,9 @@ class LoadedKernel:
         threads, ctas = _triple("block", block), _triple("grid", grid)
         together = _triple("cluster", cluster or self.entry.numbers("reqnctapercluster") or 1)
         self._check_block(threads, required)
+        for what, sizes, most in (("grid", ctas, MOST_CTAS), ("block", threads, MOST_ALONG)):
+            if any(each > limit for each, limit in zip(sizes, most, strict=True)):
+                raise ArgumentError(f"{what} is larger than a launch takes", given=f"{sizes}", allowed=f"{most}")
         if any(many % each for many, each in zip(ctas, together, strict=True)):
             raise ArgumentError("the grid is whole clusters", given=f"grid {ctas}, cluster {together}")
         if not isinstance(shared_bytes, int) or shared_bytes < 0:

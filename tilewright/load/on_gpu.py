@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.cuda import driver
+from tilewright.errors import ArgumentError
 from tilewright.load.arguments import given
 from tilewright.ptx import script
 from tilewright.ptx.bits import number_dtype
@@ -66,6 +67,9 @@ def launch(
         module, function = _loaded(kernel, shared_bytes)
         _put_globals(kernel, module)
         bound = given(kernel.name, kernel.entry.params, kernel.written, args, {})
+        if bound.pointers:
+            raise ArgumentError("pointers in structures and tables are not launched", given=", ".join(bound.pointers),
+                                allowed="arrays, numbers, bytes")  # fmt: skip
         held: dict[str, int] = {}
         try:
             for name, array in bound.arrays.items():

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Buffer, Expr, Var, cast, const
+from tilewright.isa import ARCHS
 from tilewright.ptx.bits import bits_of, number_dtype, unsigned
 from tilewright.ptx.initial import named_in
 from tilewright.ptx.names import (
@@ -27,6 +28,7 @@ __all__ = ["in_local", "module_symbol", "parameter", "place_dynamic", "variable"
 
 
 WORD = 16  # bytes of the widest access
+MOST_STATIC = 48 * 1024  # bytes of static shared memory that ptxas takes
 
 
 def parameter(low: Lowering, param: Variable, scope: Scope) -> None:
@@ -123,17 +125,25 @@ def _shown(low: Lowering, symbol: str) -> str:
 
 
 def place_dynamic(low: Lowering) -> int:
-    """Dynamic shared memory begins after the static, all its names in one place. Returns the arena's bytes."""
-    if not low.dynamic:
-        return low.shared_end + low.machine.dynamic_bytes
-    align = max(16, *(each for _, each in low.dynamic))
+    """Dynamic shared memory begins after the static, all its names in one place. Returns the arena's bytes.
+
+    Raises KernelError where there is more than an assembler or the target takes.
+    """
+    align = max(16, *(each for _, each in low.dynamic)) if low.dynamic else 1
     start = -(-low.shared_end // align) * align
     names = {name for name, _ in low.dynamic}
     low.allocated = [
         replace(each, offset=start, lies_with="dynamic") if each.buffer.name in names else each
         for each in low.allocated
     ]
-    return start + max(1, low.machine.dynamic_bytes)
+    total = start + max(1 if low.dynamic else 0, low.machine.dynamic_bytes)
+    target = ARCHS.get(low.module.target[0])
+    for what, size, most in (("static shared memory", low.shared_end, MOST_STATIC),
+                             ("shared memory", total, target.shared_bytes if target else total)):  # fmt: skip
+        if size > most:
+            raise KernelError(f"{plain_name(low.entry.name)} has too much {what}", given=f"{size} bytes",
+                              allowed=f"{most} bytes")  # fmt: skip
+    return total
 
 
 def module_symbol(low: Lowering, name: str) -> Memory | Function | None:

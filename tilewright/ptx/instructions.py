@@ -6,7 +6,7 @@ row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tilewright import isa
@@ -47,6 +47,8 @@ from tilewright.ptx.written import RESULT, written
 
 __all__ = ["OWN", "instruction"]
 
+REDUCES = frozenset(("add", "and", "dec", "inc", "max", "min", "or", "xor"))
+ACQUIRES = frozenset(("acquire", "acq_rel"))
 MASKED = ("vote", "shfl")  # which had no mask before sm_70
 HINTED = "L2::cache_hint"  # a hint that a last operand belongs to, the cache policy
 
@@ -93,6 +95,16 @@ def _policy(low: Lowering, step: Step) -> Sequence[Stmt]:
     return assigned(low, step.ins.operands[0], const(0, UINT64), step)
 
 
+def _atomic(low: Lowering, step: Step) -> Iterable[Stmt] | None:
+    """``atom`` whose result nothing reads is a reduction, as an assembler makes it; it shows its thread nothing."""
+    words, (target, *operands) = step.ins.modifiers, step.ins.operands
+    is_read = not isinstance(target, Name) or all(target.text not in scope.unread for scope in step.scope.around())
+    if is_read or not REDUCES.intersection(words) or not ACQUIRES.isdisjoint(words):
+        return _wide_atomic(low, step)
+    name = ".".join(["red", *words])
+    return _by_row(low, replace(step, ins=replace(step.ins, mnemonic=name, operands=tuple(operands))))
+
+
 def _wide_atomic(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     """``atom`` on 128 bits: of each value both halves."""
     if step.ins.modifiers[-1] != "b128":
@@ -107,7 +119,7 @@ def _wide_atomic(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     return [Evaluate(isa.call(found.row.name, **given, **_keywords(found.row, mods)), at=step.at), *after]
 
 
-OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
+OWN: Mapping[str, Callable[[Lowering, Step], Iterable[Stmt] | None]] = {
     "ld": load,
     "st": store,
     "mov": move,
@@ -116,7 +128,7 @@ OWN: Mapping[str, Callable[[Lowering, Step], Sequence[Stmt] | None]] = {
     "bar": _barrier,
     "barrier": _barrier,
     "trap": _trap,
-    "atom": _wide_atomic,
+    "atom": _atomic,
     "createpolicy": _policy,
     "wmma": matrix,
     "tensormap": change_map,

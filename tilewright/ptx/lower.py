@@ -33,7 +33,7 @@ from tilewright.ir import Block as BasicBlock
 from tilewright.ptx.declare import module_symbol, parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
 from tilewright.ptx.instructions import instruction
-from tilewright.ptx.names import Memory, Scope, nbytes
+from tilewright.ptx.names import Memory, Scope, all_statements, named_once, nbytes
 from tilewright.ptx.origins import bounded
 from tilewright.ptx.printer import operand_text
 from tilewright.ptx.recursion import save_registers
@@ -97,6 +97,8 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, Buffer], machine
     scope = Scope()
     for param in entry.params:
         parameter(low, param, scope)
+    for array in arrays.values():
+        low.add_buffer(array)  # those, too, that only pointers in structures lead to
     if are_short(low):  # the ranges of addresses are known before the first of them is looked up
         for name, declared in module.variable_of.items():
             if declared.space in ("global", "const") and not (declared.linkage == "extern" and not nbytes(declared)):
@@ -146,6 +148,10 @@ def _in_storage(low: Lowering, block: BasicBlock) -> BasicBlock:
 def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:
     """The statements of a scope. returns: the block after the call, in an inlined function."""
     scope.hold_labels(body, low.new, low.lines.current)
+    if scope.outer is None and any(
+        isinstance(each, Instruction) and each.opcode == "atom" for each in all_statements(body)
+    ):
+        scope.unread = named_once(body)
     for statement in body:
         if isinstance(statement, Instruction):
             _instruction(low, statement, scope, returns)

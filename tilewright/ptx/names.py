@@ -7,6 +7,7 @@ belongs to the scope that has it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -20,6 +21,7 @@ from tilewright.ptx.tree import (
     Block,
     Body,
     Function,
+    Instruction,
     Label,
     Name,
     Operand,
@@ -39,6 +41,7 @@ __all__ = [
     "all_statements",
     "element_bytes",
     "identifier",
+    "named_once",
     "nbytes",
     "plain_name",
     "register_dtype",
@@ -162,6 +165,7 @@ class Scope:
     families: list[tuple[str, int, DType]] = field(default_factory=list)  # %r<9>: made when they are first named
     labels: dict[str, int] = field(default_factory=dict)  # the blocks that they begin
     vectors: dict[str, tuple[Var, ...]] = field(default_factory=dict)
+    unread: frozenset[str] = frozenset()  # registers that nothing reads, of a function that has atomics
 
     def around(self) -> Iterator[Scope]:
         """This scope and those outside of it."""
@@ -237,6 +241,26 @@ class Scope:
                 self.labels[statement.name] = block()
             elif isinstance(statement, (Targets, Prototype)):
                 self.symbols[statement.name] = statement
+
+
+def named_once(body: Body) -> frozenset[str]:
+    """The names that stand in one operand of a body alone: of a destination, a register that nothing reads."""
+    counted = Counter[str]()
+    for statement in all_statements(body):
+        if isinstance(statement, Instruction):
+            counted.update([*_named(statement.operands), statement.guard.lstrip("!")])
+    return frozenset(name for name, times in counted.items() if times == 1)
+
+
+def _named(part: object) -> Iterator[str]:
+    if isinstance(part, Name):
+        yield part.text
+    elif isinstance(part, tuple):
+        for each in part:
+            yield from _named(each)
+    else:
+        for slot in getattr(part, "__slots__", ()):
+            yield from _named(getattr(part, slot))
 
 
 def all_statements(body: Body) -> Iterator[Statement]:

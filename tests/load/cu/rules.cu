@@ -115,6 +115,22 @@ __global__ void odd_ones(const int* values, int* sums) {  // the mask of the lan
     if (odd) sums[threadIdx.x] = __reduce_add_sync(mask, values[threadIdx.x]);
 }
 
+__global__ void counts_and_reads(int* count, int* data, int* out) {  // whoever counts does not look
+    data[blockIdx.x] = 1;
+    __threadfence();
+    atomicAdd(count, 1);
+    __threadfence();
+    out[blockIdx.x] = data[1 - blockIdx.x];
+}
+
+__global__ void bins_without_barrier(const int* in, int* out) {
+    __shared__ int bins[4];
+    if (threadIdx.x < 4) bins[threadIdx.x] = 0;
+    atomicAdd(&bins[in[threadIdx.x] & 3], 1);
+    __syncthreads();
+    if (threadIdx.x < 4) out[threadIdx.x] = bins[threadIdx.x];
+}
+
 // Every thread fences what it stored and what it reads; thread 0 alone counts, and tells the others by shared memory.
 __device__ unsigned int arrived = 0;
 __global__ void last_of_all(int* partial, int* out, int without) {

@@ -23,9 +23,10 @@ MOST_ELEMENTS = 1 << 22
 
 
 def coordinate_text(program: Subject, site: Site, address: int) -> str:
-    """The element at an address of its window, in words; see `element_text`."""
+    """The element at an address of its window, see `element_text`; a pointer may lead to any shared buffer."""
     assert site.place is not None
-    return element_text(program, site.place, address)
+    at_large = site.place is program.places.arena
+    return element_text(program, program.places.shared_at(address) if at_large else site.place, address)
 
 
 def element_text(program: Subject, place: Place, address: int) -> str:

@@ -130,10 +130,11 @@ def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[C
 
     A race with another warp is reported first, as it needs the wider barrier.
     """
-    pairs = _pairs(access, found)
-    who = (pairs.row, pairs.knower, pairs.other_cta, pairs.other_thread, pairs.time)
-    known = access.clocks.knows(*who, also=access.also)
     many = found.tags & MANY != 0
+    if with_writer and _is_strong_with_all(access):
+        many[~many] = ~_knows(access, _pairs(access, found[~many]))
+        return None, found[many]
+    known = _knows(access, pairs := _pairs(access, found))
     if with_writer and many.any():
         known[many] = _are_known_together(access, _select(pairs, many))
         many &= ~known
@@ -146,6 +147,21 @@ def clash_of(access: Access, found: Candidates, *, with_writer: bool) -> tuple[C
     if clash is None and checked.any():
         clash = replace(_told(access, unordered[checked], with_writer=with_writer), equal_values=False, checked=True)
     return clash, found[unknown | many] if clash is None or clash.checked else unordered
+
+
+def _knows(access: Access, of: _Pairs) -> Bools:
+    return access.clocks.knows(of.row, of.knower, of.other_cta, of.other_thread, of.time, also=access.also)
+
+
+def _is_strong_with_all(access: Access) -> bool:
+    """Is an access morally strong with everything that was written since its threads last met?"""
+    seen = _met(access)
+    return all(each.time <= seen or _is_surely_strong(access, each) for each in access.places.log.writes.values())
+
+
+def _met(access: Access) -> int:
+    """The time until which the threads of an access know everyone."""
+    return 0 if access.places.is_global else int(bound_of(access.known()).min())
 
 
 def _select(pairs: _Pairs, which: Bools | Ints) -> _Pairs:
@@ -227,7 +243,7 @@ def _among_many(access: Access, found: Candidates, *, with_writer: bool) -> Clas
     order = np.lexsort((pairs.knower, pairs.row, key))
     order = order[_two_of_each(key[order], pairs.row[order], pairs.knower[order])]
     low, high = int(place.min()), int(place.max())
-    seen = 0 if places.is_global else int(bound_of(access.known()).min())  # all threads here know all others until then
+    seen = _met(access)
     doubt: Clash | None = None
     mine, key = _select(pairs, order), key[order]
     for record in places.log.newest_first():
@@ -261,8 +277,8 @@ def _two_of_each(*keys: Ints) -> Bools:
 
 def _is_surely_strong(access: Access, record: Record) -> bool:
     """Are the two morally strong, whichever threads they are of?"""
-    sites = (access.site, record.site)
-    wide = all(site.sem != "weak" and site.scope in WIDE for site in sites)
+    sites, own = (access.site, record.site), not access.places.is_global
+    wide = all(site.sem != "weak" and (own or site.scope in WIDE) for site in sites)
     return wide and access.site.element == record.site.element and not _may_rely(access, record)
 
 

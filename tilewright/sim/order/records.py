@@ -97,15 +97,21 @@ class Candidates:
 
 
 class Log:
-    """The records of one memory, the newest of them. Those of several waves may have one time."""
+    """The records of one memory, the newest of them. Those of several waves may have one time.
+
+    writes: the newest of the writes of each kind, by what decides whether two are morally strong.
+    """
 
     def __init__(self) -> None:
+        self.writes: dict[object, Record] = {}
         self._records: deque[Record] = deque()
         self._by_time: dict[int, list[Record]] = {}
 
     def add(self, record: Record) -> None:
         """One more; the oldest is forgotten."""
         self._records.append(record)
+        if record.site.write:
+            self.writes[record.site.sem, record.site.scope, record.site.element] = record
         self._by_time.setdefault(record.time, []).append(record)
         if len(self._records) > REMEMBERED:
             oldest = self._records.popleft()
