@@ -173,3 +173,10 @@ def test_a_text_that_comes_from_nvrtc_s_own_cache_is_assembled_again_for_its_res
 
     monkeypatch.setattr(nvrtc, "_compiled", cached)
     assert assemble(MULTIPLY_ADD, "sm_90a").resources("axpy").registers > 0
+
+
+def test_a_fault_of_ptxas_itself_is_told_and_no_warning_is() -> None:
+    """mbarrier.pending_count of a constant is one, in ptxas 13.5."""
+    log = 'kernel.cu(1): warning #177-D: variable "l" was unused\nptxas fatal   : (C7907) Internal compiler error.\n'
+
+    assert nvrtc._refusal("int l;", "sm_90a", log, "").given == "ptxas fatal   : (C7907) Internal compiler error."

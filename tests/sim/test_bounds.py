@@ -226,3 +226,8 @@ def test_a_pointer_to_nowhere_is_an_error_at_its_line(call: str) -> None:
 def test_a_unit_that_reads_global_memory_refuses_an_address_in_shared_memory() -> None:
     said = said_of("p = s.ptr_to([0])\np = p + 16\nT.ptx.cp_async(s.ptr_to([32]), p, 16)")
     assert "an address that is not in global memory" in said
+
+
+@pytest.mark.parametrize("call", ["x = T.ptx.ld(A.ptr_to([lane - 1]))", "T.cuda.atomic_add(A.ptr_to([lane - 1]), 1.0)"])
+def test_a_pointer_below_an_array_is_told_as_a_negative_index(call: str) -> None:
+    assert "given:   A[-1] in CTA (0, 0, 0), warp 0, lane 0" in said_of(call)

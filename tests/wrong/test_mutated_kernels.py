@@ -103,18 +103,36 @@ LINES += [
 ]
 
 
+BLOCKS = [
+    "if lane < 3:",
+    "while x < 2:",
+    "for _ in range(2):",
+    "for k in T.unroll(tid):",
+    "for k in [0] * 3:",
+    "with Tx.warp:",
+    "with T.If(tid == 0):",
+    "def inner():",
+]
+LINES += ["y = 2 ** 10 ** 9", "y = T.SMEMPool(64)", "Tx.copy(A[{}], A)", "p = A.data + 0.5", "T.ptx.bar.sync(tid, 32)"]
+
+
 @st.composite
 def slips(draw: st.DrawFn) -> str:
-    """One of the kernels, with a line added, dropped or repeated, or a token replaced, once or twice."""
+    """One of the kernels, with a line added, dropped, repeated or put into a block, or a token replaced, or two."""
     lines = draw(st.sampled_from(KERNELS)).splitlines()
+    other = draw(st.sampled_from(KERNELS)).splitlines()
     for _ in range(draw(st.integers(1, 2))):
         at = draw(st.integers(2, len(lines) - 1))
         indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
-        how = draw(st.sampled_from(["drop", "repeat", "add", "token", "token", "token", "token"]))
+        how = draw(st.sampled_from(["drop", "repeat", "splice", "wrap", "add", "token", "token", "token", "token"]))
         if how == "drop":
             del lines[at]
         elif how == "repeat":
             lines.insert(at, lines[draw(st.integers(2, len(lines) - 1))])
+        elif how == "splice":
+            lines.insert(at, indent + other[draw(st.integers(2, len(other) - 1))].strip())
+        elif how == "wrap":
+            lines[at : at + 1] = [indent + draw(st.sampled_from(BLOCKS)), f"    {lines[at]}"]
         elif how == "add":
             lines.insert(at, indent + draw(st.sampled_from(LINES)))
         else:

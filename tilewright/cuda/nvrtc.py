@@ -191,7 +191,8 @@ def _read(program: object, what: str) -> bytes:
 
 def _refusal(source: str, arch: str, log: str, ptx: str) -> ToolError:
     """The error for a text that does not assemble: each message of the log with the line that it means."""
-    messages = [*_compiler_messages(source, log), *_ptxas_messages(source, log, ptx)] or log.splitlines()
+    messages = [*_compiler_messages(source, log), *_ptxas_messages(source, log, ptx)]
+    messages = messages or re.findall(r"^ptxas fatal.*$", log, re.MULTILINE) or log.splitlines()
     return ToolError(
         f"the CUDA text does not assemble for {arch} with {version()}", given="\n".join(messages[:_MESSAGES_SHOWN])
     )

@@ -19,6 +19,7 @@ _LEAST_ALIGN = 16  # bytes: the row of an ldmatrix, the widest vector
 
 
 @public.methods
+@public.constructor
 class SMEMPool:
     """Deals out shared memory front to back; mutable. ``move_base_to`` sets where the next buffer goes, in bytes."""
 

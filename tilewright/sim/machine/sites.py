@@ -325,7 +325,8 @@ class Site:
 
 def _in_window(at: Address) -> Address:
     """A generic address as an offset in its window; an offset stays as it is."""
-    return at if at.lo >> WINDOW_BITS <= 0 else at.shifted(-(at.lo >> WINDOW_BITS << WINDOW_BITS))
+    window = at.lo + FAR >> WINDOW_BITS  # a pointer may be below the start of a buffer
+    return at if window <= 0 else at.shifted(-(window << WINDOW_BITS))
 
 
 def harmless(at: Address, mask: Mask) -> Address:
