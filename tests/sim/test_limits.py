@@ -298,3 +298,20 @@ def test_a_long_run_shows_its_progress_on_a_terminal(monkeypatch: pytest.MonkeyP
 
 def test_a_short_run_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not shown(monkeypatch, 60.0)
+
+
+def test_a_limit_is_looked_at_after_the_first_turn_of_a_loop() -> None:
+    """A turn may hold loops of thousands of turns, which are part of it."""
+
+    @T.prim_func
+    def k(A: T.Buffer((32,), "float32")):
+        T.cta_id([1])
+        lane = T.lane_id([32])
+        for _i in range(100_000):
+            for j in range(3000):
+                A[lane] = A[lane] + 1.0 * j
+
+    with pytest.raises(SimulationError, match="stopped at its limit") as raised:
+        tw.simulate(k, np.zeros(32, np.float32), limit_s=0.05, check="none")
+    turns = str(raised.value.given).removeprefix("turn ").partition(" of 100,000 of the loop")[0]
+    assert 1 <= int(turns) < 16

@@ -20,7 +20,7 @@ __all__ = ["Watch"]
 
 T = TypeVar("T")
 
-FIRST_TURNS = 16  # turns of a loop before the first look at the clock
+FIRST_TURNS = 1  # turns of a loop before the first look at the clock: each may hold loops of thousands
 INTERVAL = 0.02  # seconds between two looks at the clock
 
 
