@@ -12,7 +12,7 @@ from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
 from tilewright.ir import Assume, binary, select
-from tilewright.lang import parse_script
+from tilewright.lang import T, parse_script
 from tilewright.layout import ComposeLayout, Layout, S, SwizzleLayout
 
 
@@ -231,3 +231,13 @@ def test_a_unit_that_reads_global_memory_refuses_an_address_in_shared_memory() -
 @pytest.mark.parametrize("call", ["x = T.ptx.ld(A.ptr_to([lane - 1]))", "T.cuda.atomic_add(A.ptr_to([lane - 1]), 1.0)"])
 def test_a_pointer_below_an_array_is_told_as_a_negative_index(call: str) -> None:
     assert "given:   A[-1] in CTA (0, 0, 0), warp 0, lane 0" in said_of(call)
+
+
+def test_an_index_that_no_address_holds_is_told_as_hardware_takes_it() -> None:
+    @T.prim_func
+    def far(A: T.Buffer((32,), "float32")):
+        i = T.thread_id([32])
+        A[i] = A[T.int64(i) << 62]
+
+    with pytest.raises(SimulationError, match="race: "):  # of 64 bits the lowest are left: all lanes read A[0]
+        tw.simulate(far, np.zeros(32, np.float32))

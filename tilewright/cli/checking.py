@@ -207,7 +207,12 @@ def _checked(module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, 
     random = np.random.default_rng(request.seed)
     for text in request.globals:
         name, values = made_argument(text, random)
-        module.globals[name or ""][...] = values
+        place = module.globals[name or ""]
+        if np.size(values) not in (1, place.size):
+            raise ArgumentError(
+                f"--const {name} has another size", given=text, allowed=f"{place.size} of {place.dtype}"
+            )
+        place[...] = np.reshape(values, place.shape if np.size(values) > 1 else ())
     args = _arguments(kernel, request, random)
     before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if gpu else []
     launch: dict[str, Any] = {name: getattr(request, name) for name in ("grid", "block", "shared_bytes", "cluster")}

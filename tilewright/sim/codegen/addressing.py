@@ -37,6 +37,8 @@ __all__ = [
 
 THREADS, CTAS, BOTH = "threads", "ctas", "both"
 
+BEYOND = 1 << 62  # no factor of an address: 64 bits would not hold it
+
 
 @dataclass(slots=True)
 class Terms:
@@ -252,6 +254,8 @@ def _split(e: Emitter, expr: Binary, mask: str, terms: Terms, scale: int, factor
     if expr.op == "*":
         for varying, number in ((expr.a, expr.b), (expr.b, expr.a)):
             known = const_value(number)
+            if known is not None and abs(scale * int(known)) >= BEYOND:
+                return False
             if known is not None:
                 _linear(e, varying, mask, terms, scale * int(known), factors)
                 return True
