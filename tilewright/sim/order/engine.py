@@ -383,6 +383,8 @@ class Order(Check):
         order.phases.closed()
         self.doubtful |= order.phases.overtaken
         order.protocol.closed()
+        for places in self.globals.values():
+            places.let_go()
 
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
         operations = self.orders[wave].operations

@@ -10,6 +10,7 @@ between them, or nobody comes to the same place, that is never. Until then one b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -171,35 +172,50 @@ class Places:
         self.tag = np.dtype(np.uint64 if is_global else np.uint32)
         self.shift = CTA + (CTA_BITS if is_global else 0)
         self.nbytes = nbytes
-        self.writers = self._block(1)
-        self.readers = self._block(1)
+        self.rows = 1  # that tags and marks have
         self.written: dict[str, Times] = {}  # by buffer: when each warp wrote there last
         self.read: dict[str, Times] = {}
         self.has_strong = False  # any strong accesses?
         self.log = Log()
         self._late: list[tuple[Access, Times]] = []  # reads to write down, and what the readers knew then
         self._late_writes: list[Access] = []
-        self.late = self._marks(1)  # for each place: was it written since the last turn, and the tag not?
+        self.late = self._marks()  # for each place: was it written since the last turn, and the tag not?
         self._turn = 1
         self._marked = 0  # late writes that are marked there
         self._late_span = NOWHERE  # of their bytes
         self._spans = {True: NOWHERE, False: NOWHERE}  # of bytes that were written, that were read
 
-    def _block(self, rows: int) -> Block:
-        return Block.zeros(rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
+    @cached_property
+    def writers(self) -> Block:
+        """The tags of the last writes; there once an access looks at them or is written down, as is `readers`."""
+        return self._block()
 
-    def _marks(self, rows: int) -> NDArray[np.uint8]:
-        return np.zeros((rows, -(-max(self.nbytes, 1) // (WIDEST * self.grain)) * WIDEST), np.uint8)  # whole accesses
+    @cached_property
+    def readers(self) -> Block:
+        """The tags of the last reads."""
+        return self._block()
+
+    def _block(self) -> Block:
+        return Block.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
+
+    def _marks(self) -> NDArray[np.uint8]:
+        return np.zeros((self.rows, -(-max(self.nbytes, 1) // (WIDEST * self.grain)) * WIDEST), np.uint8)  # whole accesses
 
     def expand(self, ctas: int) -> None:
         """From now on every CTA has tags of its own."""
-        if not self.is_global and self.writers.rows == 1 and ctas > 1:
+        if not self.is_global and self.rows == 1 and ctas > 1:
             self._write_all_down()
-            self.writers, self.readers = self.writers.expanded(ctas), self.readers.expanded(ctas)
-            self.late = self._marks(ctas)
+            self.rows = ctas
+            for name, old in self._tags().items():
+                setattr(self, name, old.expanded(ctas))
+            self.late = self._marks()
+
+    def _tags(self) -> dict[str, Block]:
+        """The blocks of tags that are there."""
+        return {name: vars(self)[name] for name in ("writers", "readers") if name in vars(self)}
 
     def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
-        if self.is_global or batch.wave.ctas == 1 or self.writers.rows > 1:
+        if self.is_global or batch.wave.ctas == 1 or self.rows > 1:
             return batch, mask
         if batch.is_whole_wave and not mask.varies_by_cta and not at.varies_by_cta:
             return batch.single, mask.single
@@ -221,9 +237,8 @@ class Places:
         """Times have outgrown the tags."""
         self._write_all_down()
         self.tag = np.dtype(np.uint64)
-        for name in ("writers", "readers"):
-            old: Block = getattr(self, name)
-            wide = self._block(old.rows)
+        for name, old in self._tags().items():
+            wide = self._block()
             wide.view(8)[:, : old.pitch // 4] = old.view(4)
             setattr(self, name, wide)
 
@@ -354,6 +369,11 @@ class Places:
             self._late.append((access, access.known()))
             if len(self._late) >= MOST_LATE:
                 self._settle_reads()
+
+    def let_go(self) -> None:
+        """A wave has ended: drop what its late accesses keep for speed alone."""
+        for access in (*self._late_writes, *(read for read, _ in self._late)):
+            access.look.sums.clear()
 
     def _write_all_down(self) -> None:
         self._settle_writes()

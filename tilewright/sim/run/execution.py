@@ -6,6 +6,7 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from time import monotonic
 from traceback import walk_stack, walk_tb
 from typing import TYPE_CHECKING
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Execution", "Run"]
 
-WAVE_BYTES = 3 << 20  # shared memory, registers and temporaries of the CTAs that run together
+WAVE_BYTES = 12 << 20  # shared memory, registers and temporaries of the CTAs that run together
 LEAST_LANES = 16384  # with fewer lanes a statement costs what Python costs
 MOST_LANES = 1 << 17
 ISSUING = 2  # times as many lanes, as an operation of few costs as much Python as several statements of all
 FEW_BYTES = 1 << 28  # so few bytes are taken without asking
 LANE_BYTES = 24  # bytes of temporaries per lane
+KEPT_BYTES = 31 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,15 @@ class Run:
         return preformatted("\n".join([repr(self), *self.counts.table()]))
 
 
+@cache
+def keep_pages() -> None:
+    """Make the C library keep the memory that arrays give back, whose pages the system else has to clear anew.
+
+    glibc keeps blocks as large as the largest one that was ever given back, up to 32 MiB. Nothing touches this one.
+    """
+    np.empty(KEPT_BYTES, np.uint8)
+
+
 class Execution(Device):
     """A device while it runs a kernel, a wave of CTAs after the other."""
 
@@ -74,6 +85,7 @@ class Execution(Device):
         precedence: Precedence = FORWARDS,
     ) -> None:
         """arrays: by the name of the buffer."""
+        keep_pages()
         self.scalars = program.bound_scalars(scalars)
         super().__init__(program, arrays, program.grid(self.scalars), program.own_checks, precedence)
         self.program: Compiled = program
