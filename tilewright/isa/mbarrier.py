@@ -86,18 +86,14 @@ def _changed(machine: Machine, address: Lanes, change: Callable[[Lanes, Lanes], 
     amount = np.broadcast_to(by, np.broadcast_shapes(address.shape, by.shape)).astype(np.uint64)
     found = machine.shared.atomic(address, change, amount)
     _check_alive(machine, found)
-    if not is_alive(_words(machine, address)).all():
+    here = np.broadcast_to(machine.active, found.shape)  # often few lanes
+    if not is_alive(change(found[here], np.broadcast_to(amount, found.shape)[here])).all():
         _check_alive(machine, change(found, amount))
     return found
 
 
-def _words(machine: Machine, address: Lanes) -> Lanes:
-    words: Lanes = machine.shared.rows(address, 8).view(np.uint64)[..., 0]
-    return words
-
-
 def _read(machine: Machine, address: Lanes) -> Lanes:
-    words = _words(machine, address)
+    words: Lanes = machine.shared.rows(address, 8).view(np.uint64)[..., 0]
     _check_alive(machine, words)
     return words
 

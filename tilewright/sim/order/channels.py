@@ -181,7 +181,8 @@ class Phases:
                 of_warps = reach.reshape(*state.met.shape, 32).max(-1)
                 state.waited.reshape(*of_warps.shape, 32)[(state.met > 0) & (of_warps >= state.met)] = 0
             own = signals.who.rows[those] == home
-            state.running.add(home[own], known[those[own]])
+            near = those[own]
+            state.running.add(home[own], known if len(near) == len(signals.home) else known[near])
             far = those[~own]
             if len(far) and state.remote is not None:
                 given = known[far]

@@ -87,11 +87,18 @@ class Known:
 
 def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values: NDArray[np.integer]) -> None:
     """``combine.at(table, rows, values)`` for whole rows, of which some may come several times."""
-    if len(rows):
+    if not len(rows):
+        return
+    if (rows[1:] < rows[:-1]).any():
         order = np.argsort(rows, kind="stable")
-        (first,) = np.nonzero(np.diff(rows[order], prepend=-1))
-        once = rows[order[first]]
-        table[once] = combine(table[once], combine.reduceat(values[order], first, axis=0))
+        rows, values = rows[order], values[order]
+    (first,) = np.nonzero(np.diff(rows, prepend=-1))
+    once, each = rows[first], len(rows) // len(first)
+    if np.array_equal(first, np.arange(0, len(rows), each)):  # as many of each
+        found = combine.reduce(values.reshape(len(once), each, -1), axis=1)
+    else:
+        found = combine.reduceat(values, first, axis=0)
+    table[once] = combine(table[once], found)
 
 
 class Ledger:
@@ -269,15 +276,17 @@ class Clocks:
             return
         self.expand()
         whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
-        self._join(who.rows[whole], who.warps[whole], known[whole])
+        if whole.all():
+            self._join(who.rows, who.warps, known)
+        else:
+            self._join(who.rows[whole], who.warps[whole], known[whole])
         for thread, knower in list(self.alone.items()) if whole.any() else ():
             here = whole & (who.warps == thread >> 5)
             if here.any():
                 self._join(who.rows[here], np.full(int(here.sum()), knower), known[here])
-        for k in np.flatnonzero(~whole).tolist():
-            for lane in np.flatnonzero(who.lanes[k]).tolist():
-                knower = self._alone(int(who.warps[k]) * 32 + lane)
-                self._join(who.rows[k : k + 1], np.array([knower]), known[np.array([k])])
+        k, lanes = np.nonzero(who.lanes & ~whole[:, None])
+        knowers = [self._alone(thread) for thread in (32 * who.warps[k] + lanes).tolist()]
+        self._join(who.rows[k], np.array(knowers, np.int64), known[k])
         self._changed()
 
     def _join(self, rows: Ints, knowers: Ints, known: Known) -> None:

@@ -199,7 +199,8 @@ class Places:
         return Block.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
 
     def _marks(self) -> NDArray[np.uint8]:
-        return np.zeros((self.rows, -(-max(self.nbytes, 1) // (WIDEST * self.grain)) * WIDEST), np.uint8)  # whole accesses
+        whole = -(-max(self.nbytes, 1) // (WIDEST * self.grain))  # of the widest accesses
+        return np.zeros((self.rows, whole * WIDEST), np.uint8)
 
     def expand(self, ctas: int) -> None:
         """From now on every CTA has tags of its own."""
