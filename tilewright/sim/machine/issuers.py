@@ -86,6 +86,11 @@ class Issuers:
     def fault(self, what: str, issuers: Bools) -> NoReturn:
         raise SimulationError(what, given=self.name(int(np.flatnonzero(issuers)[0])), at=self.at)
 
+    def are(self, other: Issuers) -> bool:
+        """Do the same lanes issue together there?"""
+        alike = self.lanes == other.lanes and np.array_equal(self.rows, other.rows)
+        return alike and np.array_equal(self.threads, other.threads)
+
     def each(self) -> tuple[Ints, Ints]:
         """Row and thread of all that take part, (n, lanes)."""
         threads = self.threads[:, None] + np.arange(self.lanes)
@@ -95,7 +100,10 @@ class Issuers:
         """The issuers' part of values (CTAs, warps, 32) or (CTAs, warps, registers, 32), an axis of issuers first."""
         vector = value.shape[2:-1] if value.ndim > 3 else ()
         full = np.moveaxis(np.broadcast_to(value, (*shape[:2], *vector, 32)), -1, 2)  # registers last
-        found = np.ascontiguousarray(full[self.places])  # (n, registers), or (n, warps, 32, registers)
+        if self.lanes * len(self.rows) == 32 * shape[0] * shape[1]:  # everyone, in order
+            found = full.reshape(len(self.rows), -1, *vector)
+        else:
+            found = np.ascontiguousarray(full[self.places])  # (n, registers), or (n, warps, 32, registers)
         if self.lanes == 1:
             return found
         found = found.reshape(len(self.rows), self.lanes, *vector)
